@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from watchword.api.rbac import RbacRule
+from watchword.drivers.catalog import CATALOG
 from watchword.operator import account_manifests as accounts
 from watchword.operator import dashboard_manifests as dashboard
 from watchword.operator import pull_secret_manifests as pull_secrets
 from watchword.operator import rbac as rules
-from watchword.operator.rbac import RbacRule
 
 INTRODUCTION = """# Rights
 
-Every right that Watchword's processes have on a cluster, and what it is for. Rendered from `operator/rbac.py` by
+Every right that Watchword's processes have on a cluster, and what it is for. Rendered from `RbacRule`s in the code by
 `make docs`. A test takes the operator's rights away one by one and sees something break each time.
 """
 
@@ -31,6 +32,19 @@ ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (
     ("Pull secrets with `--only-used`", pull_secrets.PULL_SECRETS_ROLE, pull_secrets.ONLY_USED_RIGHTS),
     ("Pull secrets, in their own namespace", pull_secrets.PULL_SECRETS_OWN_ROLE, pull_secrets.PULL_SECRETS_OWN_RIGHTS),
     ("Registry token service", pull_secrets.REGISTRY_AUTH_ROLE, pull_secrets.REGISTRY_AUTH_RIGHTS),
+    *(
+        row
+        for server in CATALOG.servers
+        for row in (
+            (f"Server `{server.name}`, everywhere", server.role, server.rules),
+            (f"Hub with the server `{server.name}`, everywhere", server.signer_role, server.signer_rules),
+            (
+                f"Hub with the server `{server.name}`, in its own namespace",
+                server.controller_role,
+                server.controller_rules,
+            ),
+        )
+    ),
     ("Dashboard, everywhere", dashboard.DASHBOARD_ROLE, dashboard.DASHBOARD_RIGHTS),
     ("Dashboard, in kube-public", dashboard.AUTHORITY_ROLE, dashboard.AUTHORITY_RIGHTS),
     ("Dashboard with `--join-tokens`, in kube-system", dashboard.TOKENS_ROLE, dashboard.TOKENS_RIGHTS),

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from tests.dashboard.harness import a_person, allow, open_dashboard
 
 from watchword.api import yaml
+from watchword.api.rbac import RbacRule
 from watchword.api.resources import CLUSTER_ROLES, DEPLOYMENTS, OCM_MANAGED_SERVICE_ACCOUNTS, ROLES
 from watchword.cli.dashboard import command, options_of
 from watchword.cli.main import cli
@@ -19,7 +20,6 @@ from watchword.operator.dashboard_manifests import (
     DashboardBundleOptions,
     dashboard_bundle,
 )
-from watchword.operator.rbac import RbacRule
 from watchword.testing.credential_fleet import CredentialFleet
 from watchword.testing.plane import Plane
 

@@ -14,6 +14,7 @@ from tests.operator.test_klusterlet import says
 from watchword.api.crds.operator import CLUSTER_MANAGER, KLUSTERLET
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import AGENT_NAMESPACE, Finalizer
+from watchword.api.rbac import RbacRule
 from watchword.api.resources import (
     APPLIED_MANIFEST_WORKS,
     CLUSTER_MANAGERS,
@@ -30,7 +31,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.operator.bundles import OPERATOR, operator_bundle
 from watchword.operator.process import OperatorOptions, run_operator
-from watchword.operator.rbac import ELECTION_RIGHTS, OPERATOR_OWN_RIGHTS, OPERATOR_RIGHTS, RbacRule
+from watchword.operator.rbac import ELECTION_RIGHTS, OPERATOR_OWN_RIGHTS, OPERATOR_RIGHTS
 from watchword.testing.errors import EventuallyTimeout
 from watchword.testing.eventually import eventually, exists, is_gone
 from watchword.testing.plane import Plane

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.rbac import RbacRule
 from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
 from watchword.drivers.catalog import CATALOG
 from watchword.operator.account_manifests import MANAGER_RIGHTS
@@ -21,7 +22,6 @@ from watchword.operator.rbac import (
     OPERATOR_OWN_RIGHTS,
     OPERATOR_RIGHTS,
     OPERATOR_ROLE,
-    RbacRule,
 )
 
 EVERY_RIGHT = (
@@ -60,7 +60,7 @@ def test_no_role_reads_secrets_in_all_namespaces() -> None:
 
     # Roles that are bound only in namespaces of the agent or the hub; a right to create cannot name objects.
     own = roles()["", "open-cluster-management:watchword:agent-own"]
-    made = [rule for server in CATALOG.servers for rule in server.controller_rules if rule["verbs"] == ["create"]]
+    made = [rule.rule for server in CATALOG.servers for rule in server.controller_rules if rule.verbs == ("create",)]
     assert [rule for rule in unnamed if rule not in own] == [rule for rule in made if rule in unnamed]
 
 

@@ -11,6 +11,7 @@ from tests.pullsecrets.harness import PullSecretHarness, content_of, is_filled
 from watchword.api import yaml
 from watchword.api.meta import Manifest, ObjectKey, annotations_of
 from watchword.api.pull_secrets import ANNOTATION_PULL_SECRET, DOCKERCFG_TYPE
+from watchword.api.rbac import RbacRule
 from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, DEPLOYMENTS, EVENTS, ROLES, SECRETS, SERVICE_ACCOUNTS
 from watchword.cli.main import cli
 from watchword.kube.connect import connect
@@ -23,7 +24,6 @@ from watchword.operator.pull_secret_manifests import (
     pull_secret_bundle,
     registry_auth_bundle,
 )
-from watchword.operator.rbac import RbacRule
 from watchword.testing.errors import EventuallyTimeout
 from watchword.testing.eventually import eventually_all
 from watchword.testing.node_cluster import a_cluster_with_node

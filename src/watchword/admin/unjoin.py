@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -178,9 +178,11 @@ class Unjoiner(Struct, frozen=True):
         return ""
 
     async def _withdraw_acceptance(self, hub: Client, cluster: str) -> None:
+        """Wait until the hub has removed the rights; a driver's server refuses this cluster from then on."""
         if await withdraw_acceptance(hub, cluster, self.clock):
-            waiter = ObjectWaiter(hub, HUB_PATIENCE, self.progress)
-            await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), validate_denied, advice="")
+            waiter = ObjectWaiter(hub, HUB_PATIENCE, self.progress, ends_when_refused=True)
+            with suppress(Unauthorized, Forbidden):
+                await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), validate_denied, advice="")
 
     async def _remove(self, rows: Sequence[Manifest]) -> list[str]:
         if self.dry_run:

@@ -16,7 +16,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.validation import format_duration
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError
+from watchword.kube.errors import Forbidden, KubeError, Unauthorized
 from watchword.kube.watch import Bookmark, ObjectChange, WatchOptions, list_and_watch
 
 WaitCondition = Callable[[Object | None], str]
@@ -42,12 +42,13 @@ class ObjectWaiter(Struct, frozen=True):
     client: Client
     patience: timedelta = timedelta(minutes=5)
     progress: Progress = field(default=ignore_progress)
+    ends_when_refused: bool = False  # raise `Unauthorized` and `Forbidden` instead of waiting for rights
 
     async def until(self, resource: Resource, key: ObjectKey, condition: WaitCondition, *, advice: str) -> Object:
         """Return the object once `condition` is content; `NotReady`, ending with `advice`, when it is not in time."""
         reporter = _ProgressReporter(self.progress)
         missing = ""
-        options = WatchOptions(on_error=lambda trouble: reporter.report(_describe(trouble)))
+        options = WatchOptions(on_error=lambda trouble: self._handle(trouble, reporter))
         facts = list_and_watch(
             self.client, resource, namespace=key.namespace, fields=f"metadata.name={key.name}", options=options
         )
@@ -67,6 +68,16 @@ class ObjectWaiter(Struct, frozen=True):
             waited = format_duration(self.patience)
             raise NotReady(f"{missing or reporter.last or 'no answer'}, still after {waited}: {advice}") from cause
         raise AssertionError("a followed collection never ends")
+
+    def _handle(self, trouble: KubeError, reporter: _ProgressReporter) -> None:
+        if self.ends_when_refused and isinstance(trouble, Unauthorized | Forbidden):
+            raise trouble
+        reporter.report(_describe(trouble))
+
+
+def validate_gone(found: Object | None) -> str:
+    """Return what is left of an object that was deleted; empty when nothing is."""
+    return "" if found is None else f"{found['kind']} {ObjectKey.of(found)} is being removed"
 
 
 def _describe(trouble: KubeError) -> str:

@@ -45,6 +45,7 @@ COMPACT_EVERY = 60.0
 KEPT_COMPACTION_ROUNDS = 10
 """So many compaction rounds of the past are kept for watchers that come back."""
 RENEW_EVERY = 3600.0
+KUBECONFIG_NAME = "admin.kubeconfig"
 SERVICE_NAMES = (
     "kubernetes",
     "kubernetes.default",
@@ -98,7 +99,7 @@ class Instance:
     @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig."""
-        return self._settings.data_dir / "admin.kubeconfig"
+        return self._settings.data_dir / KUBECONFIG_NAME
 
     async def start(self) -> None:
         """Serve; returns once the first request can be handled."""

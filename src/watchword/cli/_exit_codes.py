@@ -28,7 +28,7 @@ MEANINGS = {
     ExitCode.NOT_USABLE: "what was given cannot be used: a flag, a file, a token",
     ExitCode.UNREACHABLE: "the server did not answer, or what was waited for did not come in time: try again later",
     ExitCode.REFUSED: "the server, or a check of ours, said no; nothing was changed",
-    ExitCode.LEFTOVERS: "done here, but something is left to do elsewhere (`unjoin`)",
+    ExitCode.LEFTOVERS: "done here, but something is left to do elsewhere (`unjoin`, `revoke held-by`)",
     ExitCode.ATTENTION: "something needs attention (`doctor`, `status --check`)",
     ExitCode.BUG: "a bug: run it again with `-vv` and report what it prints",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",

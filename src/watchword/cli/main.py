@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "join": ("watchword.cli.join", "Bring this cluster to a hub."),
     "accept": ("watchword.cli.accept", "Accept clusters that have asked to join."),
     "deny": ("watchword.cli.deny", "Take the rights from clusters, and turn away what is pending under their names."),
+    "revoke": ("watchword.cli.revoke", "End credentials of every kind."),
     "clusters": (
         "watchword.cli.clusters",
         "List the clusters of a hub: accepted, joined, available, and what they have.",
@@ -59,6 +60,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "manifests": ("watchword.cli.manifests", "Print what to apply to a cluster, without asking any server."),
     "aws": ("watchword.cli.aws", "Prepare AWS accounts for clusters that register by IAM."),
+    "undeploy": ("watchword.cli.undeploy", "Delete a ClusterManager or a Klusterlet, and wait until it is gone."),
     "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left by `unjoin` and were not deleted."),
     "sample-addon": ("watchword.cli.sample_addon", "Run the sample add-on: its agent, or its hub side."),
     "managed-serviceaccount": (

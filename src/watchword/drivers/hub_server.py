@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import ObjectKey
+from watchword.api.rbac import RbacRule
 
 ROLE_PREFIX = "open-cluster-management:watchword:"
 
@@ -17,6 +18,7 @@ class PublishedCertificate(Struct, frozen=True, kw_only=True):
     name: str  # as the inventory calls it
     field: str  # of the ConfigMap
     consequence: str  # what happens when it expires
+    is_authority: bool = False  # one of those that agents trust, not the one that the server shows
 
 
 class HubServer(Struct, frozen=True, kw_only=True):
@@ -26,9 +28,9 @@ class HubServer(Struct, frozen=True, kw_only=True):
     service_account: str
     port: int
     arguments: tuple[str, ...]  # of the command, without the image
-    rules: tuple[Object, ...]  # what it may do on the hub
-    signer_rules: tuple[Object, ...] = ()  # what the hub's controllers may do for it, everywhere
-    controller_rules: tuple[Object, ...] = ()  # what they may do for it in the hub's namespace
+    rules: tuple[RbacRule, ...]  # what it may do on the hub
+    signer_rules: tuple[RbacRule, ...] = ()  # what the hub's controllers may do for it, everywhere
+    controller_rules: tuple[RbacRule, ...] = ()  # what they may do for it in the hub's namespace
     secrets: Mapping[str, str] = field(default_factory=dict)  # name → mount path
     config_maps: Mapping[str, str] = field(default_factory=dict)  # name → mount path
     published: ObjectKey | None = None  # the ConfigMap with its public certificates
@@ -51,7 +53,7 @@ class HubServer(Struct, frozen=True, kw_only=True):
         return f"{ROLE_PREFIX}{self.name}-controller"
 
     @property
-    def roles(self) -> Mapping[str, tuple[Object, ...]]:
+    def roles(self) -> Mapping[str, tuple[RbacRule, ...]]:
         """All roles with their rules."""
         rows = {self.role: self.rules, self.signer_role: self.signer_rules, self.controller_role: self.controller_rules}
         return {name: rules for name, rules in rows.items() if rules}

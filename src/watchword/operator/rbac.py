@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from msgspec import Struct, field
-
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, KUBE_CLIENT_SIGNER
+from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import RBAC_GROUP
 from watchword.drivers.catalog import CATALOG
 
@@ -32,27 +29,6 @@ ADDON_GROUP = "addon.open-cluster-management.io"
 WORK_GROUP = "work.open-cluster-management.io"
 OPERATOR_GROUP = "operator.open-cluster-management.io"
 REGISTER_GROUP = "register.open-cluster-management.io"
-
-
-class RbacRule(Struct, frozen=True):
-    """One rule and why it is there."""
-
-    why: str
-    group: str
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-    names: tuple[str, ...] = field(default=())
-
-    @property
-    def rule(self) -> Object:
-        """The rule as RBAC writes it."""
-        row: Object = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
-        return {**row, "resourceNames": list(self.names)} if self.names else row
-
-
-def rules_of(rights: Sequence[RbacRule]) -> list[Object]:
-    """Return the rules of a role."""
-    return [right.rule for right in rights]
 
 
 AGENT_RIGHTS = (

@@ -7,6 +7,7 @@ from typing import Any
 
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
+from watchword.api.rbac import rules_of
 from watchword.api.resources import CLUSTER_ROLES, SERVICES
 from watchword.drivers.hub_server import HubServer
 from watchword.operator.klusterlet_manifests import pod_fields, resources_of
@@ -34,7 +35,7 @@ def server_roles(server: HubServer) -> list[Manifest]:
         (
             CLUSTER_ROLES,
             CLUSTER_ROLES.manifest(
-                ObjectKey.cluster(name), metadata={"labels": labels_for(server.name)}, rules=list(rules)
+                ObjectKey.cluster(name), metadata={"labels": labels_for(server.name)}, rules=rules_of(rules)
             ),
         )
         for name, rules in server.roles.items()
@@ -71,7 +72,7 @@ def server_workload(manager: Object, server: HubServer, image: str) -> list[Mani
         replicas=REPLICAS,
         secrets=server.secrets,
         config_maps=server.config_maps,
-        pod=pod_fields(spec),
+        pod=pod_fields(manager),
         resources=resources_of(spec),
     )
     return [deployment(workload), service(name, server.port, is_balanced=_is_balanced(own, server.exposure))]

@@ -32,6 +32,7 @@ from watchword.api.names import (
     cluster_group,
     service_account_user,
 )
+from watchword.api.rbac import rules_of
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -250,6 +251,12 @@ class GrpcHub:
         await self.fleet.condition(name, "HubAcceptedManagedCluster", "True")
         return name
 
+    async def accepted_and_left_alone(self) -> str:
+        """Return such a cluster on a hub whose controllers have ended: versions that a test reads stay the newest."""
+        name = await self.accepted()
+        await self.fleet.stop(*self.fleet.tasks)
+        return name
+
     def limits(self, **changes: Any) -> GrpcLimits:
         return replace(QUICK, **changes)
 
@@ -324,7 +331,7 @@ class GrpcHub:
 
 async def grant_server_rights(client: Client) -> None:
     """Give the server its own rights, and no others."""
-    role = CLUSTER_ROLES.manifest(ObjectKey.cluster("test-grpc-server"), rules=SERVER_RULES)
+    role = CLUSTER_ROLES.manifest(ObjectKey.cluster("test-grpc-server"), rules=rules_of(SERVER_RULES))
     binding = a_cluster_role_binding("test-grpc-server", role="test-grpc-server", users=[SERVER_USER])
     await client.apply(CLUSTER_ROLES, role, force=True)
     await client.apply(CLUSTER_ROLE_BINDINGS, binding, force=True)

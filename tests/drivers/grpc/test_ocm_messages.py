@@ -66,7 +66,7 @@ async def test_registration_agent_registers(hub: GrpcHub) -> None:
 
 async def test_registration_agent_keeps_its_cluster_alive(hub: GrpcHub) -> None:
     await hub.start()
-    name = await hub.accepted()
+    name = await hub.accepted_and_left_alone()
     agent = hub.agent(name)
     lease, cluster = await hub.lease(name), await hub.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
     version = lease["metadata"]["resourceVersion"]

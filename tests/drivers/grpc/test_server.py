@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from datetime import timedelta
 
@@ -24,7 +23,7 @@ from tests.drivers.grpc.grpc_hub import (
     refusal,
 )
 
-from watchword.api.meta import ObjectKey, annotations_of, finalizers_of
+from watchword.api.meta import ObjectKey, annotations_of, finalizers_of, labels_of
 from watchword.api.names import Annotation, Finalizer, agent_user, service_account_user
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -49,7 +48,9 @@ async def test_agent_renews_its_lease(hub: GrpcHub) -> None:
 
     await hub.agent(name).publish(f"{LEASE}.spec.update_request", lease)
 
-    assert (await hub.lease(name))["spec"]["holderIdentity"] == "agent-1"
+    renewed = await hub.lease(name)
+    assert renewed["spec"]["holderIdentity"] == "agent-1"
+    assert labels_of(renewed) == labels_of(lease)  # by which the hub's controllers find it
 
 
 async def test_outdated_lease_is_refused_with_the_reason_of_the_api_server(hub: GrpcHub) -> None:
@@ -148,7 +149,7 @@ async def test_report_about_an_earlier_version_of_a_work_is_ignored(hub: GrpcHub
 
 async def test_agent_reports_the_status_of_its_cluster_and_of_an_addon(hub: GrpcHub) -> None:
     await hub.start()
-    name = await hub.accepted()
+    name = await hub.accepted_and_left_alone()
     agent = hub.agent(name)
     addon = await hub.client.create(MANAGED_CLUSTER_ADDONS, an_addon("demo", cluster=name))
     cluster = await hub.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
@@ -250,14 +251,11 @@ async def test_open_streams_of_a_denied_cluster_end_and_its_certificate_opens_no
 
     async with agent.subscribed(LEASE) as call:
         await agent.publish(f"{LEASE}.spec.update_request", lease)  # the review is remembered
-        started = asyncio.get_running_loop().time()
         denial = {"spec": {"hubAcceptsClient": False}}
         await hub.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), denial)
         code, status = await refusal(_read_to_the_end(call))
-        passed = asyncio.get_running_loop().time() - started
 
     assert (code, status["reason"]) == ("PERMISSION_DENIED", "Forbidden")
-    assert passed < 10  # a second where the machine is not busy
     for type_, data in ((f"{LEASE}.spec.update_request", lease), (f"{CLUSTER}.spec.resync_request", {})):
         code, status = await agent.refused(type_, data)
         assert (code, status["reason"]) == ("PERMISSION_DENIED", "Forbidden")
@@ -381,7 +379,7 @@ async def test_add_on_of_the_older_version_is_served(hub: GrpcHub) -> None:
 
 async def test_accepted_cluster_is_written_as_it_was_read(hub: GrpcHub) -> None:
     await hub.start()
-    name = await hub.accepted()
+    name = await hub.accepted_and_left_alone()
     cluster = await hub.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
     cluster["metadata"]["annotations"] = {"agent.open-cluster-management.io/note": "1"}
     cluster["spec"]["managedClusterClientConfigs"] = [{"url": "https://edge.example.com"}]

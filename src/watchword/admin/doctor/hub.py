@@ -10,6 +10,7 @@ from msgspec import Struct
 from watchword.admin.account_rows import ACCOUNT_TOKEN
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
 from watchword.admin.doctor.operator import examine_hub_operator, has_operator
+from watchword.admin.doctor.servers import servers
 from watchword.admin.formatting import format_age, format_count
 from watchword.admin.health import InventoryHealth
 from watchword.admin.hub_setup import CLUSTER_MANAGER, enabled_drivers
@@ -36,13 +37,19 @@ from watchword.discovery.errors import DiscoveryError
 from watchword.discovery.published_cluster_info import fetch_cluster_info
 from watchword.discovery.token_secret import TokenUsage
 from watchword.discovery.token_store import TokenStore
+from watchword.drivers.catalog import CATALOG
 from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.hub.process import LEASE
 from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.errors import Forbidden, KubeError, NotFound
 
 INIT = "watchword init"
-SEPARATE = (AUTHORITY, PULL_SECRET)  # kinds of credentials that have a check of their own
+SEPARATE = (
+    AUTHORITY,
+    PULL_SECRET,
+    *(certificate.name for server in CATALOG.servers for certificate in server.certificates),
+)
+"""Kinds of credentials that have a check of their own."""
 STALE_LEASE = timedelta(minutes=2)
 
 
@@ -244,6 +251,7 @@ CHECKS = (
     Check("discovery", discovery),
     Check("signer", signer),
     Check("authority", authority),
+    Check("servers", servers),
     Check("fleet", fleet),
     Check("leftovers", leftovers),
 )

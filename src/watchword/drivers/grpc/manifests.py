@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from watchword.api.meta import Object
 from watchword.api.names import GRPC_SERVER_SERVICE_ACCOUNT, GRPC_SIGNER
+from watchword.api.rbac import RbacRule
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, SECRETS
 from watchword.drivers.grpc.authority import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
 from watchword.drivers.grpc.server_rbac import SERVER_RULES
@@ -13,28 +13,38 @@ PORT = 8090
 _CERTIFICATES, _AUTHORITIES = "/grpc/serving", "/grpc/client-ca"
 
 
-def _rule(group: str, resource: str, verbs: list[str], names: list[str]) -> Object:
-    return {"apiGroups": [group], "resources": [resource], "verbs": verbs, "resourceNames": names}
-
-
-SIGNER_RULES: tuple[Object, ...] = (
-    _rule(CERTIFICATE_SIGNING_REQUESTS.group, "signers", ["approve", "sign"], [GRPC_SIGNER]),
-    {
-        "apiGroups": [CERTIFICATE_SIGNING_REQUESTS.group],
-        "resources": ["certificatesigningrequests/status"],
-        "verbs": ["update"],
-    },
+SIGNER_RULES = (
+    RbacRule(
+        "approves and signs for its signer alone",
+        CERTIFICATE_SIGNING_REQUESTS.group,
+        ("signers",),
+        ("approve", "sign"),
+        (GRPC_SIGNER,),
+    ),
+    RbacRule(
+        "writes the signed certificate",
+        CERTIFICATE_SIGNING_REQUESTS.group,
+        ("certificatesigningrequests/status",),
+        ("update",),
+    ),
 )
 """What lets the hub's controllers approve and sign for the gRPC signer."""
 
-CONTROLLER_RULES: tuple[Object, ...] = (
-    {"apiGroups": [SECRETS.group], "resources": ["secrets"], "verbs": ["create"]},
-    _rule(SECRETS.group, "secrets", ["get", "list", "watch", "update"], [SIGNER_SECRET.name]),
-    _rule(SECRETS.group, "secrets", ["get", "update"], [SERVING_SECRET.name]),
-    {"apiGroups": [CONFIG_MAPS.group], "resources": ["configmaps"], "verbs": ["create"]},
-    _rule(CONFIG_MAPS.group, "configmaps", ["get", "patch"], [CA_BUNDLE.name]),
+_CREATES = "a right to create cannot name objects"
+CONTROLLER_RULES = (
+    RbacRule(_CREATES, SECRETS.group, ("secrets",), ("create",)),
+    RbacRule(
+        "maintains the authority",
+        SECRETS.group,
+        ("secrets",),
+        ("get", "list", "watch", "update"),
+        (SIGNER_SECRET.name,),
+    ),
+    RbacRule("renews the server's certificate", SECRETS.group, ("secrets",), ("get", "update"), (SERVING_SECRET.name,)),
+    RbacRule(_CREATES, CONFIG_MAPS.group, ("configmaps",), ("create",)),
+    RbacRule("publishes the authorities", CONFIG_MAPS.group, ("configmaps",), ("get", "patch"), (CA_BUNDLE.name,)),
 )
-"""What lets them maintain the authority and the server's certificate; a right to create cannot name objects."""
+"""What lets them maintain the authority and the server's certificate."""
 
 SERVER = HubServer(
     name="grpc-server",
@@ -47,7 +57,7 @@ SERVER = HubServer(
         f"--tls-key-file={_CERTIFICATES}/tls.key",
         f"--client-ca-file={_AUTHORITIES}/{BUNDLE_KEY}",
     ),
-    rules=tuple(SERVER_RULES),
+    rules=SERVER_RULES,
     signer_rules=SIGNER_RULES,
     controller_rules=CONTROLLER_RULES,
     secrets={SERVING_SECRET.name: _CERTIFICATES},
@@ -58,6 +68,7 @@ SERVER = HubServer(
             name="gRPC authority",
             field=BUNDLE_KEY,
             consequence="the certificates of clusters that registered over gRPC are no longer accepted",
+            is_authority=True,
         ),
         PublishedCertificate(
             name="gRPC server certificate",

@@ -64,6 +64,7 @@ def served_kinds() -> dict[tuple[str, str, str], ServedKind]:
         MANAGED_CLUSTERS: ServedKind(
             codec=cluster,
             create=creation(cluster.data_type),
+            update=replacement(cluster.data_type),
             patches={"status": status_update(cluster.data_type)},
         ),
         MANAGED_CLUSTER_ADDONS: ServedKind(codec=addon, patches={"status": status_update(addon.data_type)}),

@@ -19,11 +19,12 @@ from watchword.runtime.reconcile import Reader
 
 ALLOWED_SECONDS = 120.0
 DENIED_SECONDS = 1.0
+ANY_OBJECT = ObjectKey("", "")
 
 _VERBS = {
     Action.CREATE: "create",
     Action.UPDATE: "update",
-    Action.RESYNC_REQUEST: "list",
+    Action.RESYNC_REQUEST: "watch",  # its answer goes to a subscription, which needs the same right
     Action.WATCH: "watch",
 }
 
@@ -48,7 +49,7 @@ def choose_access(kind: EventType, cluster: str, name: str = "") -> ResourceAcce
 
 
 class _Question(NamedTuple):
-    cluster: str
+    cluster: str  # whose denial drops the answer; empty for a right that is not about one cluster
     user: str
     uid: str
     groups: tuple[str, ...]
@@ -68,7 +69,8 @@ class Authorizer:
         if caller.cluster:
             self._require_own_cluster(caller, cluster)
         user = caller.user
-        question = _Question(cluster, user.username, user.uid, user.groups, access)
+        concerned = cluster if caller.cluster or access.key != ANY_OBJECT else ""
+        question = _Question(concerned, user.username, user.uid, user.groups, access)
         known = self._answers.get(question)
         if known is None:
             allowed = await may(self.client, user, access)

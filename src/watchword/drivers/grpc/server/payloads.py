@@ -99,15 +99,20 @@ def new_cluster(sent: Object) -> Object:
 
 
 def changed_cluster(sent: Object, present: Object) -> Object:
-    """Return the ManagedCluster with what an agent may change: labels, annotations, client configurations."""
+    """Return the ManagedCluster with what an agent may change: labels, annotations, client configurations.
+
+    An agent whose cluster leaves may also take the acceptance back, in the newest version alone: one that has not seen
+    the acceptance yet sends `hubAcceptsClient: false`, too.
+    """
     spec: Object = present.get("spec") or {}
-    _require_not_accepted(sent, accepted=spec.get("hubAcceptsClient") is True)
+    leaves = _spec(sent).get("hubAcceptsClient") is False and "resourceVersion" in versions_of(sent)
+    _require_not_accepted(sent, accepted=not leaves and spec.get("hubAcceptsClient") is True)
     kept = {name: value for name, value in present["metadata"].items() if name not in ("labels", "annotations")}
     configs = {name: value for name, value in _spec(sent).items() if name == "managedClusterClientConfigs"}
     return {
         **present,
         "metadata": {**kept, **_notes(sent), **versions_of(sent)},
-        "spec": {**spec, **configs},
+        "spec": {**spec, **configs, **({"hubAcceptsClient": False} if leaves else {})},
     }
 
 
@@ -148,9 +153,13 @@ def _require_well_formed(request: Object) -> None:
         raise RequestRefused(400, f"the certificate request is refused: {reason}") from cause
 
 
-def renewed_lease(sent: Object) -> Object:
-    """Return the Lease to write."""
-    return LEASES.manifest(ObjectKey.of(sent), metadata=versions_of(sent), spec=_spec(sent))
+def renewed_lease(sent: Object, present: Object, cluster: str) -> Object:
+    """Return the Lease to write; it keeps its labels, by which the hub's controllers find it."""
+    notes = _notes(present)
+    labels = {**labels_of(present), Label.CLUSTER_NAME: cluster}
+    return LEASES.manifest(
+        ObjectKey.of(sent), metadata={**notes, "labels": labels, **versions_of(sent)}, spec=_spec(sent)
+    )
 
 
 def recorded_event(sent: Object) -> Object:

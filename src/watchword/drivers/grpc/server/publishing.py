@@ -108,9 +108,11 @@ class Publisher:
         request = payloads.new_certificate_request(sent, published.cluster, published.caller.user)
         await self.client.create(CERTIFICATE_SIGNING_REQUESTS, request)
 
-    async def renew_lease(self, _published: Published, sent: Object) -> None:
+    async def renew_lease(self, published: Published, sent: Object) -> None:
         """Show that the agent is alive."""
-        await self.client.update(LEASES, payloads.renewed_lease(sent))
+        key = ObjectKey.of(sent)
+        present = self.objects.cache.get(LEASES, key) or await self.client.get(LEASES, key)
+        await self.client.update(LEASES, payloads.renewed_lease(sent, present, published.cluster))
 
     async def create_event(self, _published: Published, sent: Object) -> None:
         """Record an Event."""
