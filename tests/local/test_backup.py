@@ -202,7 +202,7 @@ async def test_process_of_a_release_without_backups_has_to_be_stopped_first(tmp_
     async with running(tmp_path / "earlier", in_memory=True) as (
         _,
         earlier,
-    ):  # in memory, the path is not served either
+    ):  # it has no such path either
         (tmp_path / "data" / "admin.kubeconfig").write_bytes(earlier.kubeconfig.read_bytes())
         await watchword("backup", tmp_path / "again", "--data-dir", tmp_path / "data", code=2)
     lock.release()
