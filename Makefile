@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes docs all lock clean
+.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes docs dist helm chart image image-check all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,7 +61,7 @@ endif
 envtest: setup ## build a real kube-apiserver, its etcd and companions with Go: VERSION=(release); instant when present
 	$(BIN)/python tools/envtest.py
 
-REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets
+REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets tests/operator/test_installation.py
 
 test-envtest: setup ## run the core suites on the real kube-apiserver: VERSION=(release)
 	$(BIN)/pytest --plane=kube-apiserver $(REAL_SUITES)
@@ -120,6 +120,26 @@ $(DOCS_STAMP): requirements-docs.lock
 	$(PYTHON) -m venv $(DOCS_VENV)
 	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
 	@touch $(DOCS_STAMP)
+
+dist: setup ## build the wheel and the sdist into dist/
+	$(BIN)/python -m hatchling build
+
+helm: setup ## build Helm with Go, for the checks of the chart; instant when present
+	$(BIN)/python -m tools.helm
+
+chart: setup ## render the Helm chart and the kustomize bases from the code
+	$(BIN)/python -m tools.chart
+
+EXTRAS ?= grpc
+
+image: setup ## build the image into dist/image without a container engine (needs mmdebstrap): EXTRAS=grpc
+	$(BIN)/python -m tools.image --target=dist/image --extras=$(EXTRAS)
+
+image-check: setup ## build the image twice, compare the digests, push, pull and run it
+	$(BIN)/python -m tools.image --target=dist/image --extras=$(EXTRAS)
+	$(BIN)/python -m tools.image --target=dist/image-again --extras=$(EXTRAS)
+	cmp dist/image/index.json dist/image-again/index.json
+	WATCHWORD_IMAGE_LAYOUT=$(CURDIR)/dist/image $(BIN)/pytest tests/e2e/install/test_image.py
 
 all: fmt test envtest test-envtest docs ## the whole round, as before a release
 

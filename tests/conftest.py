@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -47,6 +48,19 @@ def pytest_asyncio_loop_factories(
     if item.get_closest_marker("real_time"):
         return {"real": new_loop}
     return {"virtual": VirtualLoop}
+
+
+@pytest.fixture
+def logs_in_file(tmp_path: Path) -> Iterator[Path]:
+    """Keep what controllers log out of the output of commands, and undo what commands configure."""
+    usual = structlog.get_config()
+    path = tmp_path / "log"
+    with path.open("w") as log:
+        structlog.configure(logger_factory=structlog.PrintLoggerFactory(log))
+        try:
+            yield path
+        finally:
+            structlog.configure(**usual)
 
 
 @pytest_asyncio.fixture

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-ROOMS = ("hub", "agent", "addons", "accounts", "certificates", "discovery", "drivers", "operator", "pullsecrets")
+ROOMS = (
+    "admin",
+    "hub",
+    "agent",
+    "addons",
+    "accounts",
+    "certificates",
+    "discovery",
+    "drivers",
+    "operator",
+    "pullsecrets",
+)
 STATUSES = {"true": "True", "false": "False", "unknown": "Unknown"}
 SEVERITIES = {"normal": "Normal", "warning": "Warning", "refusal": "Warning"}
 GAP = "…"

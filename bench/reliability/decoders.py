@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import orjson
 
+from bench.reliability.decoder import Decoder, text_of
+from bench.reliability.driver_decoders import DRIVER_DECODERS
 from watchword.api import yaml
 from watchword.api.http import Peer
 from watchword.api.jsonpath import JsonPathError, find
@@ -24,6 +24,7 @@ from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info, wri
 from watchword.discovery.errors import DiscoveryError
 from watchword.discovery.token_secret import TokenRecord, read_token_secret, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
+from watchword.drivers.token.decisions import read_token_claims
 from watchword.http.request_parser import RequestLimits, RequestParser
 from watchword.kube.errors import KubeError
 from watchword.kube.kubeconfig_parser import parse_kubeconfig
@@ -77,19 +78,6 @@ EXPRESSIONS = (
 SELF = {"items": [{"name": "a"}], "a": {"b": [1]}, "c": ["a"]}
 
 
-@dataclass(frozen=True, slots=True)
-class Decoder:
-    """One decoder; anything that it raises besides its refusals is a defect."""
-
-    seeds: tuple[bytes, ...]
-    decode: Callable[[bytes], object]
-    refusals: tuple[type[Exception], ...] = ()
-
-
-def _text(data: bytes) -> str:
-    return data.decode(errors="replace")
-
-
 def _feed_requests(data: bytes) -> object:
     return RequestParser(LIMITS, Peer("10.0.0.1")).feed(data)
 
@@ -101,7 +89,7 @@ def _feed_response(data: bytes) -> object:
 
 
 def _evaluate(data: bytes) -> object:
-    return compile_expression(_text(data)).evaluate({"self": SELF, "oldSelf": SELF})
+    return compile_expression(text_of(data)).evaluate({"self": SELF, "oldSelf": SELF})
 
 
 def _read_token_secret(data: bytes) -> object:
@@ -131,7 +119,7 @@ WATCH = b'{"type":"ADDED","object":{"kind":"Secret","metadata":{"name":"a","reso
 
 DECODERS = {
     "bootstrap token": Decoder(
-        (b"abcdef.0123456789abcdef",), lambda d: BootstrapToken.parse(_text(d)), (DiscoveryError,)
+        (b"abcdef.0123456789abcdef",), lambda d: BootstrapToken.parse(text_of(d)), (DiscoveryError,)
     ),
     "bootstrap token Secret": Decoder((TOKEN_SECRET,), _read_token_secret, (ApiError,)),
     "cluster-info": Decoder((CLUSTER_INFO,), read_cluster_info, (DiscoveryError,)),
@@ -141,8 +129,8 @@ DECODERS = {
     "PEM bundle": Decoder((CERTIFICATE + CERTIFICATE,), split_bundle, (PkiError,)),
     "PEM key": Decoder((KEY.pem.reveal(),), lambda d: PrivateKey.from_pem(Sensitive(d)), (PkiError,)),
     "CSR": Decoder((CSR,), parse_csr, (PkiError,)),
-    "JWT": Decoder((JWT,), lambda d: split_token(_text(d)), (PkiError,)),
-    "JWT signature": Decoder((JWT,), lambda d: jwt.verify(_text(d), [KEY.public]), (PkiError,)),
+    "JWT": Decoder((JWT,), lambda d: split_token(text_of(d)), (PkiError,)),
+    "JWT signature": Decoder((JWT,), lambda d: jwt.verify(text_of(d), [KEY.public]), (PkiError,)),
     "docker config": Decoder((render_dockercfg(["a", "b:5000"], Sensitive(JWT.decode())),), read_dockercfg),
     "HTTP request": Decoder(REQUESTS, _feed_requests),
     "HTTP response": Decoder(RESPONSES, _feed_response, (HttpProtocolError,)),
@@ -154,10 +142,12 @@ DECODERS = {
     "merge patch": Decoder((b'{"spec":{"list":null,"x":{"y":[1]}}}',), _merge_patch, (ApiError,)),
     "CEL": Decoder(EXPRESSIONS, _evaluate, (CelError, CelSyntaxError)),
     "JSONPath": Decoder(
-        (b"{.spec.list[?(@.a==1)].b}", b"$.a[*]['b'][-1]"), lambda d: find(DOCUMENT, _text(d)), (JsonPathError,)
+        (b"{.spec.list[?(@.a==1)].b}", b"$.a[*]['b'][-1]"), lambda d: find(DOCUMENT, text_of(d)), (JsonPathError,)
     ),
     "label selector": Decoder(
-        (b"a=b,c!=d,e in (f,g),!h,i notin (j)",), lambda d: parse_label_selector(_text(d)), (SelectorError,)
+        (b"a=b,c!=d,e in (f,g),!h,i notin (j)",), lambda d: parse_label_selector(text_of(d)), (SelectorError,)
     ),
-    "field selector": Decoder((b"metadata.name=a,b!=c",), lambda d: parse_field_selector(_text(d)), (SelectorError,)),
+    "field selector": Decoder((b"metadata.name=a,b!=c",), lambda d: parse_field_selector(text_of(d)), (SelectorError,)),
+    "ServiceAccount token": Decoder((JWT,), lambda d: read_token_claims(text_of(d))),
+    **DRIVER_DECODERS,
 }

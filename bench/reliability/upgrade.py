@@ -51,7 +51,7 @@ def measure(options: argparse.Namespace) -> Figure:
         data, identities, rows = Path(folder) / "fleet", [], []
         for turn in range(options.turns):
             with _up(sources[turn % 2], data) as kubeconfig:
-                identities.append(run(_identity(kubeconfig)))
+                identities.append(run(read_identity(kubeconfig)))
                 run(_request_rotation(kubeconfig))
             rows.append((turn + 1, ("earlier", "later")[turn % 2], identities[-1] == identities[0]))
     kept = sum(same for *_, same in rows[1:])
@@ -102,7 +102,7 @@ async def _request_rotation(kubeconfig: Path) -> None:
     await hub.close()
 
 
-async def _identity(kubeconfig: Path) -> str:
+async def read_identity(kubeconfig: Path) -> str:
     """Return the cluster's UID at the hub and its user name, as the hub recognises its credential."""
     hub, cluster = connect(kubeconfig, "hub"), connect(kubeconfig, CLUSTER)
     secret = await cluster.get(SECRETS, ObjectKey(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET))

@@ -13,13 +13,14 @@ from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken, dec
 from watchword.api.accounts import Account, AccountSecret
 from watchword.api.meta import Object
 from watchword.api.names import Annotation, ConditionType
-from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
+from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import Unauthorized
 from watchword.runtime.virtual_time import EPOCH
 from watchword.testing.builders import a_secret
 from watchword.testing.eventually import eventually
+from watchword.testing.replaced_account import ReplacedAccountTransport
 
 CA = b"an authority"
 TRUST = ClusterTrust(CA, frozenset({"key-1"}))
@@ -182,3 +183,19 @@ async def test_changed_authority_is_reported_with_a_token_that_fits(fleet: Accou
     await fleet.start_agent(member)
     new = await fleet.secret(key, lambda secret: secret.ca == member.ca)
     assert new.token != old.token
+
+
+async def test_token_of_another_account_is_refused_where_the_server_ignores_the_uid(
+    fleet: AccountsFleet,
+) -> None:
+    member = await fleet.cluster(addon=False)
+    await fleet.enable(member)
+    await fleet.client.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(fleet.local(member, "other")))
+    local = fleet.client.over(ReplacedAccountTransport(fleet.client.transport, "other"))
+    await fleet.start_agent(member, local=local)
+
+    key = await fleet.declare(member.name, "robot")
+    reported = await fleet.until(key, status="False", reason="TokenReportFailed")
+
+    assert "was created again" in reported.message
+    assert await fleet.client.find(SECRETS, key) is None

@@ -26,6 +26,7 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTE
 from watchword.api.sensitive import Sensitive
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
+from watchword.drivers.aws_irsa.identity_conditions import READY
 from watchword.drivers.catalog import CATALOG
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
@@ -55,6 +56,7 @@ def validity(issued: int, expires: int) -> str:
 
 GRANTED: Conditions = {ConditionType.HUB_ACCEPTED: "True"}
 MEMBER: Conditions = {**GRANTED, ConditionType.JOINED: "True"}
+NO_IDENTITY: Conditions = {READY: ("False", "role ocm-hub-1 is missing: create it")}
 WELL: Conditions = {**MEMBER, ConditionType.AVAILABLE: "True"}
 
 
@@ -84,6 +86,24 @@ WELL: Conditions = {**MEMBER, ConditionType.AVAILABLE: "True"}
             id="silent",
         ),
         pytest.param(a_cluster("edge", WELL), InventoryHealth.GOOD, "", id="well"),
+        pytest.param(
+            a_cluster("edge", {ConditionType.HUB_ACCEPTED: ("False", "is being created"), **NO_IDENTITY}),
+            InventoryHealth.PENDING,
+            "accepted: role ocm-hub-1 is missing: create it",
+            id="accepted, and AWS refuses its role",
+        ),
+        pytest.param(
+            a_cluster("edge", {**WELL, **NO_IDENTITY}),
+            InventoryHealth.FAILING,
+            "role ocm-hub-1 is missing: create it",
+            id="its role was changed in AWS",
+        ),
+        pytest.param(
+            a_cluster("edge", NO_IDENTITY, accepted=False),
+            InventoryHealth.PENDING,
+            "not accepted: role ocm-hub-1 is missing: create it",
+            id="left, and AWS does not delete its role",
+        ),
     ],
 )
 def test_decide_cluster(cluster: Object, health: InventoryHealth, note: str) -> None:

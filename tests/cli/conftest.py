@@ -12,7 +12,6 @@ from random import Random
 
 import pytest
 import pytest_asyncio
-import structlog
 
 from watchword.agent.options import AgentOptions
 from watchword.agent.process import AgentRuntime, run_agent
@@ -208,7 +207,7 @@ class Member:
 
 
 @pytest_asyncio.fixture
-async def cli_fleet(plane: Plane, tmp_path: Path, capsys: Output) -> AsyncIterator[Fleet]:
+async def cli_fleet(logs_in_file: Path, plane: Plane, capsys: Output) -> AsyncIterator[Fleet]:
     """A control plane on which commands run; its hub's controllers are the test's to start."""
     await plane.controllers(
         "certificatesigningrequest-signing-controller",
@@ -217,15 +216,9 @@ async def cli_fleet(plane: Plane, tmp_path: Path, capsys: Output) -> AsyncIterat
         "garbage-collector-controller",
         "serviceaccount-controller",
     )
-    running = Fleet(plane, tmp_path, capsys)
-    usual = structlog.get_config()
-    with (tmp_path / "log").open("w") as log:  # logs of hub and agents must not mix with the output of commands
-        structlog.configure(logger_factory=structlog.PrintLoggerFactory(log))
-        try:
-            yield running
-        finally:
-            await running.close()
-            structlog.configure(**usual)
+    running = Fleet(plane, logs_in_file.parent, capsys)
+    yield running
+    await running.close()
 
 
 @pytest_asyncio.fixture

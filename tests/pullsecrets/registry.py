@@ -105,7 +105,7 @@ async def open_registry(client: Client, folder: Path, *audiences: str) -> AsyncI
     config.write_text(yaml.dump(_configuration(registry, f"http://127.0.0.1:{await ready}/token")))
     process = ChildProcess(["docker-registry", "serve", str(config)], folder / "registry.log")
     try:
-        await _is_listening(registry.port, process)
+        await wait_until_listening(registry.port, process)
         yield registry
     finally:
         await asyncio.to_thread(process.stop)
@@ -139,7 +139,8 @@ def _configuration(registry: Registry, realm: str) -> dict[str, Any]:
     }
 
 
-async def _is_listening(port: int, process: ChildProcess) -> None:
+async def wait_until_listening(port: int, process: ChildProcess) -> None:
+    """Return once a process accepts connections."""
     async with asyncio.timeout(60):
         while True:
             assert process.is_running(), process.log_tail()

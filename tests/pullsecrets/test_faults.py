@@ -15,6 +15,7 @@ from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.kube.errors import NotFound
 from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from watchword.kube.transport import Transport
+from watchword.testing.replaced_account import ReplacedAccountTransport
 
 FAULTS = FaultPlan(refuse=0.03, lose=0.03, fail=0.05, delay=0.1, watch=WatchFaults(drop=0.02, delay=0.1, expire=0.01))
 
@@ -79,3 +80,17 @@ async def _delete_a_secret(cluster: PullSecretHarness, random: Random) -> set[st
     except NotFound:
         return set()
     return {uid_of(chosen)}
+
+
+async def test_token_of_another_account_is_not_stored_where_the_server_ignores_the_uid(
+    cluster: PullSecretHarness,
+) -> None:
+    await cluster.account("other")
+    await cluster.account("builder")
+    cluster.through = lambda transport: ReplacedAccountTransport(transport, "other")
+    cluster.start()
+
+    await cluster.listed("other")  # the token is its own
+
+    filled = [secret for secret in await cluster.pull_secrets() if is_filled(secret)]
+    assert {annotations_of(secret)[ANNOTATION_ACCOUNT] for secret in filled} == {"other"}

@@ -9,9 +9,10 @@ from msgspec import Struct, field
 
 from watchword.accounts.grants import GRANTS
 from watchword.accounts.hub.installation import FIELD_MANAGER, manifests
-from watchword.admin.wait import ObjectWaiter
+from watchword.admin.wait import ObjectWaiter, validate_gone
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.addon import SERVED_IN_HUB, SERVED_IN_PROCESS
+from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, uid_of
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import (
@@ -27,7 +28,6 @@ from watchword.hub.process import LEASE
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound
 from watchword.operator.account_manifests import hub_service_rights, manager_bundle
-from watchword.operator.rendering import IMAGE
 from watchword.runtime.manifests import apply_manifests, is_own_definition
 
 
@@ -100,10 +100,3 @@ class AccountsAddonAdmin(Struct, frozen=True):
             return await self.client.find(LEASES, LEASE) is not None
         except Forbidden:
             return True  # a user who may not look is not warned
-
-
-def validate_gone(found: Object | None) -> str:
-    """Say what is left; empty when nothing is."""
-    if found is None:
-        return ""
-    return f"{found['kind']} {ObjectKey.of(found)} is being removed"

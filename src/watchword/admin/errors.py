@@ -2,6 +2,7 @@
 
 AdminError
 ├── OperationRefused  it must not be done: another owner's name, a contradiction, a missing right
+│   └── NotFoundOnHub the hub has nothing of that name
 ├── InvalidInput      the input cannot be used
 └── NotReady          the expected state was not reached
 """
@@ -15,6 +16,10 @@ class AdminError(Exception):
 
 class OperationRefused(AdminError):
     """It must not be done as things stand; nothing was changed."""
+
+
+class NotFoundOnHub(OperationRefused):
+    """Nothing of that name is there; nothing was changed."""
 
 
 class InvalidInput(AdminError):

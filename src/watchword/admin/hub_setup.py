@@ -16,6 +16,7 @@ from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.admin.kept_settings import keep_unnamed, select_settings
 from watchword.admin.operator_deployment import operator_objects
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
+from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import (
@@ -36,7 +37,6 @@ from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
 from watchword.operator.bundles import OPERATOR
 from watchword.operator.cluster_manager_manifests import gates_of, hub_settings
-from watchword.operator.rendering import IMAGE
 from watchword.runtime.manifests import is_own_definition
 
 CLUSTER_MANAGER = "cluster-manager"

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from watchword.admin.cluster_health import decide_cluster_health, is_denied
 from watchword.admin.health import (
     InventoryHealth,
     decide_authority_health,
@@ -33,11 +34,9 @@ from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_validity import CredentialValidity, parse_validity
-from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
-from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
-from watchword.certificates.approval import is_pending
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import ConditionType, Label, agent_user, cluster_group
 from watchword.certificates.name_ownership import read_name_owner
-from watchword.certificates.requester import requester_of
 from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.descriptor import CredentialKind
@@ -56,7 +55,7 @@ def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALO
     requests = _by_cluster(facts.requests)
     clusters = [(each, requests.get(each["metadata"]["name"], ())) for each in facts.clusters]
     return Inventory(
-        sorted((decide_cluster_row(*each) for each in clusters), key=cluster_order),
+        sorted((decide_cluster_row(*each, catalog) for each in clusters), key=cluster_order),
         sorted((decide_addon_row(each, catalog) for each in facts.addons), key=addon_order),
         sorted(_credentials(facts, clusters, now, catalog), key=credential_order),
         facts.missing,
@@ -70,70 +69,15 @@ def _by_cluster(requests: Iterable[Object]) -> dict[str, list[Object]]:
     return found
 
 
-def decide_cluster_row(obj: Object, requests: Sequence[Object]) -> ClusterRow:
+def decide_cluster_row(obj: Object, requests: Sequence[Object], catalog: Catalog = CATALOG) -> ClusterRow:
     """Return how far a cluster has come; the requests are those that carry its label."""
     cluster = Cluster.read(obj)
     available = find_condition(obj, ConditionType.AVAILABLE)
     accepted = "yes" if cluster.accepted else "denied" if is_denied(obj) else "no"
     version = str(((obj.get("status") or {}).get("version") or {}).get("kubernetes") or "")
-    health, note = _cluster_health(cluster, available, requests)
+    health, note = decide_cluster_health(cluster, requests, catalog.find_hub_report(obj))
     joined = "yes" if is_true(obj, ConditionType.JOINED) else "no"
     return ClusterRow(cluster.name, accepted, joined, _yes_no_unknown(available), health, note, version)
-
-
-def _cluster_health(
-    cluster: Cluster, available: Condition | None, requests: Sequence[Object]
-) -> tuple[InventoryHealth, str]:
-    if cluster.deleting:
-        return InventoryHealth.PENDING, "being removed"
-    granted = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
-    if not cluster.accepted:
-        return _unaccepted_cluster_health(cluster, requests)
-    if granted is None or granted.status != "True":
-        return InventoryHealth.PENDING, granted.message if granted is not None else "accepted; the hub prepares for it"
-    if not is_true(cluster.object, ConditionType.JOINED):
-        return InventoryHealth.PENDING, "accepted; its agent has not taken up its work"
-    asked = is_requested_by_another_key(cluster.name, requests)
-    return _joined_cluster_health(cluster, available, asked=asked)
-
-
-def _joined_cluster_health(
-    cluster: Cluster, available: Condition | None, *, asked: bool
-) -> tuple[InventoryHealth, str]:
-    take_over = f"another key asks for its name: watchword rejoin --take-over --cluster-name {cluster.name}"
-    if available is None or available.status != "True":
-        heard = available.message if available is not None else "nothing was heard of it"
-        return InventoryHealth.FAILING, f"{heard}; {take_over}" if asked else heard
-    clock = find_condition(cluster.object, ConditionType.CLOCK_SYNCED)
-    if clock is not None and clock.status == "False":
-        return InventoryHealth.FAILING, clock.message
-    return (InventoryHealth.PENDING, take_over) if asked else (InventoryHealth.GOOD, "")
-
-
-def _unaccepted_cluster_health(cluster: Cluster, requests: Sequence[Object]) -> tuple[InventoryHealth, str]:
-    asked = is_requested_by_another_key(cluster.name, requests)
-    if is_true(cluster.object, ConditionType.CLEANUP_SCHEDULED):
-        return InventoryHealth.GOOD, "left by unjoin; will be deleted"
-    if is_denied(cluster.object):
-        return InventoryHealth.GOOD, f"denied by the administrator{'; it asks again' if asked else ''}"
-    waits = "has asked to join" if asked else "has introduced itself"
-    return InventoryHealth.PENDING, f"{waits}: watchword accept --clusters {cluster.name}"
-
-
-def is_denied(cluster: Object) -> bool:
-    """Whether an administrator denied the cluster, accepted before or not, and has not accepted it since."""
-    granted = find_condition(cluster, ConditionType.HUB_ACCEPTED)
-    said = granted is not None and granted.reason == "HubClusterAdminDenied"
-    return not Cluster.read(cluster).accepted and (said or Annotation.DENIED_ON in annotations_of(cluster))
-
-
-def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> bool:
-    """Whether another key requests a credential under the cluster's name."""
-    own = f"{cluster_group(cluster)}:"
-    return any(
-        is_pending(csr) and Label.ADDON_NAME not in labels_of(csr) and not requester_of(csr).user.startswith(own)
-        for csr in requests
-    )
 
 
 def decide_addon_row(obj: Object, catalog: Catalog = CATALOG) -> AddonRow:

@@ -11,15 +11,16 @@ from msgspec.structs import replace
 
 from watchword.admin.apply import apply_all
 from watchword.admin.bootstrap_access import BootstrapAccess
+from watchword.admin.cluster_health import is_denied
 from watchword.admin.deployment_trouble import DeploymentTrouble, find_deployment_trouble
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
-from watchword.admin.inventory import is_denied
 from watchword.admin.kept_settings import keep_unnamed, select_settings
 from watchword.admin.operator_deployment import FIELD_MANAGER as DEPLOYER
 from watchword.admin.operator_deployment import operator_objects
 from watchword.agent.secret_data import decode_data, encode_data
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.crds import MANAGED_CRDS
+from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import (
@@ -39,7 +40,6 @@ from watchword.kube.errors import ConfigError, NotFound
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.bundles import OPERATOR
 from watchword.operator.klusterlet_manifests import agent_deployment
-from watchword.operator.rendering import IMAGE
 
 FIELD_MANAGER = "watchword-join"
 KLUSTERLET = "klusterlet"

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import timedelta
+
+from watchword.admin.wait import ObjectWaiter, validate_gone
+from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
 from watchword.api.resources import CLUSTER_MANAGERS, CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, LEASES, NAMESPACES
 from watchword.kube.client import Client
@@ -9,7 +15,6 @@ from watchword.kube.errors import NotFound
 from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
 from watchword.operator.klusterlet_manifests import namespace_of
 from watchword.operator.process import LEASE as OPERATOR_LEASE
-from watchword.operator.rendering import IMAGE
 
 FIELD_MANAGER = "watchword-deploy"
 
@@ -47,6 +52,23 @@ async def unneeded_operator_objects(client: Client, agent_namespace: str, *, goi
     # Once its rights are gone the operator cannot give its lease back, and the next one would wait for it to expire.
     lease = ObjectKey(OPERATOR.namespace, OPERATOR_LEASE)
     return [*removed, (LEASES, LEASES.manifest(lease))]
+
+
+async def delete_deployed(client: Client, wanted: Iterable[tuple[Resource, str]], patience: timedelta) -> list[str]:
+    """Delete these ClusterManagers and Klusterlets; return those that were there once the operator removed them.
+
+    `NotReady` when the operator does not remove them in time.
+    """
+    keys = [(resource, ObjectKey.cluster(name)) for resource, name in wanted]
+    found = [row for row in keys if await client.find(*row) is not None]
+    for resource, key in found:
+        with suppress(NotFound):  # another client deleted it
+            await client.delete(resource, key)
+    waiter = ObjectWaiter(client, patience)
+    advice = f"does deployment/{OPERATOR.name} in {OPERATOR.namespace} run? `watchword logs operator` has its messages"
+    for resource, key in found:
+        await waiter.until(resource, key, validate_gone, advice=advice)
+    return [f"{resource.kind} {key.name}" for resource, key in found]
 
 
 async def _present(client: Client, resource: Resource) -> list[Object]:

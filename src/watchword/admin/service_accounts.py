@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
@@ -13,7 +14,7 @@ from msgspec import Struct, field
 from watchword.accounts.grants import GRANTS, AccountRight, entry_name, granted_in, work_key
 from watchword.accounts.tokens import AccountToken, find_token
 from watchword.admin.errors import OperationRefused
-from watchword.admin.revocation_probe import Refusal, RevocationProbe
+from watchword.admin.revoke.refusals import Refusal, RefusalMeasurement, RequestProbe
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
 from watchword.api.conditions import conditions_of, find_condition, is_true
@@ -29,6 +30,9 @@ from watchword.api.resources import (
 )
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
+from watchword.kube.connect import make_client
+from watchword.kube.credentials import Credential, FixedCredential, bearer
+from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 
 WORK_GRANTS_ROLE = "watchword-account-grants"
@@ -80,14 +84,17 @@ class ServiceAccountAdmin(Struct, frozen=True):
 
     async def delete_measured(self, key: ObjectKey, within: timedelta) -> list[Refusal]:
         """Delete an account, wait until it is revoked everywhere, and say when each cluster refused its token."""
-        probe = RevocationProbe(await self._tokens(key))
+        probes = [RequestProbe(token.cluster, partial(connect_with, token)) for token in await self.tokens(key)]
+        measurement = RefusalMeasurement(within, asyncio.get_running_loop().time())
         await self.delete(key)
-        async with asyncio.TaskGroup() as group:
-            asking = group.create_task(probe.run())
+        asking = asyncio.create_task(measurement.run(probes))
+        try:
             await self.wait_until_gone(key, within)
-        return asking.result()
+            return await asking
+        finally:
+            asking.cancel()
 
-    async def _tokens(self, key: ObjectKey) -> list[AccountToken]:
+    async def tokens(self, key: ObjectKey) -> list[AccountToken]:
         """Return the tokens of an account, as far as the user may read them and the hub says where they are used."""
         try:
             found = [
@@ -179,6 +186,12 @@ class ServiceAccountAdmin(Struct, frozen=True):
             f"namespace {namespace} or the kind ManagedServiceAccount is not on this hub: check the namespace, and "
             f"enable the add-on with `watchword addon enable {ADDON_NAME} -c CLUSTER`"
         )
+
+
+def connect_with(token: AccountToken) -> Client:
+    """Return a client of the token's cluster that shows this token and no other."""
+    credential = Credential(authorization=bearer(token.token.reveal().encode()))
+    return make_client(Endpoint(token.server, token.ca), FixedCredential(credential))
 
 
 def advise_on_right(cluster: str, right: AccountRight) -> str:

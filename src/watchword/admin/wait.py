@@ -75,5 +75,10 @@ class ObjectWaiter(Struct, frozen=True):
         reporter.report(_describe(trouble))
 
 
+def validate_gone(found: Object | None) -> str:
+    """Return what is left of an object that was deleted; empty when nothing is."""
+    return "" if found is None else f"{found['kind']} {ObjectKey.of(found)} is being removed"
+
+
 def _describe(trouble: KubeError) -> str:
     return f"the server is in trouble ({trouble}); trying again"

@@ -96,6 +96,10 @@ class Annotation:
     LEFT_ON: Final = "watchword.dev/left-on"
     # Ours, on a ClusterManager: how long clusters that left are kept.
     LEFT_CLUSTER_RETENTION: Final = "watchword.dev/left-cluster-retention"
+    # Ours, on a ClusterManager: how many replicas of its controllers run; one of them works.
+    REPLICAS: Final = "watchword.dev/replicas"
+    # Ours, on a ClusterManager or Klusterlet: the Secrets with which its pods' image is pulled, separated by commas.
+    IMAGE_PULL_SECRETS: Final = "watchword.dev/image-pull-secrets"
     # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
     # Ours: a new value requests the holder to renew its credential now, once.

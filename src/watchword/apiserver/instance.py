@@ -27,6 +27,7 @@ from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runne
 from watchword.apiserver.node.pod_logs import PodLogHandler
 from watchword.apiserver.pki_directory import PkiDirectory, write_private
 from watchword.apiserver.rate_limits import RequestRateLimiter
+from watchword.apiserver.serving.backup import BACKUP_PATH, BackupHandler
 from watchword.apiserver.store.encryption import read_encryption_keys
 from watchword.apiserver.store.errors import StoreOpenError
 from watchword.apiserver.store.memory import MemoryStore
@@ -44,6 +45,7 @@ COMPACT_EVERY = 60.0
 KEPT_COMPACTION_ROUNDS = 10
 """So many compaction rounds of the past are kept for watchers that come back."""
 RENEW_EVERY = 3600.0
+KUBECONFIG_NAME = "admin.kubeconfig"
 SERVICE_NAMES = (
     "kubernetes",
     "kubernetes.default",
@@ -97,7 +99,7 @@ class Instance:
     @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig."""
-        return self._settings.data_dir / "admin.kubeconfig"
+        return self._settings.data_dir / KUBECONFIG_NAME
 
     async def start(self) -> None:
         """Serve; returns once the first request can be handled."""
@@ -138,6 +140,8 @@ class Instance:
 
     def _compose_access(self, registry: Registry) -> AccessControl:
         access = access_control_factory(self._rules(), now=self._now, entropy=os.urandom)(registry)
+        if isinstance(self._store, SqliteStore):
+            access = replace(access, paths={**access.paths, BACKUP_PATH: BackupHandler(self._store).handle})
         if not self._settings.node:
             return access
         logs = PodLogHandler(registry, self._settings.data_dir / "pods")

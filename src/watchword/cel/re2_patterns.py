@@ -9,6 +9,7 @@ from typing import Protocol
 from watchword.cel.linear_regex import LinearRegex, is_backtracking_safe
 
 _PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\$", re.DOTALL)
+_RESERVED = re.compile(r"\\.|\[|&&|~~|\|\|", re.DOTALL)
 _POSIX_CLASSES = {
     "alnum": "0-9A-Za-z",
     "alpha": "A-Za-z",
@@ -70,5 +71,11 @@ def _translate(piece: re.Match[str]) -> str:
     if text in {"$", r"\z"}:
         return r"\Z"  # Python's $ would match before a trailing newline
     if text[0] == "[":
-        return re.sub(r"\[:(\w+):\]", lambda name: _POSIX_CLASSES.get(name.group(1), name.group()), text)
+        inner = re.sub(r"\[:(\w+):\]", lambda name: _POSIX_CLASSES.get(name.group(1), name.group()), text[1:-1])
+        # Python reserves these signs in classes for operations on sets, and warns.
+        return f"[{re.sub(_RESERVED, lambda sign: _escape_last(sign.group()), inner)}]"
     return text
+
+
+def _escape_last(signs: str) -> str:
+    return signs if signs[0] == "\\" else f"{signs[:-1]}\\{signs[-1]}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import IntEnum
-
-from msgspec import Struct
+from typing import NamedTuple
 
 
 class ExitCode(IntEnum):
@@ -29,7 +28,7 @@ MEANINGS = {
     ExitCode.NOT_USABLE: "what was given cannot be used: a flag, a file, a token",
     ExitCode.UNREACHABLE: "the server did not answer, or what was waited for did not come in time: try again later",
     ExitCode.REFUSED: "the server, or a check of ours, said no; nothing was changed",
-    ExitCode.LEFTOVERS: "done here, but something is left to do elsewhere (`unjoin`)",
+    ExitCode.LEFTOVERS: "done here, but something is left to do elsewhere (`unjoin`, `revoke held-by`)",
     ExitCode.ATTENTION: "something needs attention (`doctor`, `status --check`)",
     ExitCode.BUG: "a bug: run it again with `-vv` and report what it prints",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
@@ -37,7 +36,7 @@ MEANINGS = {
 }
 
 
-class Failure(Struct, frozen=True):
+class Failure(NamedTuple):
     """One sentence for people, one number for scripts."""
 
     sentence: str

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from watchword.api.images import IMAGE_NAME
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -52,7 +53,12 @@ if TYPE_CHECKING:
 @click.option("--max-bytes", type=click.IntRange(0), default=0, help="Refuse writes beyond this size of the data file.")
 @click.option("--node", is_flag=True, help="Run workloads of Watchword's own image as processes of this user.")
 @click.option(
-    "--node-image", "node_images", multiple=True, default=("watchword",), show_default=True, help="Our image's names."
+    "--node-image",
+    "node_images",
+    multiple=True,
+    default=("watchword", IMAGE_NAME),
+    show_default=True,
+    help="Our image's names.",
 )
 def command(**flags: Any) -> None:
     """Run a Kubernetes API in one process.

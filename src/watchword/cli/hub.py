@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.api.accounts import ACCOUNTS_GATE
+from watchword.api.images import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_options, driver_settings
@@ -41,7 +42,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="How long `clean-clusters` keeps clusters that left by `unjoin`; said on the cluster.",
 )
-@click.option("--agent-image", default="watchword", show_default=True, help="The image of built-in add-ons' agents.")
+@click.option(
+    "--agent-image",
+    default=IMAGE,
+    envvar=IMAGE_VARIABLE,
+    show_default=True,
+    help="The image of built-in add-ons' agents.",
+)
 @click.option("--install/--no-install", default=True, help="Apply the kinds and roles that the controllers need.")
 @process_options
 @connection_options

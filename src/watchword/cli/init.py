@@ -14,6 +14,7 @@ from watchword.admin.hub_setup import HubSetup
 from watchword.admin.init import HubInitializer, InitOptions, InitResult
 from watchword.admin.initial_token import TokenSpec
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
+from watchword.api.images import IMAGE, IMAGE_VARIABLE
 from watchword.cli.common_options import (
     JOIN_COMMAND_OPTIONS,
     format_document,
@@ -34,7 +35,6 @@ from watchword.discovery.token_store import choose_token, join_command
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.options import Side
 from watchword.kube.files import write_private_file
-from watchword.operator.rendering import IMAGE
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
@@ -60,7 +60,9 @@ OPTIONS = (
         default=None,
         help="Let kubelets that hold a node token in without a person.",
     ),
-    click.option("--image", default="", help=f"The image of the controllers; {IMAGE} on a new hub."),
+    click.option(
+        "--image", default="", envvar=IMAGE_VARIABLE, help=f"The image of the controllers; {IMAGE} on a new hub."
+    ),
     click.option(
         "--left-cluster-retention",
         "retention",

@@ -13,6 +13,7 @@ from watchword.admin.bootstrap_access import require_joinable
 from watchword.admin.join import KLUSTERLET, ClusterMembership, JoinWait, cluster_uid, join, with_present
 from watchword.admin.node_join import NodeJoin
 from watchword.api.conditions import is_true
+from watchword.api.images import IMAGE, IMAGE_VARIABLE
 from watchword.api.meta import Object
 from watchword.api.names import AGENT_NAMESPACE, ConditionType
 from watchword.api.time import rfc3339
@@ -37,7 +38,6 @@ from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.options import Settings, Side
-from watchword.operator.rendering import IMAGE
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
@@ -55,7 +55,7 @@ OPTIONS = (
     click.option("--feature-gates", "gates", type=FeatureGates(), default="", help="Switches for the agent."),
     click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub."),
     click.option("--namespace", default="", help=f"Where the agent runs; {AGENT_NAMESPACE} at first."),
-    click.option("--image", default="", help=f"The agent's image; {IMAGE} at first."),
+    click.option("--image", default="", envvar=IMAGE_VARIABLE, help=f"The agent's image; {IMAGE} at first."),
     click.option("--deploy/--no-deploy", default=None, help="Run the agent in this cluster, or elsewhere."),
     click.option("--node-name", default="", help="Do not join a cluster: get a certificate for this machine alone."),
     click.option(

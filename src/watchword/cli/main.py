@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import click
-from msgspec import Struct
 
 from watchword import __version__
 from watchword.cli._exit_codes import ExitCode, decide_failure
@@ -17,6 +17,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("watchword.cli.up", "Bring up a hub and managed clusters on this machine."),
     "down": ("watchword.cli.down", "Stop the fleet that runs on this machine."),
     "reset": ("watchword.cli.reset", "Remove the fleet on this machine, with all its data."),
+    "backup": ("watchword.cli.backup", "Save a control plane of this machine, or a hub, in one file."),
+    "restore": ("watchword.cli.restore", "Put a control plane of this machine, or a hub, back as a backup has it."),
     "status": ("watchword.cli.status", "Show who holds which credential until when."),
     "dashboard": ("watchword.cli.dashboard", "Show every credential of the fleet in a browser."),
     "forecast": ("watchword.cli.forecast", "List what would break soon if nothing were renewed."),
@@ -27,12 +29,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "join": ("watchword.cli.join", "Bring this cluster to a hub."),
     "accept": ("watchword.cli.accept", "Accept clusters that have asked to join."),
     "deny": ("watchword.cli.deny", "Take the rights from clusters, and turn away what is pending under their names."),
+    "revoke": ("watchword.cli.revoke", "End credentials of every kind."),
     "clusters": (
         "watchword.cli.clusters",
         "List the clusters of a hub: accepted, joined, available, and what they have.",
     ),
     "unjoin": ("watchword.cli.unjoin", "Take this cluster out of its hub."),
     "rejoin": ("watchword.cli.rejoin", "Bring a cluster back whose credential expired or was lost."),
+    "clean": ("watchword.cli.clean", "Remove the hub from this cluster."),
     "token": ("watchword.cli.token", "Make, list and delete the tokens by which others find this cluster and join it."),
     "discover": ("watchword.cli.discover", "Find a cluster, check that it is the one, and print how to reach it."),
     "addon": ("watchword.cli.addon", "Enable, disable and look at the add-ons of a hub's clusters."),
@@ -56,6 +60,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "manifests": ("watchword.cli.manifests", "Print what to apply to a cluster, without asking any server."),
     "aws": ("watchword.cli.aws", "Prepare AWS accounts for clusters that register by IAM."),
+    "undeploy": ("watchword.cli.undeploy", "Delete a ClusterManager or a Klusterlet, and wait until it is gone."),
     "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left by `unjoin` and were not deleted."),
     "sample-addon": ("watchword.cli.sample_addon", "Run the sample add-on: its agent, or its hub side."),
     "managed-serviceaccount": (
@@ -68,7 +73,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name → module that exports `command`, and the first line of its help; in order of use."""
 
 
-class GlobalOptions(Struct, frozen=True):
+class GlobalOptions(NamedTuple):
     """The flags before the command; commands get it with `click.pass_obj`."""
 
     verbosity: int = 0

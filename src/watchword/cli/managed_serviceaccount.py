@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from watchword.api.images import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.process_options import identity, process_options, read_cluster_name, run_until_stopped
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--cluster-name", default="", help="The cluster's name; by default the one beside the kubeconfig.")
 @click.option("--namespace", default="", help="Where the agent runs, and where the service accounts are.")
 @click.option("--cluster-server", default="", help="The address by which users of the tokens reach the cluster.")
-@click.option("--image", default="", help="With --manager: the image of the agent.")
+@click.option("--image", default="", envvar=IMAGE_VARIABLE, help="With --manager: the image of the agent.")
 @click.option("--manager", is_flag=True, help="Run the hub side instead, with --kubeconfig of the hub.")
 @process_options
 @connection_options
@@ -40,7 +41,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 async def _manage(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from watchword.accounts.hub.definition import IMAGE, accounts_addon
+    from watchword.accounts.hub.definition import accounts_addon
     from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
     from watchword.api.accounts import ADDON_NAME
     from watchword.api.meta import ObjectKey

@@ -7,13 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from watchword.api.images import IMAGE, IMAGE_VARIABLE
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from watchword.api.meta import Manifest
+    from watchword.operator.installation import Installation
 
 FORMS = ("yaml", "json")
-_image = click.option("--image", default="watchword", show_default=True, help="The image to run.")
+_image = click.option(
+    "--image", default=IMAGE, envvar=IMAGE_VARIABLE, show_default=True, help="The image to run; $WATCHWORD_IMAGE."
+)
+_image_over_values = click.option(
+    "--image", default="", envvar=IMAGE_VARIABLE, help=f"The image to run instead of that of the values, or {IMAGE}."
+)
+_values = click.option(
+    "--values",
+    "-f",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Settings in YAML, the same as those of the Helm chart.",
+)
 _output = click.option(
     "--output", "-o", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="The form."
 )
@@ -68,9 +83,10 @@ def operator(image: str, agent_namespace: str, output: str) -> None:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="The CA of the hub's API server (PEM), as the kubeconfig's certificate-authority-data holds it.",
 )
-@_image
+@_values
+@_image_over_values
 @_output
-def hub(endpoints: tuple[str, ...], ca_file: Path | None, image: str, output: str) -> None:
+def hub(endpoints: tuple[str, ...], ca_file: Path | None, values: Path | None, image: str, output: str) -> None:
     """Print the operator and a ClusterManager: they make a cluster a hub.
 
     With --hub-apiserver and --ca-file, cluster-info is among it, by which others find the hub with a token. The CA
@@ -80,11 +96,9 @@ def hub(endpoints: tuple[str, ...], ca_file: Path | None, image: str, output: st
       kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
         | base64 -d > hub-ca.crt
     """  # noqa: D301 - \b is the mark of click for lines that are kept
-    from watchword.operator.bundles import BundleOptions, hub_bundle
-
     if bool(endpoints) is not (ca_file is not None):
         raise click.UsageError("--hub-apiserver and --ca-file go together: clusters need the address and its CA")
-    rows = hub_bundle(options=BundleOptions(image, for_agent=False))
+    rows = _installation(values, {"image": image}).hub_rows()
     if ca_file is None:
         echo("note: no cluster can find the hub by a token without --hub-apiserver and --ca-file", err=True)
     _print([*rows, *(_discovery(endpoints, ca_file) if ca_file is not None else ())], output)
@@ -101,12 +115,18 @@ def _discovery(endpoints: tuple[str, ...], ca_file: Path) -> list[Manifest]:
 
 
 @command.command("agent")
-@click.option("--cluster-name", required=True, help="The name on the hub.")
-@click.option("--klusterlet-name", default="klusterlet", show_default=True, help="The name of the Klusterlet.")
-@_image
-@_namespace
+@click.option("--cluster-name", default="", help="The name on the hub; required, unless the values have it.")
+@click.option("--klusterlet-name", default="", help="The name of the Klusterlet. Default: klusterlet.")
+@click.option(
+    "--agent-namespace",
+    "namespace",
+    default="",
+    help="Where the agent runs, and where alone the operator gets rights. Default: open-cluster-management-agent.",
+)
+@_values
+@_image_over_values
 @_output
-def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: str, output: str) -> None:
+def agent(values: Path | None, output: str, **flags: str) -> None:
     """Print the operator and a Klusterlet: with a Secret beside it, they join a hub.
 
     The Secret bootstrap-hub-kubeconfig holds a kubeconfig with a token of the hub. HOST:PORT, the token and the pin are
@@ -119,32 +139,24 @@ def agent(cluster_name: str, klusterlet_name: str, image: str, agent_namespace: 
         --from-file=kubeconfig=bootstrap.kubeconfig
     """  # noqa: D301 - \b is the mark of click for lines that are kept
     from watchword.api.cluster import validate_cluster_name
-    from watchword.api.meta import ObjectKey
-    from watchword.api.resources import KLUSTERLETS
-    from watchword.operator.bundles import BundleOptions, agent_bundle
 
-    objection = validate_cluster_name(cluster_name)
+    installation = _installation(values, flags)
+    objection = validate_cluster_name(installation.agent_names.cluster)
     if objection:
         raise click.BadParameter(objection, param_hint="--cluster-name")
-    spec = {"clusterName": cluster_name, "namespace": agent_namespace, "imagePullSpec": image}
-    klusterlet = KLUSTERLETS.manifest(ObjectKey.cluster(klusterlet_name), spec=spec)
-    _print(agent_bundle(klusterlet, BundleOptions(image, agent_namespace, for_hub=False)), output)
+    _print(installation.agent_rows(), output)
 
 
 @command.command("pull-secrets")
 @click.option("--registry", "registries", multiple=True, help="A registry besides those of OpenShift's Services.")
 @click.option("--audience", default="", help="The audience of the tokens. Default: that of the API server.")
 @click.option("--only-used", is_flag=True, help="Manage only ServiceAccounts that a pod uses.")
-@_image
+@_values
+@_image_over_values
 @_output
-def pull_secrets(registries: tuple[str, ...], audience: str, only_used: bool, image: str, output: str) -> None:  # noqa: FBT001 - a flag
+def pull_secrets(values: Path | None, output: str, **flags: Any) -> None:
     """Print the controllers of image pull secrets with their configuration and rights."""
-    from watchword.operator.pull_secret_manifests import (
-        PullSecretBundleOptions,
-        pull_secret_bundle,
-    )
-
-    _print(pull_secret_bundle(PullSecretBundleOptions(image, registries, audience, only_used)), output)
+    _print(_installation(values, flags).pull_secret_rows(), output)
 
 
 @command.command("managed-serviceaccount")
@@ -198,6 +210,17 @@ def dashboard(output: str, **flags: Any) -> None:
     from watchword.operator.dashboard_manifests import DashboardBundleOptions, dashboard_bundle
 
     _print(dashboard_bundle(DashboardBundleOptions(**flags)), output)
+
+
+def _installation(values: Path | None, flags: Mapping[str, Any]) -> Installation:
+    """Return the settings of the values file, with the flags that were given in their place."""
+    from watchword.api.yaml import YamlError, load
+    from watchword.operator.installation import ValuesError, override_installation, read_installation
+
+    try:
+        return override_installation(read_installation(load(values.read_bytes()) if values else {}), flags)
+    except (ValuesError, YamlError) as error:
+        raise click.BadParameter(str(error), param_hint="--values") from error
 
 
 def _print(rows: list[Manifest], form: str) -> None:

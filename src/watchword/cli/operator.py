@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from watchword.api.images import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.process_options import identity, process_options, run_until_stopped
 
@@ -15,7 +16,13 @@ from watchword.cli.process_options import identity, process_options, run_until_s
 @click.option(
     "--namespace", default="open-cluster-management", show_default=True, help="Where the operator's lease is."
 )
-@click.option("--image", default="watchword", show_default=True, help="What to deploy when a resource names no image.")
+@click.option(
+    "--image",
+    default=IMAGE,
+    envvar=IMAGE_VARIABLE,
+    show_default=True,
+    help="What to deploy when a resource names no image.",
+)
 @click.option("--install/--no-install", default=True, help="Apply the kinds that the operator needs.")
 @process_options
 @connection_options

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from watchword.cli.confirmation import confirm
 from watchword.cli.data_directory_options import data_directory_option
 from watchword.cli.output import echo
 
@@ -28,9 +28,6 @@ def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
         echo(f"there is nothing in {folder.path}")
         return
     folder.require_ours()
-    if not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError(f"this removes everything in {folder.path}: give --yes")
-        click.confirm(f"Remove everything in {folder.path}?", abort=True)
+    confirm(f"Remove everything in {folder.path}?", f"this removes everything in {folder.path}", yes=yes)
     remove_fleet(folder)
     echo(f"removed {folder.path}")

@@ -16,7 +16,7 @@ from watchword.cli.serviceaccount_access import exec_credential, export, grant, 
 from watchword.cli.tables import render_table, terminal_width
 
 if TYPE_CHECKING:
-    from watchword.admin.revocation_probe import Refusal
+    from watchword.admin.revoke.refusals import Refusal
     from watchword.admin.service_accounts import ServiceAccountAdmin
     from watchword.api.meta import Object, ObjectKey
 
@@ -128,9 +128,9 @@ def delete(connection: ClusterConnection, name: str, wait: timedelta | None, **f
 
 def describe_refusal(refusal: Refusal) -> str:
     """Return one line about what a cluster said of a deleted account's token."""
-    if refusal.trouble:
-        return f"{refusal.cluster}: not measured when its token was refused: {refusal.trouble}"
-    return f"{refusal.cluster}: token refused {refusal.seconds:.1f} s after the deletion"
+    if refusal.seconds is None:
+        return f"{refusal.holder}: not measured when its token was refused: {refusal.trouble}"
+    return f"{refusal.holder}: token refused {refusal.seconds:.1f} s after the deletion"
 
 
 def account_row(obj: Object) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from watchword.api.bootstrap import CLUSTER_INFO, KUBE_PUBLIC, KUBECONFIG_KEY, MANAGED_CLUSTER_GROUP
+from watchword.api.bootstrap import CLUSTER_INFO, KUBE_PUBLIC, KUBECONFIG_KEY, MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
@@ -39,10 +39,17 @@ def discovery_manifests(setup: DiscoverySetup) -> Iterator[Manifest]:
     """Yield the objects in the order in which they can be created."""
     yield NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(KUBE_PUBLIC))
     yield CONFIG_MAPS, CONFIG_MAPS.manifest(CLUSTER_INFO, data={KUBECONFIG_KEY: write_cluster_info(setup.info)})
+    yield from discovery_bindings(setup.requesters, setup.approve_nodes_of)
+
+
+def discovery_bindings(
+    requesters: Sequence[str] = (MANAGED_CLUSTER_GROUP,), approve_nodes_of: Sequence[str] = (NODE_GROUP,)
+) -> Iterator[Manifest]:
+    """Yield who may read what is published, who may request certificates, and whose are approved automatically."""
     yield from _readers()
-    yield _binding(REQUESTERS_BINDING, NODE_BOOTSTRAPPER, setup.requesters)
-    if setup.approve_nodes_of:
-        yield _binding("watchword:bootstrap-node-approval", NODE_APPROVER, setup.approve_nodes_of)
+    yield _binding(REQUESTERS_BINDING, NODE_BOOTSTRAPPER, requesters)
+    if approve_nodes_of:
+        yield _binding("watchword:bootstrap-node-approval", NODE_APPROVER, approve_nodes_of)
         yield _binding("watchword:node-renewal-approval", NODE_RENEWER, ("system:nodes",))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from watchword.api.addon import Addon
-from watchword.api.conditions import Condition
+from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, annotations_of
 from watchword.drivers.aws_irsa.driver import DRIVER as AWS_IRSA
 from watchword.drivers.csr import DRIVER as CSR
@@ -105,6 +105,11 @@ class Catalog:
                 f"the annotations of cluster {name} name the drivers {' and '.join(named)}: remove those of all but one"
             )
         return named[0] if named else self.default
+
+    def find_hub_report(self, cluster: Object) -> Condition | None:
+        """Return what the hub says of the identity that it makes for a ManagedCluster; None when it says nothing."""
+        types = [each.hub_condition for each in self.clusters.values() if each.hub_condition]
+        return next((found for type_ in types if (found := find_condition(cluster, type_)) is not None), None)
 
     def connector(self, name: str, context: ConnectorContext) -> HubConnector:
         """Return how a cluster reaches the hub by the driver of that name; `UnknownDriver` when there is none."""

@@ -13,6 +13,7 @@ from watchword.api.conditions import Condition, find_condition
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
 from watchword.api.sensitive import Sensitive
+from watchword.drivers.cloud_trial import CloudTrial
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
 from watchword.drivers.hub_server import HubServer
 from watchword.drivers.interface import (
@@ -148,11 +149,13 @@ class ClusterRegistration(Struct, frozen=True, kw_only=True):
     agent: Callable[[AgentContext], AgentDriver]
     hub: Callable[[HubContext], HubDriver]
     credential: CredentialKind
+    hub_condition: str = ""  # on the ManagedCluster: how far the identity is that the hub makes; empty: it makes none
     annotations: tuple[str, ...] = ()  # a ManagedCluster with any of these registers by this driver
     annotate: Callable[[Settings], Mapping[str, str]] = no_annotations  # what the agent puts on the ManagedCluster
     connector: Callable[[ConnectorContext], HubConnector] = KubeconfigConnector.make  # how the hub is reached
     bootstrap_data: BootstrapData = no_bootstrap_data  # what `join` adds to the bootstrap Secret
     trial_settings: TrialSettings = no_trial_settings  # what `watchword up` joins with
+    cloud_trial: CloudTrial | None = None  # the cloud that `watchword up` emulates for it
     account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the agent's ServiceAccount
     account_suffix: str = DEFAULT_ACCOUNT_SUFFIX  # of that ServiceAccount: what follows the name of the Klusterlet
     hub_account_annotations: Callable[[Settings], Mapping[str, str]] = no_annotations  # for the hub's ServiceAccount

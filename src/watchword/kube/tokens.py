@@ -13,7 +13,7 @@ from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
 from watchword.kube.client import Client
-from watchword.kube.errors import MalformedResponse
+from watchword.kube.errors import ApiStatusError, MalformedResponse, error_from_status
 from watchword.kube.responses import decode
 
 
@@ -35,6 +35,8 @@ async def request_token(
 ) -> IssuedToken:
     """Return a token of a service account; with `uid`, only of the account with that UID (`Conflict` otherwise).
 
+    Servers before Kubernetes 1.34 ignore the UID: callers compare the one in the token and raise `account_replaced`.
+
     `bound_to` references the object (apiVersion, kind, name, uid) whose deletion invalidates the token.
     """
     spec: Object = {"expirationSeconds": expiration_seconds, "audiences": list(audiences)}
@@ -51,3 +53,9 @@ async def request_token(
     if not token or not isinstance(token, str) or expires_at is None:
         raise MalformedResponse("the server granted a token request without a token or its expiry")
     return IssuedToken(Sensitive(token), expires_at)
+
+
+def account_replaced(account: ObjectKey, *, wanted: str, found: str) -> ApiStatusError:
+    """Return the `Conflict` for a token of an account that was created again: UIDs that were wanted and found."""
+    message = f"ServiceAccount {account} was created again: its token is for UID {found}, and UID {wanted} was wanted"
+    return error_from_status(409, {"reason": "Conflict", "message": message})

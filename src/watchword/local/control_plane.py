@@ -8,7 +8,8 @@ from pathlib import Path
 
 from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.instance import Instance, InstanceSettings
+from watchword.apiserver.authn.webhook import TokenReviewer
+from watchword.apiserver.instance import KUBECONFIG_NAME, Instance, InstanceSettings
 from watchword.apiserver.node.model import Runner
 from watchword.apiserver.store.errors import StoreOpenError
 from watchword.kube.client import Client
@@ -31,6 +32,7 @@ class LocalControlPlane:
     audit: bool = False  # write audit.log beside its data
     encryption_key_file: Path | None = None  # encrypt Secrets in its data file
     is_new: bool = False  # whether its addresses are still to be chosen
+    reviewer: TokenReviewer | None = None  # authenticates tokens that it does not know
     instance: Instance = field(init=False)
     client: Client = field(init=False)
 
@@ -38,6 +40,11 @@ class LocalControlPlane:
     def name(self) -> str:
         """The name of the cluster, or `hub`."""
         return self.address.name
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The file in which a running control plane says how its administrator reaches it."""
+        return self.folder / KUBECONFIG_NAME
 
     @property
     def entries(self) -> tuple[ClusterEntry, UserEntry]:
@@ -56,6 +63,7 @@ class LocalControlPlane:
             encryption_key_file=self.encryption_key_file,
             node=True,
             runner=self.runner,
+            reviewer=self.reviewer,
         )
         try:
             instance = Instance(settings, self.clock.now)

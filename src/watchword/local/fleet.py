@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,9 +20,11 @@ from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import LEASES
 from watchword.apiserver.pki_directory import write_private
 from watchword.discovery.token_secret import TokenRecord
+from watchword.drivers.catalog import CATALOG
 from watchword.hub.process import LEASE as HUB_LEASE
 from watchword.kube.kubeconfig import ContextEntry, Kubeconfig
 from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.local.cloud import LocalCloud
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.data_directory import FleetDirectory
 from watchword.local.layout import ControlPlaneAddress, FleetLayout
@@ -57,14 +59,21 @@ class LocalFleet:
     running: list[LocalControlPlane] = field(default_factory=list)
 
     since: datetime = field(init=False)
+    cloud: LocalCloud | None = field(init=False)  # where the driver is tried with one
 
     def __post_init__(self) -> None:
         self.since = self.clock.now()
+        registration = CATALOG.clusters[CATALOG.cluster_driver(self.layout.registration_auth)]
+        trial = registration.cloud_trial
+        self.cloud = LocalCloud(trial, self.folder.path / trial.name) if trial is not None else None
         self.hub = self._member(self.layout.hub)
-        self.clusters = [self._member(address) for address in self.layout.clusters]
+        self.clusters = [self._member(address, number) for number, address in enumerate(self.layout.clusters, 1)]
 
-    def _member(self, address: ControlPlaneAddress) -> LocalControlPlane:
-        runner = PodCommands(self.clock, self.read, self.layout.server_port).runner()
+    def _member(self, address: ControlPlaneAddress, number: int = 0) -> LocalControlPlane:
+        def agent_environment() -> Mapping[str, str]:
+            return self.cloud.agent_environment(address.name, number) if self.cloud is not None and number else {}
+
+        runner = PodCommands(self.clock, self.read, self.layout.server_port, agent_environment).runner()
         return LocalControlPlane(
             address,
             self.folder.control_plane_path(address.name),
@@ -102,6 +111,14 @@ class LocalFleet:
     async def start_members(self, members: Iterable[LocalControlPlane]) -> None:
         """Start control planes, all or none."""
         await for_each(members, self._start_member)
+
+    async def start_cloud(self) -> None:
+        """Start the emulated cloud of the driver, whose tokens the hub accepts; nothing where it needs none."""
+        if self.cloud is None:
+            return
+        self.stack.push_async_callback(self.cloud.stop)
+        await self.cloud.start(self.hub.kubeconfig, [member.kubeconfig for member in self.clusters])
+        self.hub.reviewer = self.cloud.reviewer
 
     def write_kubeconfig(self) -> None:
         """Write how the administrator reaches every control plane, the hub by default."""

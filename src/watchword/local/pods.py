@@ -62,6 +62,7 @@ class PodCommands:
     clock: Clock
     read: FlagParsers
     server_port: int = 0  # of the server that a driver brings
+    agent_environment: Callable[[], Mapping[str, str]] = dict  # what the agent has beside the variables of its pod
 
     def runner(self) -> TaskRunner:
         """Return who runs them."""
@@ -109,7 +110,8 @@ class PodCommands:
     async def agent(self, launch: Launch, stop: asyncio.Event) -> None:
         """Be the agent that the Klusterlet describes."""
         options = replace(self.read.agent(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING)
-        runtime = AgentRuntime(clock=self.clock, random=SystemRandom(), environment=launch.environment)
+        environment = {**launch.environment, **self.agent_environment()}
+        runtime = AgentRuntime(clock=self.clock, random=SystemRandom(), environment=environment)
         async with connect_own_cluster(launch) as client:
             await run_agent(client, options, runtime=runtime, stop=stop)
 

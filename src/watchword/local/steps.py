@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -18,15 +18,13 @@ from watchword.admin.hub_observer import EVENT_SOURCE, LEASE_SOURCE, observe_hub
 from watchword.admin.hub_readiness import SignatureCondition
 from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.admin.initial_token import TokenSpec, ensure_token
-from watchword.admin.join import ClusterMembership, join
+from watchword.admin.join import KLUSTERLET, ClusterMembership, join
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.bootstrap import CLUSTER_INFO
-from watchword.api.conditions import find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import ConditionType, Label
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import AGENT_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
-from watchword.api.time import rfc3339_micro
 from watchword.certificates.manual_approval import ApprovalTerms
 from watchword.discovery.client_factory import HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo
@@ -39,6 +37,7 @@ from watchword.hub.process import LEASE as HUB_LEASE
 from watchword.local.accounts import start_accounts, use_account
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.fleet import LocalFleet, for_each
+from watchword.local.member_state import is_decided, is_ready_for_decision, is_renewed_since, is_settled
 from watchword.local.sample_addon import is_addon_ready, start_sample_addon
 from watchword.runtime.informer import WatchScope
 
@@ -46,8 +45,6 @@ ReportDetail: TypeAlias = Callable[[str], None]
 """Reports progress of the step that is running."""
 
 HUB_LEASE_SOURCE = (LEASES, WatchScope(HUB_LEASE.namespace, fields=f"metadata.name={HUB_LEASE.name}"))
-DRIVERS = tuple(reversed(tuple(CATALOG.addons)))
-"""How add-ons get their credential, cluster by cluster in turn, so that both ways are seen."""
 
 
 class UpStep(Struct, frozen=True):
@@ -61,8 +58,13 @@ class UpStep(Struct, frozen=True):
 
 async def start_control_planes(fleet: LocalFleet, report: ReportDetail) -> str:
     """Serve a Kubernetes API for the hub and for every cluster."""
+    if fleet.cloud is not None:
+        report(f"the emulator of {fleet.cloud.trial.name}")
+        await fleet.start_cloud()
     report(fleet.hub.name)
     await fleet.start_members([fleet.hub])
+    if fleet.cloud is not None:
+        await fleet.cloud.prove_hub(fleet.hub.client)
     report(_count(fleet.clusters))
     await fleet.start_members(fleet.clusters)
     fleet.write_kubeconfig()
@@ -74,8 +76,9 @@ async def make_hub(fleet: LocalFleet, report: ReportDetail) -> str:
     server = fleet.hub.instance.server
     report("operator, kinds, roles and cluster-info")
     driver = fleet.layout.registration_auth
-    drivers = (CATALOG.default, driver) if driver else ()
+    drivers = (driver,) if fleet.cloud is not None else (CATALOG.default, driver) if driver else ()
     settings = {option.flag: option.trial for option in CATALOG.options(Side.HUB, driver) if driver and option.trial}
+    settings |= fleet.cloud.trial.hub_settings if fleet.cloud is not None else {}
     info = ClusterInfo((server,), fleet.authorities)
     await set_up_hub(fleet.hub.client, HubSetup(info, drivers=drivers, settings=settings))
     fleet.observer = await fleet.stack.enter_async_context(
@@ -118,15 +121,15 @@ async def discover_hub(fleet: LocalFleet, report: ReportDetail) -> str:
 
 async def join_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
     """Give each cluster a Klusterlet and an operator, which deploys the agent; one that joined before stays itself."""
-    ways = {member.name: DRIVERS[number % len(DRIVERS)] for number, member in enumerate(fleet.clusters)}
-
+    ways = addon_drivers(fleet)
     driver = fleet.layout.registration_auth
     settings = {option.flag: option.trial for option in CATALOG.options(Side.CLUSTER) if option.trial}
     settings |= await driver_settings(fleet)
 
     async def one(member: LocalControlPlane) -> None:
+        own = await cloud_settings(fleet, member)
         membership = ClusterMembership(
-            member.name, registration_auth=driver, addon_auth=ways[member.name], settings=settings
+            member.name, registration_auth=driver, addon_auth=ways[member.name], settings={**settings, **own}
         )
         await join(member.client, membership, fleet.access[member.name])
 
@@ -141,6 +144,26 @@ async def join_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
 
     await fleet.hub_observer.until(introduced)
     return f"{_count(fleet.clusters)} known to the hub"
+
+
+def addon_drivers(fleet: LocalFleet) -> dict[str, str]:
+    """Return how the add-ons of each cluster get their credential: in turn, so that every way is seen.
+
+    A hub in a cloud signs no certificates.
+    """
+    known = CATALOG.addons.items()
+    names = [name for name, each in known if fleet.cloud is None or not each.by_certificate][::-1]
+    return {member.name: names[number % len(names)] for number, member in enumerate(fleet.clusters)}
+
+
+async def cloud_settings(fleet: LocalFleet, member: LocalControlPlane) -> Settings:
+    """Return the flags of a cluster in the emulated cloud, whose agent can prove there who it is from now on."""
+    if fleet.cloud is None:
+        return {}
+    registration = CATALOG.clusters[CATALOG.cluster_driver(fleet.layout.registration_auth)]
+    account = ObjectKey(AGENT_NAMESPACE, f"{KLUSTERLET}-{registration.account_suffix}")
+    await fleet.cloud.prove_agent(member.name, member.client, account)
+    return fleet.cloud.trial.cluster_settings(fleet.clusters.index(member) + 1)
 
 
 async def driver_settings(fleet: LocalFleet) -> Settings:
@@ -161,11 +184,14 @@ async def driver_settings(fleet: LocalFleet) -> Settings:
 async def accept_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
     """Accept each cluster as an administrator would: once it has a request, and nothing contradicts it."""
     acceptor = ClusterAcceptor(HubAdmin(fleet.hub.client, fleet.clock), ApprovalTerms())
+    registration = CATALOG.clusters[CATALOG.cluster_driver(fleet.layout.registration_auth)]
     accepted: list[str] = []
 
     async def one(member: LocalControlPlane) -> None:
         await fleet.hub_observer.until(
-            lambda: is_ready_for_decision(cluster_of(fleet, member.name), fleet.hub_observer.requests())
+            lambda: is_ready_for_decision(
+                cluster_of(fleet, member.name), fleet.hub_observer.requests(), by_request=registration.needs_approval
+            )
         )
         cluster = cluster_of(fleet, member.name)
         if cluster is not None and not is_decided(cluster):
@@ -187,14 +213,14 @@ async def await_members(fleet: LocalFleet, report: ReportDetail) -> str:
         return len(ready) == len(names)
 
     await fleet.hub_observer.until(settled)
-    return f"{_count(fleet.clusters)} available, each with its own certificate"
+    return f"{_count(fleet.clusters)} available, each with its own credential"
 
 
 async def enable_addon(fleet: LocalFleet, report: ReportDetail) -> str:
-    """Enable the sample add-on, with a token on one cluster and a certificate on the other."""
+    """Enable the sample add-on; where the hub signs, with a token on one cluster and a certificate on the other."""
     members = await start_sample_addon(fleet)
     await _await_addon(fleet, SAMPLE_ADDON, members, report)
-    ways = [f"{member.name} by {DRIVERS[number % len(DRIVERS)]}" for number, member in enumerate(members)]
+    ways = [f"{member.name} by {addon_drivers(fleet)[member.name]}" for member in members]
     return f"sample-addon at work on {' and '.join(ways)}"
 
 
@@ -224,43 +250,6 @@ async def _await_addon(
 def cluster_of(fleet: LocalFleet, name: str) -> Object | None:
     """Return a ManagedCluster as last read from the hub."""
     return fleet.hub_observer.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
-
-
-def is_ready_for_decision(cluster: Object | None, requests: Sequence[Object]) -> bool:
-    """Whether a cluster can be decided about: it was before, or its request is there.
-
-    A request that is approved already counts: a crash may come between the approval and the acceptance.
-    """
-    if cluster is None:
-        return False
-    name = cluster["metadata"]["name"]
-    asked = any(labels_of(csr).get(Label.CLUSTER_NAME) == name for csr in requests)
-    return asked or is_decided(cluster)
-
-
-def is_decided(cluster: Object) -> bool:
-    """Whether the administrator accepted or denied a cluster already: a denial stands."""
-    accepted = (cluster.get("spec") or {}).get("hubAcceptsClient") is True
-    return accepted or find_condition(cluster, ConditionType.HUB_ACCEPTED) is not None
-
-
-def is_settled(cluster: Object | None, lease: Object | None, since: datetime) -> bool:
-    """Whether a cluster has reached its final state: it works and reports, its lease is renewed, or it was denied.
-
-    Conditions survive a restart; a lease that was renewed since proves that the agent runs.
-    """
-    if cluster is None:
-        return False
-    if (cluster.get("spec") or {}).get("hubAcceptsClient") is not True:
-        return is_decided(cluster)
-    wanted = (ConditionType.JOINED, ConditionType.AVAILABLE, ConditionType.CERTIFICATE_ROTATED)
-    return all(is_true(cluster, type_) for type_ in wanted) and is_renewed_since(lease, since)
-
-
-def is_renewed_since(lease: Object | None, since: datetime) -> bool:
-    """Whether the holder of a lease has renewed it since then."""
-    renewed = ((lease or {}).get("spec") or {}).get("renewTime") or ""
-    return str(renewed) >= rfc3339_micro(since)
 
 
 def _count(clusters: list[LocalControlPlane]) -> str:

@@ -52,7 +52,6 @@ async def up(
     """Run a fleet until `stop` is set; the folder is locked. Raises what prevents the start."""
     recorded = folder.recorded()
     layout = choose_layout(recorded, options.requested, FreePorts(), folder.path)
-    folder.record(layout)
     clock: Clock = SystemClock()
     fleet = LocalFleet(
         folder,
@@ -64,6 +63,9 @@ async def up(
         encryption_key_file=options.encryption_key_file,
         is_new=recorded is None,
     )
+    if fleet.cloud is not None:
+        fleet.cloud.require_libraries()
+    folder.record(layout)
     steps = choose_steps(len(layout.clusters))
     tracker = track_steps(steps)
     tracker.listeners.append(output.step)
@@ -73,7 +75,8 @@ async def up(
     try:
         if await run_until_stopped(stop, run_steps(fleet, tracker, steps, options.patience)):
             if not options.leave:  # they need a reader that responds
-                display.commands = commands_to_try(folder.kubeconfig, next((c.name for c in layout.clusters), ""))
+                rotatable = layout.clusters if fleet.cloud is None else ()  # the cloud renews its own
+                display.commands = commands_to_try(folder.kubeconfig, next((c.name for c in rotatable), ""))
                 display.dashboard = await start_dashboard(fleet)
             output.ready(display.view, asyncio.get_running_loop().time() - display.began)
             if not options.leave:

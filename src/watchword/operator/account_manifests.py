@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
+from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.rbac import RbacRule, rules_of
@@ -17,7 +18,6 @@ from watchword.operator.rbac import (
     WORK_GROUP,
 )
 from watchword.operator.rendering import (
-    IMAGE,
     Workload,
     cluster_role_with_binding,
     deployment,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE
 from watchword.api.rbac import rules_of
@@ -19,9 +20,9 @@ from watchword.operator import rbac as rules
 from watchword.operator.account_manifests import ACCOUNTS_RIGHTS
 from watchword.operator.cluster_manager_manifests import CONTROLLER, TOKEN_NAMESPACES
 from watchword.operator.crds import DEFINITIONS
-from watchword.operator.klusterlet_manifests import addon_namespace
+from watchword.operator.klusterlet_manifests import addon_namespace, namespace_of
 from watchword.operator.rendering import (
-    IMAGE,
+    PodSettings,
     Workload,
     cluster_role_with_binding,
     deployment,
@@ -29,6 +30,7 @@ from watchword.operator.rendering import (
     role_with_binding,
     service_account,
 )
+from watchword.operator.workload_access import WorkloadAccess
 
 OPERATOR = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-operator")
 
@@ -42,6 +44,8 @@ class BundleOptions:
     for_hub: bool = True
     for_agent: bool = True
     more_agent_namespaces: tuple[str, ...] = ()  # of a cluster that belongs to several hubs
+    pods: PodSettings = field(default_factory=PodSettings)  # of the operator
+    access: WorkloadAccess = field(default_factory=WorkloadAccess)
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -64,6 +68,7 @@ def operator_bundle(options: BundleOptions | None = None) -> list[Manifest]:
         service_account(OPERATOR.name, OPERATOR.namespace),
         *_operator_rights(options),
         _operator_deployment(options),
+        *options.access.rows(OPERATOR),
     ]
 
 
@@ -73,12 +78,15 @@ def hub_bundle(manager: Object | None = None, options: BundleOptions | None = No
     wanted = manager or CLUSTER_MANAGERS.manifest(
         ObjectKey.cluster("cluster-manager"), spec={"imagePullSpec": options.image}
     )
-    return [*operator_bundle(options), (CLUSTER_MANAGERS, wanted)]
+    controllers = ObjectKey(HUB_NAMESPACE, f"{wanted['metadata']['name']}-controller")
+    return [*operator_bundle(options), *options.access.rows(controllers), (CLUSTER_MANAGERS, wanted)]
 
 
 def agent_bundle(klusterlet: Object, options: BundleOptions | None = None) -> list[Manifest]:
     """Return the operator and its Klusterlet; the bootstrap Secret is created by the joining user."""
-    return [*operator_bundle(options or BundleOptions(for_hub=False)), (KLUSTERLETS, klusterlet)]
+    options = options or BundleOptions(for_hub=False)
+    agent = ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent")
+    return [*operator_bundle(options), *options.access.rows(agent), (KLUSTERLETS, klusterlet)]
 
 
 def _deployable_roles(options: BundleOptions) -> list[Manifest]:
@@ -123,6 +131,8 @@ def _operator_deployment(options: BundleOptions) -> Manifest:
             service_account=OPERATOR.name,
             image=options.image,
             arguments=["operator", f"--namespace={OPERATOR.namespace}", f"--image={options.image}"],
-            resources={"requests": {"cpu": "2m", "memory": "64Mi"}},
+            replicas=options.pods.replicas,
+            pod=options.pods.fields,
+            resources=options.pods.resources or {"requests": {"cpu": "2m", "memory": "64Mi"}},
         )
     )

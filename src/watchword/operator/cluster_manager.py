@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.conditions import Condition
+from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, is_deleting
 from watchword.api.names import HUB_NAMESPACE, Finalizer
 from watchword.api.resources import CLUSTER_MANAGERS, DEPLOYMENTS, NAMESPACES
@@ -17,7 +18,6 @@ from watchword.operator import conditions
 from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
 from watchword.operator.cluster_manager_manifests import accounts_binding, bound_hub_manifests, gates_of
 from watchword.operator.feature_gates import HUB_FEATURES, is_enabled
-from watchword.operator.rendering import IMAGE
 from watchword.operator.status import add_finalizer, remove_finalizer, report_status
 from watchword.operator.validation import validate_cluster_manager
 from watchword.runtime.errors import BeingDeleted, NameConflict

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from watchword.api.accounts import ACCOUNTS_GATE
+from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
 from watchword.api.names import HUB_NAMESPACE, Annotation
 from watchword.api.resources import CRON_JOBS, NAMESPACES
@@ -15,11 +16,10 @@ from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.hub_server import HubServer
 from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import HUB_FEATURES, format_gates, is_enabled
-from watchword.operator.klusterlet_manifests import pod_fields, resources_of
+from watchword.operator.klusterlet_manifests import pod_fields, pull_secret_fields, resources_of
 from watchword.operator.rbac import ACCOUNTS_ROLE, CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
 from watchword.operator.rendering import (
     CONTAINER_SECURITY,
-    IMAGE,
     POD_SECURITY,
     Workload,
     cluster_binding,
@@ -172,19 +172,26 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
         service_account=CONTROLLER.name,
         image=chosen,
         arguments=["hub", *hub_flags(manager), f"--agent-image={chosen}"],
-        pod=pod_fields(spec),
+        replicas=replicas_of(manager),
+        pod=pod_fields(manager),
         resources=resources_of(spec),
     )
     servers = [row for server in enabled_servers(manager) for row in server_workload(manager, server, image)]
     return [
         deployment(workload),
-        cleaner_job(chosen, left_cluster_retention(manager)),
+        cleaner_job(chosen, left_cluster_retention(manager), pull_secret_fields(manager)),
         *servers,
         *driver_manifests(manager),
     ]
 
 
-def cleaner_job(image: str, retention: str = "") -> Manifest:
+def replicas_of(manager: Object) -> int:
+    """Return how many replicas of the controllers run: one, unless the annotation has a positive number."""
+    text = annotations_of(manager).get(Annotation.REPLICAS, "")
+    return max(int(text), 1) if text.isdecimal() and text.isascii() else 1
+
+
+def cleaner_job(image: str, retention: str = "", pod_fields: Mapping[str, Any] | None = None) -> Manifest:
     """Return the CronJob that removes clusters which left and were not deleted."""
     container = {
         "name": CLEANER_JOB,
@@ -197,6 +204,7 @@ def cleaner_job(image: str, retention: str = "") -> Manifest:
         "restartPolicy": "Never",
         "containers": [container],
         "securityContext": dict(POD_SECURITY),
+        **(pod_fields or {}),
     }
     spec = {
         "schedule": "*/10 * * * *",

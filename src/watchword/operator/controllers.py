@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from watchword.api.images import IMAGE
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Label
 from watchword.api.resources import (
@@ -24,7 +25,7 @@ from watchword.operator.applier import OWNER_ANNOTATION, owners_of
 from watchword.operator.cluster_manager import ClusterManagerReconciler
 from watchword.operator.klusterlet import KlusterletReconciler
 from watchword.operator.klusterlet_manifests import namespace_of
-from watchword.operator.rendering import IMAGE, MANAGED_BY
+from watchword.operator.rendering import MANAGED_BY
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock

@@ -10,6 +10,7 @@ from datetime import timedelta
 import orjson
 
 from watchword.api.conditions import Condition
+from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey, is_deleting, uid_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Finalizer
 from watchword.api.resources import DEPLOYMENTS, KLUSTERLETS, SECRETS
@@ -20,7 +21,6 @@ from watchword.operator.applier import OwnedObjectApplier
 from watchword.operator.feature_gates import AGENT_FEATURES
 from watchword.operator.klusterlet_manifests import bound_agent_manifests, gates_of, namespace_of
 from watchword.operator.klusterlet_removal import KlusterletRemoval
-from watchword.operator.rendering import IMAGE
 from watchword.operator.status import add_finalizer, report_status
 from watchword.operator.validation import validate_klusterlet
 from watchword.runtime.clock import Clock

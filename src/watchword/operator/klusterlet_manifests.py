@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from watchword.api.meta import Manifest, Object, ObjectKey
+from watchword.api.images import IMAGE
+from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
 from watchword.api.names import (
     ADDON_NAMESPACE,
     AGENT_NAMESPACE,
     BOOTSTRAP_KUBECONFIG_SECRET,
     HUB_KUBECONFIG_SECRET,
+    Annotation,
 )
 from watchword.api.resources import NAMESPACES
 from watchword.drivers.catalog import CATALOG, Catalog
@@ -19,7 +21,6 @@ from watchword.drivers.options import Side, settings_from_spec, settings_to_flag
 from watchword.operator.feature_gates import AGENT_FEATURES, format_gates
 from watchword.operator.rbac import AGENT_OWN_ROLE, AGENT_OWN_RULES, AGENT_ROLE, AGENT_RULES, EXECUTION_ROLE
 from watchword.operator.rendering import (
-    IMAGE,
     Workload,
     cluster_binding,
     cluster_role_with_binding,
@@ -163,7 +164,7 @@ def agent_deployment(klusterlet: Object, *, image: str = IMAGE, bootstrap: str =
             image=str(spec.get("imagePullSpec") or image),
             arguments=["agent", *agent_flags(klusterlet)],
             secrets={BOOTSTRAP_KUBECONFIG_SECRET: BOOTSTRAP_MOUNT},
-            pod=pod_fields(spec),
+            pod=pod_fields(klusterlet),
             resources=resources_of(spec),
             # An agent that waits for acceptance is well: whether it reached its hub is a condition, not a probe.
             ready_path="/healthz",
@@ -195,8 +196,9 @@ def _chosen_driver(registration: Mapping[str, Any], catalog: Catalog) -> list[Cl
     return [catalog.clusters[name] for name in catalog.known_cluster_drivers([named])]
 
 
-def pod_fields(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the pod that the spec decides: node selector, priority, pull secrets."""
+def pod_fields(deployed: Object) -> dict[str, Any]:
+    """Return the fields of the pod that a ClusterManager or Klusterlet decides."""
+    spec: Mapping[str, Any] = deployed.get("spec") or {}
     placement: Mapping[str, Any] = spec.get("nodePlacement") or {}
     fields: dict[str, Any] = {name: placement[name] for name in ("nodeSelector", "tolerations") if placement.get(name)}
     if spec.get("priorityClassName"):
@@ -204,7 +206,14 @@ def pod_fields(spec: Mapping[str, Any]) -> dict[str, Any]:
     alias: Mapping[str, Any] = spec.get("hubApiServerHostAlias") or {}
     if alias:
         fields["hostAliases"] = [{"ip": alias["ip"], "hostnames": [alias["hostname"]]}]
-    return fields
+    return {**fields, **pull_secret_fields(deployed)}
+
+
+def pull_secret_fields(deployed: Object) -> dict[str, Any]:
+    """Return the field of a pod that names the Secrets with which its image is pulled."""
+    names = annotations_of(deployed).get(Annotation.IMAGE_PULL_SECRETS, "").split(",")
+    references = [{"name": name.strip()} for name in names if name.strip()]
+    return {"imagePullSecrets": references} if references else {}
 
 
 def resources_of(spec: Mapping[str, Any]) -> Mapping[str, Any]:

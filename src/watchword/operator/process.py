@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import dataclass, field
 from random import Random
 
+from watchword.api.images import IMAGE
 from watchword.api.meta import ObjectKey
 from watchword.api.names import BOOTSTRAP_NAMESPACE
 from watchword.kube.client import Client
 from watchword.operator.controllers import controllers, register_informers
 from watchword.operator.crds import install_crds
-from watchword.operator.rendering import IMAGE
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions

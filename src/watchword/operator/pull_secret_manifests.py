@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.pull_secrets import CONFIGURATION, PULL_SECRETS_NAMESPACE, REGISTRY_SERVICES
 from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES
 from watchword.operator.rbac import READ
 from watchword.operator.rendering import (
-    IMAGE,
+    PodSettings,
     Workload,
     cluster_role_with_binding,
     deployment,
@@ -19,6 +20,7 @@ from watchword.operator.rendering import (
     role_with_binding,
     service_account,
 )
+from watchword.operator.workload_access import WorkloadAccess
 
 PULL_SECRETS = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-pull-secrets")
 REGISTRY_AUTH = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-registry-auth")
@@ -72,7 +74,8 @@ class PullSecretBundleOptions:
     registries: tuple[str, ...] = ()
     audience: str = ""
     only_used: bool = False
-    replicas: int = 2
+    pods: PodSettings = field(default_factory=lambda: PodSettings(replicas=2))
+    access: WorkloadAccess = field(default_factory=WorkloadAccess)
 
 
 def pull_secret_bundle(options: PullSecretBundleOptions) -> list[Manifest]:
@@ -94,10 +97,12 @@ def pull_secret_bundle(options: PullSecretBundleOptions) -> list[Manifest]:
                 service_account=PULL_SECRETS.name,
                 image=options.image,
                 arguments=["pull-secrets", *(["--only-used"] if options.only_used else [])],
-                replicas=options.replicas,
-                resources={"requests": {"cpu": "10m", "memory": "64Mi"}},
+                replicas=options.pods.replicas,
+                pod=options.pods.fields,
+                resources=options.pods.resources or {"requests": {"cpu": "10m", "memory": "64Mi"}},
             )
         ),
+        *options.access.rows(PULL_SECRETS),
     ]
 
 

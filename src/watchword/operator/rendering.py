@@ -20,7 +20,6 @@ from watchword.api.resources import (
 )
 
 MANAGED_BY = "watchword-operator"
-IMAGE = "watchword"  # what the process node of the embedded control plane knows as itself
 HEALTH_PORT = 8000
 CONTAINER_SECURITY: Object = {
     "allowPrivilegeEscalation": False,
@@ -28,6 +27,26 @@ CONTAINER_SECURITY: Object = {
     "capabilities": {"drop": ["ALL"]},
 }
 POD_SECURITY: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+class PodSettings(Struct, frozen=True):
+    """What an administrator decides about the pods of a workload."""
+
+    replicas: int = 1
+    resources: Mapping[str, Any] = field(default_factory=dict)  # empty: the workload's own default
+    node_selector: Mapping[str, Any] = field(default_factory=dict)
+    tolerations: Sequence[Object] = ()
+    pull_secrets: Sequence[Object] = ()  # references to Secrets, as in a pod
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the pod's spec; what is not decided is left out."""
+        rows = {
+            "nodeSelector": self.node_selector,
+            "tolerations": self.tolerations,
+            "imagePullSecrets": self.pull_secrets,
+        }
+        return {name: value for name, value in rows.items() if value}
 
 
 class Workload(Struct, frozen=True):
@@ -94,7 +113,7 @@ def _container(workload: Workload) -> Object:
         "volumeMounts": [*mounts, {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a volume of the pod's own
     }
     if workload.resources:
-        container["resources"] = dict(workload.resources)
+        container["resources"] = workload.resources
     return container
 
 

@@ -72,7 +72,7 @@ def server_workload(manager: Object, server: HubServer, image: str) -> list[Mani
         replicas=REPLICAS,
         secrets=server.secrets,
         config_maps=server.config_maps,
-        pod=pod_fields(spec),
+        pod=pod_fields(manager),
         resources=resources_of(spec),
     )
     return [deployment(workload), service(name, server.port, is_balanced=_is_balanced(own, server.exposure))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -21,6 +22,13 @@ def read_unverified_claims(token: str) -> dict[str, Any]:
 def read_unverified_header(token: str) -> dict[str, Any]:
     """Return the token's header; it is not verified."""
     return split_token(token)[0]
+
+
+def service_account_uid(claims: Mapping[str, Any]) -> str:
+    """Return the UID of the ServiceAccount that a token is for, empty when the claims name none."""
+    bound = claims.get("kubernetes.io")
+    account = bound.get("serviceaccount") if isinstance(bound, dict) else None
+    return str(account.get("uid") or "") if isinstance(account, dict) else ""
 
 
 def split_token(token: str) -> tuple[dict[str, Any], dict[str, Any]]:

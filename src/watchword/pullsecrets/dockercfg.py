@@ -14,7 +14,7 @@ from watchword.api.pull_secrets import USERNAME
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import InvalidJwt
 from watchword.pki.jwt_claims import audiences_of
-from watchword.pki.unverified_jwt import split_token
+from watchword.pki.unverified_jwt import service_account_uid, split_token
 
 LATEST_SECONDS = 253_402_300_799  # the year 9999: what lies behind it is no date
 
@@ -65,12 +65,24 @@ def read_dockercfg(data: bytes) -> Content:
         return Empty()
     if not isinstance(rows, dict):
         return Corrupt()
-    auths = {_auth_of(row) for row in rows.values()}
-    token = _token_of(auths.pop() if len(auths) == 1 else "")
+    token = _one_token(rows)
     facts = None if token is None else read_token_facts(token)
     if facts is None:
         return Corrupt()
     return Credentials(tuple(sorted(rows)), facts)
+
+
+def find_dockercfg_token(data: bytes) -> Sensitive[str] | None:
+    """Return the one token of `.dockercfg`, None when it is empty or corrupt."""
+    if not isinstance(read_dockercfg(data), Credentials):
+        return None
+    token = _one_token(orjson.loads(data))
+    return None if token is None else Sensitive(token)
+
+
+def _one_token(rows: Mapping[str, Any]) -> str | None:
+    auths = {_auth_of(row) for row in rows.values()}
+    return _token_of(auths.pop() if len(auths) == 1 else "")
 
 
 def read_token_facts(token: str) -> TokenFacts | None:
@@ -86,7 +98,7 @@ def read_token_facts(token: str) -> TokenFacts | None:
     return TokenFacts(
         key_id=str(header.get("kid") or ""),
         subject=str(claims.get("sub") or ""),
-        account_uid=str(_mapping(private.get("serviceaccount")).get("uid") or ""),
+        account_uid=service_account_uid(claims),
         secret_uid=str(_mapping(private.get("secret")).get("uid") or ""),
         audiences=audiences_of(claims),
         issued_at=issued,

@@ -18,7 +18,7 @@ from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
-from watchword.kube.tokens import request_token
+from watchword.kube.tokens import account_replaced, request_token
 from watchword.pullsecrets.account_plan import belongs_to, choose_secret_name
 from watchword.pullsecrets.dockercfg import read_token_facts, render_dockercfg
 from watchword.pullsecrets.metrics import PullSecretMetrics
@@ -123,6 +123,8 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             bound_to={"apiVersion": "v1", "kind": "Secret", "name": secret.key.name, "uid": secret.uid},
         )
         facts = read_token_facts(issued.token.reveal())
+        if facts is not None and facts.account_uid != secret.owner_uid:
+            raise account_replaced(secret.account_key, wanted=secret.owner_uid, found=facts.account_uid)
         if facts is not None:
             self.keys.observe_token(facts.key_id, now=self.clock.now())
         return issued.token

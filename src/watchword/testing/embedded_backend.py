@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +63,12 @@ class EmbeddedBackend:
     def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
         """Write a kubeconfig of this user; without a socket there is none."""
         return self._credentials.kubeconfig(self.server, user, groups)
+
+    def stored_objects(self) -> Iterable[tuple[str, bytes]]:
+        """Yield every object of the store."""
+        for collection in self._store.buckets():
+            for record in self._store.records(collection):
+                yield collection, record.body
 
     async def start(self) -> None:
         """Start to serve."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Protocol
+
+import orjson
 
 from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.testing.credentials import ADMIN, ADMIN_GROUPS
-from watchword.testing.errors import UnsupportedByPlane
+from watchword.testing.errors import SecretLeaked, UnsupportedByPlane
+from watchword.testing.leak_search import LeakSearch
 
 Stop = Callable[[], None]
 
@@ -52,6 +55,10 @@ class Backend(Protocol):
         """Restart with a new key for service account tokens; those of the earlier ones stay valid or become invalid."""
         ...
 
+    def stored_objects(self) -> Iterable[tuple[str, bytes]]:
+        """Yield the collection and the JSON of every object, where this process stores them."""
+        ...
+
     async def start_controllers(self, names: Sequence[str]) -> Stop:
         """Run these controllers of kube-controller-manager until the returned function is called."""
         ...
@@ -68,6 +75,7 @@ class Plane:
         self._fresh: list[Client] = []
         self._namespaces: list[str] = []
         self._stops: list[Stop] = []
+        self.leaks = LeakSearch()
 
     @property
     def name(self) -> str:
@@ -150,13 +158,31 @@ class Plane:
         self._stops.append(await self._backend.start_controllers(names))
 
     async def close(self) -> None:
-        """Stop controllers, empty the namespaces, close the clients."""
+        """Stop controllers, empty the namespaces, close the clients; `SecretLeaked` when an object shows a secret."""
         for stop in self._stops:
             await asyncio.to_thread(stop)
+        found = await self._find_leaks()
         if self._backend.run_id:  # other tests use this control plane afterwards
             await asyncio.gather(*(empty_namespace(self.client(), name) for name in self._namespaces))
         for client in (*self._clients.values(), *self._fresh):
             await client.close()
+        if found:
+            raise SecretLeaked("; ".join(found))
+
+    async def _find_leaks(self) -> list[str]:
+        """Search every object of this process, or on another server the readable ones of this test's namespaces."""
+        stored = list(self._backend.stored_objects())
+        for name in self._namespaces if self._backend.run_id else ():
+            for kind in (resources.SECRETS, resources.CONFIG_MAPS, resources.CORE_EVENTS):
+                listed = await self.client().list_raw(kind, namespace=name)
+                stored += [(kind.group_resource, bytes(item)) for item in listed.items]
+        texts: dict[str, list[bytes]] = {}
+        for collection, body in stored:
+            texts.setdefault(collection, []).append(body)
+        for body in texts.pop(resources.SECRETS.group_resource, ()):
+            self.leaks.learn(orjson.loads(body))
+        texts.pop(resources.MANIFEST_WORKS.group_resource, None)  # users deploy Secrets with them
+        return [row for name, bodies in texts.items() for row in self.leaks.find(name, b"\n".join(bodies))]
 
 
 async def empty_namespace(client: Client, name: str) -> None:

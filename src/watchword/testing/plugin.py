@@ -1,15 +1,21 @@
 """The pytest plugin: the same test on every control plane, chosen by `--plane`, in any order, by `--shuffle`.
 
+A test fails when a secret of its control plane, a key or a token can be read outside of Secrets afterwards: in objects,
+Events, metrics, the log, or the arguments of programs.
+
 Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, `token_webhook`, `canary`. The mark
 `planes("kube-apiserver")` names the only control planes on which a test makes sense.
 """
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import AsyncIterator, Iterator
+import sys
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -20,6 +26,7 @@ from watchword.testing.canary import Canary
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.errors import AssetsMissing
 from watchword.testing.kube_apiserver_backend import KubeApiserverBackend, open_kube_apiserver
+from watchword.testing.leak_search import LeakSearch, log_lines
 from watchword.testing.plane import Backend, Plane
 from watchword.testing.subprocess_backend import open_subprocess
 
@@ -27,6 +34,8 @@ EMBEDDED = "embedded"
 REAL = "kube-apiserver"
 PLANES = (EMBEDDED, REAL)
 FIXTURES = ("plane", "private_plane")
+LEAKS = pytest.StashKey[LeakSearch]()
+ARGUMENTS = pytest.StashKey[list[bytes]]()
 LOOP_PARAMETER = "_asyncio_loop_factory"  # pytest-asyncio's own mark, set for each item from its hook
 
 
@@ -50,11 +59,40 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark, and refuse a run whose control plane cannot be started."""
     config.addinivalue_line("markers", "planes(*names): the only control planes on which this test makes sense")
+    _watch_arguments(config)
     if config.getoption("--plane") == REAL:
         try:
             find_assets()
         except AssetsMissing as error:
             raise pytest.UsageError(str(error)) from error
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test whose log, or the arguments of a program that it started, show a secret."""
+    report = yield
+    if report.when == "teardown" and report.passed:
+        leaks = item.stash.get(LEAKS, None) or LeakSearch()
+        logged = "\n".join(line for _, text in report.sections for line in log_lines(text))
+        arguments = item.config.stash[ARGUMENTS]
+        found = leaks.find("the log", logged.encode())
+        found += leaks.find("the arguments of a program", b"\n".join(arguments))
+        arguments.clear()
+        if found:
+            report.outcome, report.longrepr = "failed", "; ".join(found)
+    return report
+
+
+def _watch_arguments(config: pytest.Config) -> None:
+    """Note the arguments of every program that a test starts."""
+    arguments: list[bytes] = []
+    config.stash[ARGUMENTS] = arguments
+
+    def note(event: str, values: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen":
+            arguments.extend(os.fsencode(part) for part in values[1] if isinstance(part, str | bytes | os.PathLike))
+
+    sys.addaudithook(note)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -124,7 +162,7 @@ async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         else:
             folder = tmp_path_factory.mktemp("plane")
             backend = await stack.enter_async_context(open_embedded(folder, listening=_in_real_time(request)))
-        yield await stack.enter_async_context(_for_one_test(backend, private=False))
+        yield await stack.enter_async_context(_for_one_test(request, backend, private=False))
 
 
 @pytest.fixture
@@ -147,7 +185,7 @@ async def private_plane(
             backend = stack.enter_context(open_subprocess(folder, token_webhook=token_webhook))
         else:
             backend = await stack.enter_async_context(open_embedded(folder, listening=False))
-        yield await stack.enter_async_context(_for_one_test(backend, private=True))
+        yield await stack.enter_async_context(_for_one_test(request, backend, private=True))
 
 
 @pytest.fixture
@@ -162,8 +200,9 @@ def canary(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) 
 
 
 @asynccontextmanager
-async def _for_one_test(backend: Backend, *, private: bool) -> AsyncIterator[Plane]:
+async def _for_one_test(request: pytest.FixtureRequest, backend: Backend, *, private: bool) -> AsyncIterator[Plane]:
     view = Plane(backend, private=private)
+    request.node.stash[LEAKS] = view.leaks
     try:
         yield view
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,6 +75,10 @@ class SubprocessBackend:
     async def rotate_signing_key(self, *, keep_old: bool) -> None:  # noqa: ARG002 - refused either way
         """Refuse: the process keeps its keys in its data."""
         raise UnsupportedByPlane("a process of its own keeps its signing key: leave out the mark real_time")
+
+    def stored_objects(self) -> Iterable[tuple[str, bytes]]:
+        """Yield nothing: another process stores the objects."""
+        return ()
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:  # noqa: ARG002 - they all run already
         """Do nothing: the embedded plane always runs its own controllers."""

@@ -64,6 +64,9 @@ def test_a_resource_has_metadata_whose_name_alone_may_be_restricted() -> None:
         pytest.param("^[[:alpha:]]+$", "aB", True, id="POSIX class"),
         pytest.param(r"^a\z", "a", True, id="end of text"),
         pytest.param("b", "abc", True, id="anywhere"),
+        pytest.param("^[[a]+$", "[a", True, id="bracket in a class is itself"),
+        pytest.param("^[^[]$", "[", False, id="bracket in a negated class is itself"),
+        pytest.param("^[a&&b||c]+$", "&|", True, id="signs of Python's sets are themselves"),
     ],
 )
 def test_patterns(pattern: str, text: str, matches: bool) -> None:  # noqa: FBT001 - a table column

@@ -67,6 +67,15 @@ def test_bytes_of_others_stay(text: str) -> None:
     assert without_role(added, identity().role.arn).rstrip("\n") == text.rstrip("\n")
 
 
+def test_text_that_only_one_yaml_parser_reads_is_written_anew() -> None:
+    text = "[{rolearn: a\tb, groups: [x]}]"
+
+    added = with_entry(text, identity().config_map_entry)
+
+    assert read_entries(added) == [*read_entries(text), dict(identity().config_map_entry)]
+    assert read_entries(without_role(added, identity().role.arn)) == read_entries(text)
+
+
 def test_comment_before_the_next_entry_stays() -> None:
     removed = without_role(INDENTED, "arn:aws:iam::111122223333:role/admins")
 

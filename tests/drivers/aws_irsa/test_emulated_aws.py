@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -29,6 +30,7 @@ from watchword.drivers.aws_irsa.identity import ClusterIdentity
 from watchword.drivers.aws_irsa.role_repair import RoleChange
 from watchword.testing.aws import AwsEmulator, EksCluster
 from watchword.testing.aws.eks import EksClusterState
+from watchword.testing.aws.journal import Journal
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
 
@@ -111,6 +113,25 @@ async def test_role_that_eks_does_not_see_yet_is_waited_for(account: Account) ->
     await RoleWriter(api, Random(1)).create(IDENTITY.role)
 
     assert await AccessEntries(api, HUB, Random(1)).create(IDENTITY)
+
+
+async def test_next_process_continues_with_what_was_changed(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    agent = managed_cluster_role(HUB, IDENTITY.managed, PROVIDER, AgentAccounts())
+    async with AwsEmulator(journal=journal) as aws:
+        first = Account(aws, aws.add_cluster(EksCluster(str(HUB))))
+        await RoleWriter(first.api(IDENTITY.managed.account), Random(1)).apply(agent)
+        await RoleWriter(first.api(), Random(1)).create(IDENTITY.role)
+        await AccessEntries(first.api(), HUB, Random(1)).create(IDENTITY)
+
+    async with AwsEmulator(journal=journal) as aws:
+        again = Account(aws, aws.add_cluster(EksCluster(str(HUB))))
+        await aws.replay()
+
+        assert await RoleWriter(again.api(IDENTITY.managed.account), Random(1)).find_differences(agent) == ()
+        assert await RoleWriter(again.api(), Random(1)).find_differences(IDENTITY.role) == ()
+        assert await AccessEntries(again.api(), HUB, Random(1)).is_correct(IDENTITY)
+    assert "Signature" not in journal.path.read_text()
 
 
 async def test_role_is_not_made_before_the_role_of_the_agent(account: Account) -> None:

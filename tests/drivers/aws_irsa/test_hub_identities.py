@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.drivers.aws_irsa.aws_fleet import AwsFleet, arn_of
+from tests.drivers.aws_irsa.aws_fleet import SETTINGS, AwsFleet, arn_of
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType, cluster_group, cluster_group_plain
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, MANAGED_CLUSTERS
 from watchword.drivers.aws_irsa.aws_auth import AWS_AUTH
 from watchword.drivers.aws_irsa.aws_auth_text import read_entries
+from watchword.drivers.aws_irsa.hub_options import TAGS
 from watchword.drivers.aws_irsa.identity_reconciler import DRIFT_PERIOD
 from watchword.testing.eventually import eventually, is_gone
 
@@ -78,6 +79,21 @@ async def test_drift_of_role_and_entry_is_repaired(aws_fleet: AwsFleet) -> None:
     await asyncio.sleep(DRIFT_PERIOD.total_seconds() + 10)
 
     assert aws_fleet.is_in_aws(identity)
+
+
+async def test_role_has_the_tags_that_the_hub_is_configured_with(aws_fleet: AwsFleet) -> None:
+    aws_fleet.start_hub({**SETTINGS, TAGS.flag: "cost-center=42,team=fleet=west"})
+    identity = await aws_fleet.accepted()
+    wanted = {**identity.role.tags, "cost-center": "42", "team": "fleet=west"}
+    assert aws_fleet.role(identity).tags == wanted
+    del aws_fleet.role(identity).tags["team"]
+
+    await asyncio.sleep(DRIFT_PERIOD.total_seconds() + 10)
+
+    assert aws_fleet.role(identity).tags == wanted
+    del aws_fleet.role(identity).tags["team"]  # a tag that does not name the cluster does not decide whose role it is
+    await aws_fleet.members.remove(identity.cluster)
+    assert aws_fleet.aws.roles == {}
 
 
 async def test_role_that_was_deleted_is_created_again(aws_fleet: AwsFleet) -> None:

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from watchword.agent.secret_data import decode_data
+from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
 from watchword.cli.main import run as command
+from watchword.drivers.aws_irsa.identity_conditions import READY
 from watchword.kube.connect import connect
 from watchword.runtime.event_loop import run
 
@@ -42,6 +44,23 @@ def identities(kubeconfig: Path) -> dict[str, Any]:
             secret = await client.get(SECRETS, ObjectKey(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET))
             found[name] = decode_data(secret)["tls.crt"]
             await client.close()
+        return found
+
+    return run(read())
+
+
+def iam_identities(kubeconfig: Path) -> dict[str, Any]:
+    """Return what must survive a restart of a fleet by IAM: clusters, roles, and that no certificate was requested."""
+
+    async def read() -> dict[str, Any]:
+        hub = connect(kubeconfig, "hub")
+        clusters = (await hub.list(MANAGED_CLUSTERS)).items
+        found = {
+            "clusters": {obj["metadata"]["uid"] for obj in clusters},
+            "roles": {condition.message for obj in clusters if (condition := find_condition(obj, READY)) is not None},
+            "requests": {obj["metadata"]["uid"] for obj in (await hub.list(CERTIFICATE_SIGNING_REQUESTS)).items},
+        }
+        await hub.close()
         return found
 
     return run(read())
@@ -90,6 +109,29 @@ def test_fleet_registers_over_grpc_and_continues_so(start_up: Start, tmp_path: P
     assert [(row["name"], row["available"]) for row in ready["clusters"]] == [("cluster1", True), ("cluster2", True)]
     assert {row["driver"] for row in ready["addOns"]} == {"csr", "token"}
     assert identities(folder / "kubeconfig") == before
+    assert again.interrupt() == 0
+
+
+def test_fleet_registers_by_iam_without_an_aws_account_and_continues_so(start_up: Start, tmp_path: Path) -> None:
+    pytest.importorskip("moto", reason="moto is not installed: pip install 'watchword[aws-emulator]'")
+    folder = tmp_path / "fleet"
+    first = start_up("--data-dir", str(folder), "--registration-auth", "aws-irsa")
+    ready = first.until("ready")
+    before = iam_identities(folder / "kubeconfig")
+    assert first.interrupt() == 0
+
+    again = start_up("--data-dir", str(folder))
+    returned = again.until("ready")
+
+    for shown in (ready, returned):
+        assert [(row["name"], row["available"]) for row in shown["clusters"]] == [
+            ("cluster1", True),
+            ("cluster2", True),
+        ]
+        assert {row["driver"] for row in shown["addOns"]} == {"token"}
+        assert {row["health"] for row in shown["credentials"]} == {"Good"}
+    assert before["requests"] == set()
+    assert iam_identities(folder / "kubeconfig") == before
     assert again.interrupt() == 0
 
 

@@ -9,13 +9,19 @@ from datetime import datetime, timedelta
 from watchword._structlog import structlog
 from watchword.accounts.agent import report
 from watchword.accounts.agent.service_accounts import ServiceAccounts
-from watchword.accounts.agent.token_decision import HeldToken, RefreshReason, TokenDecision, decide_token
+from watchword.accounts.agent.token_decision import (
+    HeldToken,
+    RefreshReason,
+    TokenDecision,
+    decide_token,
+    read_account_uid,
+)
 from watchword.accounts.agent.token_secrets import TokenSecrets
 from watchword.accounts.metrics import AgentAccountMetrics
 from watchword.api.accounts import Account, choose_declaration, resource_of
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.kube.errors import Conflict, KubeError, NotFound
-from watchword.kube.tokens import request_token
+from watchword.kube.tokens import account_replaced, request_token
 from watchword.runtime.clock import Clock
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
@@ -104,6 +110,9 @@ class AccountReconciler:
             issued = await request_token(
                 self.accounts.client, key, expiration_seconds=seconds, audiences=account.audiences, uid=uid
             )
+            found = read_account_uid(issued.token)
+            if found != uid:
+                raise account_replaced(key, wanted=uid, found=found)
             held = await self.secrets.write(account, declared, issued, self.clock.now())
         except (KubeError, NameConflict) as trouble:
             self.metrics.failed(because, trouble)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -13,8 +12,9 @@ from msgspec import Struct
 from watchword.api.accounts import Account, AccountSecret
 from watchword.api.meta import uid_of
 from watchword.api.names import Annotation
+from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import InvalidJwt
-from watchword.pki.unverified_jwt import split_token
+from watchword.pki.unverified_jwt import service_account_uid, split_token
 from watchword.runtime.renewal import choose_renewal_time
 
 REVOKED = "Revoked"
@@ -58,7 +58,7 @@ class HeldToken(Struct, frozen=True):
             return None
         return cls(
             secret_uid=uid_of(secret.object),
-            account_uid=_account_uid(claims),
+            account_uid=service_account_uid(claims),
             issued_at=secret.issued_at or issued,
             expires_at=secret.expires_at or expires,
             request=secret.annotations.get(Annotation.TOKEN_REQUEST, ""),
@@ -111,15 +111,17 @@ def is_key_withdrawn(held: HeldToken, trust: ClusterTrust, *, now: datetime) -> 
     return not known and now - held.issued_at >= KEY_PATIENCE
 
 
+def read_account_uid(token: Sensitive[str]) -> str:
+    """Return the UID of the ServiceAccount that a token is for, empty when it cannot be read."""
+    try:
+        return service_account_uid(split_token(token.reveal())[1])
+    except InvalidJwt:
+        return ""
+
+
 def digest(ca: bytes) -> str:
     """Return a digest of an authority, so that a change is noticed."""
     return hashlib.sha256(ca).hexdigest()
-
-
-def _account_uid(claims: Mapping[str, Any]) -> str:
-    bound = claims.get("kubernetes.io")
-    account = bound.get("serviceaccount") if isinstance(bound, dict) else None
-    return str(account.get("uid") or "") if isinstance(account, dict) else ""
 
 
 def _instant(value: Any) -> datetime | None:

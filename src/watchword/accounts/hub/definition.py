@@ -5,6 +5,7 @@ from __future__ import annotations
 from watchword.addons.agent_manifests import lease_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
+from watchword.api.images import IMAGE
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE
 from watchword.api.resources import (
@@ -21,7 +22,6 @@ AGENT_COMMAND = "managed-serviceaccount"
 DEPLOYMENT = f"{ADDON_NAME}-addon-agent"
 CREDENTIAL_SECRET = f"{ADDON_NAME}-hub-kubeconfig"
 MOUNT = "/managed/hub-kubeconfig"
-IMAGE = "watchword"
 
 SECRETS_ROLE = f"open-cluster-management:{ADDON_NAME}:own-secrets"
 """The Role in a cluster's namespace that names the Secrets which its accounts own; kept by the hub."""

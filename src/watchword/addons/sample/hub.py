@@ -5,6 +5,7 @@ from __future__ import annotations
 from watchword.addons.agent_manifests import lease_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance
 from watchword.addons.rbac import status_writer
+from watchword.api.images import IMAGE
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import DEPLOYMENTS
 
@@ -19,7 +20,7 @@ def deployment(instance: AddonInstance) -> Object:
     namespace = instance.addon.namespace_on_cluster()
     container = {
         "name": "agent",
-        "image": "watchword",
+        "image": IMAGE,
         "args": ["sample-addon", f"--hub-kubeconfig={MOUNT}/kubeconfig", f"--lease-namespace={namespace}"],
         "volumeMounts": [{"name": "hub", "mountPath": MOUNT, "readOnly": True}],
     }

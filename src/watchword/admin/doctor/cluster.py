@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from watchword.admin.cluster_health import is_denied
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
 from watchword.admin.doctor.operator import examine_agent_operator
 from watchword.admin.formatting import format_count, format_key
 from watchword.admin.health import InventoryHealth, decide_renewed_health
-from watchword.admin.inventory import is_denied
 from watchword.agent.secret_data import decode_data
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition, is_true

@@ -227,7 +227,7 @@ _HUB_DRIVER = record(
                     "What creates the IAM roles of clusters; hub when unset.", "hub", "accept", "external"
                 ),
                 "autoApprovedIdentities": _IDENTITIES,
-                "tags": array("Tags for what is created.", _STRING),
+                "tags": array("Tags of the IAM roles of clusters, as KEY=VALUE.", _STRING),
             },
         ),
         "grpc": record("Details of grpc.", {"autoApprovedIdentities": _IDENTITIES}),

@@ -9,15 +9,17 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from watchword.api.images import IMAGE_NAME
 from watchword.api.meta import ObjectKey
 
 NODE_NAME = "watchword"
-IMAGES = ("watchword",)
+IMAGES = ("watchword", IMAGE_NAME)
 COMMANDS = (
     "hub",
     "agent",
     "operator",
     "clean-clusters",
+    "undeploy",
     "sample-addon",
     "managed-serviceaccount",
     "grpc-server",

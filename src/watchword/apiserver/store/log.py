@@ -12,9 +12,8 @@ import apsw
 from msgspec import Struct
 
 from watchword.apiserver.store.errors import StorageFull, StoreCorrupt, StoreIncomplete, StoreOpenError, WriteFailed
-
-SCHEMA_VERSION = 1
-_APPLICATION_ID = 0x57774B56  # marks the file as ours, so that no other database is taken for one
+from watchword.apiserver.store.format import APPLICATION_ID, CURRENT, StoreFormat, migrate
+from watchword.apiserver.store.snapshot import copy_database
 
 _SCHEMA = """
 CREATE TABLE log (
@@ -53,12 +52,14 @@ class Compaction(Struct, frozen=True):
 class RevisionLog:
     """Reads the whole log once, then appends. Opened on one thread, afterwards used by one other alone."""
 
-    def __init__(self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0) -> None:
+    def __init__(
+        self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0, store_format: StoreFormat = CURRENT
+    ) -> None:
         self._path = path
         has_wal = path.with_name(f"{path.name}-wal").exists()
         self._db = _open(path)
         try:
-            _prepare(self._db, path, synchronous, max_bytes)
+            _prepare(self._db, path, synchronous, max_bytes, store_format)
             if self._is_marked_open() and not has_wal:
                 raise StoreIncomplete(
                     f"{path} was copied while a server used it, without {path.name}-wal, and lacks the last writes: "
@@ -133,6 +134,13 @@ class RevisionLog:
             raise _refusal(cause) from cause
         self._drop_old_pages()
 
+    def copy(self) -> bytes:
+        """Return a data file with every revision committed so far."""
+        try:
+            return copy_database(self._db)
+        except apsw.Error as cause:
+            raise _refusal(cause) from cause
+
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
         with contextlib.suppress(WriteFailed):  # a full disk: the write-ahead log stays beside the file
@@ -165,15 +173,17 @@ def _open(path: Path) -> apsw.Connection:
         raise StoreOpenError(f"cannot open {path}: {cause}: check its owner and mode") from cause
 
 
-def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int) -> None:
+def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int, store_format: StoreFormat) -> None:
     try:
         db.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
         fresh = path.stat().st_size == 0
         if fresh:
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            _create(db)  # before there is a write-ahead log: from now on the main file alone says what it is
+            _create(
+                db, store_format
+            )  # before there is a write-ahead log: from now on the main file alone says what it is
         else:
-            _require_sound(db, path)
+            _require_sound(db, path, store_format)
         db.execute("PRAGMA secure_delete = ON").fetchall()  # deleted Secrets do not stay in free pages
         db.execute("PRAGMA journal_mode = WAL").fetchall()
         db.execute(f"PRAGMA synchronous = {'FULL' if synchronous == 'FULL' else 'NORMAL'}")
@@ -188,21 +198,15 @@ def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int) 
         raise StoreOpenError(f"cannot use {path}: {cause}") from cause
 
 
-def _create(db: apsw.Connection) -> None:
+def _create(db: apsw.Connection, store_format: StoreFormat) -> None:
     with db:
-        db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {store_format.version}")
         db.execute(_SCHEMA)
 
 
-def _require_sound(db: apsw.Connection, path: Path) -> None:
-    if db.execute("PRAGMA application_id").get != _APPLICATION_ID:
-        raise StoreOpenError(f"{path} is a database of another program: choose another data directory")
-    version = db.execute("PRAGMA user_version").get
-    if version != SCHEMA_VERSION:
-        raise StoreOpenError(
-            f"{path} has format {version}, this program writes {SCHEMA_VERSION}: use a matching release"
-        )
+def _require_sound(db: apsw.Connection, path: Path, store_format: StoreFormat) -> None:
+    migrate(db, str(path), store_format)
     verdict = db.execute("PRAGMA quick_check(1)").get
     if verdict != "ok":
         raise _corrupt(path, str(verdict))

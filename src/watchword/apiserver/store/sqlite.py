@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from watchword.apiserver.store.memory import decide_event
 from watchword.apiserver.store.model import Listener, Record, StoreChange, StoreEvent
 from watchword.apiserver.store.restore_marker import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
 from watchword.apiserver.store.state import CommittedState
-from watchword.apiserver.store.writer import Append, BatchResult, CompactionResult, LogWriter
+from watchword.apiserver.store.writer import Append, CompactionResult, CopyLog, CopyResult, LogWriter, Outcome
 from watchword.pki.encryption import EncryptionKeys
 
 MARK_EVERY = 100
@@ -54,6 +55,7 @@ class SqliteStore:
         self._under_way: dict[int, tuple[StoreEvent, asyncio.Future[Record]]] = {}
         self._newest: dict[tuple[str, str], StoreEvent] = {}
         self._erasing: asyncio.Future[WriteFailed | None] | None = None
+        self._copies: deque[asyncio.Future[bytes]] = deque()  # in the order in which they were requested
         self._closed = False
 
     def _begin(self) -> None:
@@ -145,6 +147,16 @@ class SqliteStore:
         if error is not None:
             raise error
 
+    async def copy(self) -> bytes:
+        """Return a data file of one revision, while others write; `WriteFailed` when it cannot be made."""
+        if self._closed:
+            raise WriteFailed("the store is closed: the server is stopping")
+        self._loop = asyncio.get_running_loop()
+        done: asyncio.Future[bytes] = self._loop.create_future()
+        self._copies.append(done)
+        self._writer.submit(CopyLog())
+        return await done
+
     async def close(self) -> None:
         """Finish what is on its way and release the data file."""
         if self._closed:
@@ -157,7 +169,7 @@ class SqliteStore:
         finally:
             self._lock.release()
 
-    def _hand_over(self, outcome: BatchResult | CompactionResult) -> None:
+    def _hand_over(self, outcome: Outcome) -> None:
         """Bring an outcome from the writer's thread to the event loop."""
         assert self._loop is not None
         try:
@@ -165,9 +177,12 @@ class SqliteStore:
         except RuntimeError:
             return  # the loop is closed, and no caller waits any more
 
-    def _conclude(self, outcome: BatchResult | CompactionResult) -> None:
+    def _conclude(self, outcome: Outcome) -> None:
         if isinstance(outcome, CompactionResult):
             self._conclude_compaction(outcome)
+            return
+        if isinstance(outcome, CopyResult):
+            self._conclude_copy(outcome)
             return
         if outcome.epoch != self._epoch:
             return  # undone with its epoch already
@@ -191,6 +206,15 @@ class SqliteStore:
             self._garbage.extend(outcome.compaction.revisions)
         if self._erasing is not None and not self._erasing.done():
             self._erasing.set_result(outcome.error)
+
+    def _conclude_copy(self, outcome: CopyResult) -> None:
+        done = self._copies.popleft()
+        if done.done():
+            return  # the caller has gone
+        if outcome.error is not None:
+            done.set_exception(outcome.error)
+        else:
+            done.set_result(outcome.data)
 
     def _undo_epoch(self, error: WriteFailed) -> None:
         waiting = [done for _, done in self._under_way.values()]

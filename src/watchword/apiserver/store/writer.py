@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from msgspec import Struct
@@ -19,6 +20,10 @@ class Append(Struct, frozen=True):
 
     row: Row
     epoch: int
+
+
+class CopyLog(Struct, frozen=True):
+    """Copy the log with everything that was queued before."""
 
 
 class CloseLog(Struct, frozen=True):
@@ -40,10 +45,19 @@ class CompactionResult(Struct, frozen=True):
     error: WriteFailed | None = None
 
 
-ReportResult = Callable[[BatchResult | CompactionResult], None]
+@dataclass(frozen=True, slots=True)
+class CopyResult:
+    """A copy of the log, or why there is none."""
+
+    data: bytes = field(default=b"", repr=False)
+    error: WriteFailed | None = None
+
+
+Outcome = BatchResult | CompactionResult | CopyResult
+ReportResult = Callable[[Outcome], None]
 """Called on the writer's thread; must hand over to the event loop."""
 
-Item = Append | Compaction | CloseLog
+Item = Append | Compaction | CopyLog | CloseLog
 
 
 class LogWriter:
@@ -64,7 +78,7 @@ class LogWriter:
         """Begin to write."""
         self._thread.start()
 
-    def submit(self, item: Append | Compaction) -> None:
+    def submit(self, item: Append | Compaction | CopyLog) -> None:
         """Put one item into the queue; outcomes are reported in the same order."""
         self._inbox.put(item)
 
@@ -81,6 +95,8 @@ class LogWriter:
                 break
             if isinstance(item, Compaction):
                 self._forget(item)
+            elif isinstance(item, CopyLog):
+                self._copy()
             else:
                 self._commit(self._gather(item))
         self._log.close()
@@ -106,6 +122,11 @@ class LogWriter:
 
     def _forget(self, what: Compaction) -> None:
         self._report(CompactionResult(what, _attempt(lambda: self._log.forget(what))))
+
+    def _copy(self) -> None:
+        copies: list[bytes] = []
+        error = _attempt(lambda: copies.append(self._log.copy()))
+        self._report(CopyResult(error=error) if error is not None else CopyResult(copies[0]))
 
 
 def _attempt(write: Callable[[], None]) -> WriteFailed | None:

@@ -99,8 +99,11 @@ def _first_lines(text: str) -> list[int]:
 
 
 def _sequence(text: str) -> pyyaml.SequenceNode | None:
-    """Return the list with the places of its entries; None when it is written in brackets, or is empty."""
-    node = pyyaml.compose(text, Loader=pyyaml.SafeLoader)
+    """Return the list with the places of its entries; None when it is written in brackets, is empty, or is unclear."""
+    try:
+        node = pyyaml.compose(text, Loader=pyyaml.SafeLoader)
+    except pyyaml.YAMLError:  # libyaml, which has read the text before, accepts more than this parser
+        return None
     is_block = isinstance(node, pyyaml.SequenceNode) and not node.flow_style
     return node if is_block else None
 

@@ -8,8 +8,10 @@ from watchword.drivers.aws_irsa.connector import AwsIrsaConnector
 from watchword.drivers.aws_irsa.exec_entry import read_held_entry
 from watchword.drivers.aws_irsa.hub import make_hub_driver
 from watchword.drivers.aws_irsa.hub_options import HUB_OPTIONS, hub_account_annotations
+from watchword.drivers.aws_irsa.identity_conditions import READY
 from watchword.drivers.aws_irsa.options import CLUSTER_OPTIONS, account_annotations, annotate, validate_pair
 from watchword.drivers.aws_irsa.people import prepare_acceptance
+from watchword.drivers.aws_irsa.trial import TRIAL
 from watchword.drivers.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
 
 DRIVER = Driver(
@@ -25,6 +27,7 @@ DRIVER = Driver(
             consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
             renewal="tokens are renewed by the exec plugin",
         ),
+        hub_condition=READY,
         annotations=ANNOTATIONS,
         annotate=annotate,
         connector=AwsIrsaConnector.make,
@@ -34,5 +37,6 @@ DRIVER = Driver(
         validate=validate_pair,
         prepare=prepare_acceptance,
         read_held=read_held_entry,
+        cloud_trial=TRIAL,
     ),
 )

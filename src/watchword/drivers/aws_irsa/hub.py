@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -16,7 +16,14 @@ from watchword.drivers.aws_irsa.aws_auth import AwsAuthConfigMap
 from watchword.drivers.aws_irsa.claims import read_claimed_arn
 from watchword.drivers.aws_irsa.connection import LazyAwsApi
 from watchword.drivers.aws_irsa.errors import InvalidName, RoleTaken
-from watchword.drivers.aws_irsa.hub_options import HUB_OPTIONS, IdentityMode, hub_arn, identity_mode, is_allowed_arn
+from watchword.drivers.aws_irsa.hub_options import (
+    HUB_OPTIONS,
+    IdentityMode,
+    hub_arn,
+    identity_mode,
+    is_allowed_arn,
+    role_tags,
+)
 from watchword.drivers.aws_irsa.iam import RoleWriter
 from watchword.drivers.aws_irsa.identity import ClusterIdentity
 from watchword.drivers.aws_irsa.identity_reconciler import AwsIdentities, IdentityReconciler
@@ -112,7 +119,9 @@ def make_hub_driver(context: HubContext, *, api: AwsApi | None = None) -> AwsIrs
     """Return the driver, ready to use; AWS is asked through boto3 unless another port is given."""
     hub, mode = hub_arn(context.settings), identity_mode(context.settings)
     random = Random(str(hub))  # noqa: S311 - spreads requests, guards nothing
-    identities = make_identities(context.client, hub, mode, PacedAwsApi(api or LazyAwsApi(hub.region), random))
+    tags = {} if mode is IdentityMode.EXTERNAL else role_tags(context.settings)  # what is made outside has its own
+    paced = PacedAwsApi(api or LazyAwsApi(hub.region), random)
+    identities = make_identities(context.client, hub, mode, paced, tags)
     records = IdentityRecords(context.client)
     reconciler = IdentityReconciler(
         context.cache,
@@ -126,8 +135,10 @@ def make_hub_driver(context: HubContext, *, api: AwsApi | None = None) -> AwsIrs
     return AwsIrsaHubDriver(context, hub, mode, records, reconciler)
 
 
-def make_identities(client: Client, hub: EksClusterArn, mode: IdentityMode, api: AwsApi) -> AwsIdentities:
-    """Return what makes and deletes the identities of a hub's clusters."""
+def make_identities(
+    client: Client, hub: EksClusterArn, mode: IdentityMode, api: AwsApi, tags: Mapping[str, str]
+) -> AwsIdentities:
+    """Return what makes and deletes the identities of a hub's clusters; roles get these tags, too."""
     random = Random(str(hub))  # noqa: S311 - spreads requests, guards nothing
     mappings = RoleMappings(AccessEntries(api, hub, random), AwsAuthConfigMap(client, random))
-    return AwsIdentities(RoleWriter(api, random), mappings, mode)
+    return AwsIdentities(RoleWriter(api, random, tags), mappings, mode)

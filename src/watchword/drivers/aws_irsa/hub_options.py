@@ -9,6 +9,7 @@ from enum import StrEnum
 from watchword.drivers.aws_irsa.arn import EksClusterArn
 from watchword.drivers.aws_irsa.documents import CREATOR_SUFFIX
 from watchword.drivers.aws_irsa.errors import InvalidName
+from watchword.drivers.aws_irsa.role_tags import parse_tags
 from watchword.drivers.options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Settings, Side
 
 ENTRY = "awsirsa"
@@ -51,6 +52,15 @@ def validate_patterns(value: str) -> str:
     return ""
 
 
+def validate_tags(value: str) -> str:
+    """Return why a list of tags cannot be used; empty when it can."""
+    try:
+        parse_tags([part for part in value.split(",") if part])
+    except InvalidName as objection:
+        return str(objection)
+    return ""
+
+
 HUB_ARN = DriverOption(
     flag="--eks-hub-cluster-arn",
     aliases=("--hub-cluster-arn",),
@@ -77,7 +87,15 @@ PATTERNS = DriverOption(
     gate=AUTO_APPROVAL,
     validate=validate_patterns,
 )
-HUB_OPTIONS = (HUB_ARN, MODE, PATTERNS)
+TAGS = DriverOption(
+    flag="--aws-resource-tags",
+    help="Tags, as KEY=VALUE, for the IAM roles that are created for accepted clusters.",
+    side=Side.HUB,
+    type=OptionType.LIST,
+    paths=((DRIVER_LIST, ENTRY, "tags"),),
+    validate=validate_tags,
+)
+HUB_OPTIONS = (HUB_ARN, MODE, PATTERNS, TAGS)
 
 
 def hub_arn(settings: Settings) -> EksClusterArn:
@@ -88,6 +106,11 @@ def hub_arn(settings: Settings) -> EksClusterArn:
 def identity_mode(settings: Settings) -> IdentityMode:
     """Return what creates the roles."""
     return IdentityMode(MODE.read(settings) or IdentityMode.HUB)
+
+
+def role_tags(settings: Settings) -> Mapping[str, str]:
+    """Return the tags for the roles of clusters, beside those that name the cluster."""
+    return parse_tags(TAGS.read_list(settings))
 
 
 def is_allowed_arn(arn: EksClusterArn, settings: Settings) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ class RoleWriter:
 
     api: AwsApi
     random: Random
+    extra_tags: Mapping[str, str] = field(default_factory=dict)  # written, and no proof of whose role it is
     _caller: tuple[str, str] | None = field(default=None, init=False)
 
     async def apply(self, role: IamRole) -> tuple[RoleChange, ...]:
@@ -68,7 +69,7 @@ class RoleWriter:
         """Return what `apply` would change; writes nothing."""
         await self.check_account(role)
         stored = await self.read(role.name)
-        return (RoleChange.CREATED,) if stored is None else decide_repairs(role, stored)
+        return (RoleChange.CREATED,) if stored is None else decide_repairs(role, stored, self.extra_tags)
 
     async def delete(self, role: IamRole) -> None:
         """Delete a role with its policies, unless it is gone; `ForeignRole` when it is not that of the cluster."""
@@ -108,13 +109,13 @@ class RoleWriter:
         return _stored(found["Role"], policy and policy["PolicyDocument"])
 
     async def _create(self, role: IamRole) -> tuple[RoleChange, ...]:
-        trust, tags = role.trust_policy, _tags(role)
+        trust, tags = role.trust_policy, self._tags(role)
         await self.api.call("iam", "create_role", RoleName=role.name, AssumeRolePolicyDocument=trust, Tags=tags)
         await settled(lambda: self._repair(role, RoleChange.ACCESS), self.random)
         return (RoleChange.CREATED, RoleChange.ACCESS)
 
     async def _repair_all(self, role: IamRole, stored: StoredRole) -> tuple[RoleChange, ...]:
-        changes = decide_repairs(role, stored)
+        changes = decide_repairs(role, stored, self.extra_tags)
         for change in changes:
             await self._repair(role, change)
         return changes
@@ -124,9 +125,12 @@ class RoleWriter:
         if change is RoleChange.TRUST:
             await call("iam", "update_assume_role_policy", RoleName=name, PolicyDocument=role.trust_policy)
         elif change is RoleChange.TAGS:
-            await call("iam", "tag_role", RoleName=name, Tags=_tags(role))
+            await call("iam", "tag_role", RoleName=name, Tags=self._tags(role))
         else:
             await call("iam", "put_role_policy", RoleName=name, PolicyName=name, PolicyDocument=role.access_policy)
+
+    def _tags(self, role: IamRole) -> list[dict[str, str]]:
+        return [{"Key": key, "Value": value} for key, value in {**self.extra_tags, **role.tags}.items()]
 
     async def _delete_policies(self, name: str) -> None:
         inline = await find(self.api, "iam", "list_role_policies", RoleName=name) or {}
@@ -169,7 +173,3 @@ def _stored(role: Any, access: Any) -> StoredRole:
         access=access,
         tags={tag["Key"]: tag["Value"] for tag in role.get("Tags", [])},
     )
-
-
-def _tags(role: IamRole) -> list[dict[str, str]]:
-    return [{"Key": key, "Value": value} for key, value in role.tags.items()]

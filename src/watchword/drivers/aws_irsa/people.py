@@ -10,7 +10,7 @@ from watchword.drivers.aws_irsa.claims import read_claimed_arn
 from watchword.drivers.aws_irsa.connection import LazyAwsApi
 from watchword.drivers.aws_irsa.errors import RoleTaken, StillAccepted
 from watchword.drivers.aws_irsa.hub import make_identities
-from watchword.drivers.aws_irsa.hub_options import IdentityMode, hub_arn, identity_mode
+from watchword.drivers.aws_irsa.hub_options import IdentityMode, hub_arn, identity_mode, role_tags
 from watchword.drivers.aws_irsa.identity import ClusterIdentity
 from watchword.drivers.aws_irsa.identity_record import IdentityPhase, IdentityRecord, IdentityRecords
 from watchword.drivers.interface import AcceptanceContext
@@ -32,7 +32,8 @@ async def prepare_acceptance(context: AcceptanceContext, *, api: AwsApi | None =
     records = IdentityRecords(context.client)
     record = await records.create(identity)
     validate_not_revoking(record)
-    identities = make_identities(context.client, hub, IdentityMode.ACCEPT, api or LazyAwsApi(hub.region))
+    connection, tags = api or LazyAwsApi(hub.region), role_tags(context.settings)
+    identities = make_identities(context.client, hub, IdentityMode.ACCEPT, connection, tags)
     if record.phase is IdentityPhase.READY:
         await identities.repair(record)
     else:
@@ -60,7 +61,7 @@ async def revoke_identities(client: Client, cluster: str, *, api: AwsApi | None 
         validate_revoked(record, found)
     for record in known:
         hub = record.identity.hub
-        await make_identities(client, hub, IdentityMode.ACCEPT, api or LazyAwsApi(hub.region)).delete(record)
+        await make_identities(client, hub, IdentityMode.ACCEPT, api or LazyAwsApi(hub.region), {}).delete(record)
         await records.delete(record)
     return [record.identity.role.arn for record in known]
 

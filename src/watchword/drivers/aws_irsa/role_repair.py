@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
 
 from watchword.drivers.aws_irsa.documents import IamRole
 from watchword.drivers.aws_irsa.errors import ForeignRole
+
+NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
 
 class RoleChange(StrEnum):
@@ -30,7 +33,9 @@ class StoredRole(Struct, frozen=True):
     tags: Mapping[str, str]
 
 
-def decide_repairs(role: IamRole, stored: StoredRole) -> tuple[RoleChange, ...]:
+def decide_repairs(
+    role: IamRole, stored: StoredRole, extra_tags: Mapping[str, str] = NO_TAGS
+) -> tuple[RoleChange, ...]:
     """Return what differs; `ForeignRole` when the role is not ours to change. Tags of other keys are kept."""
     if stored.arn != role.arn:
         raise ForeignRole(f"IAM has role {role.name} as {stored.arn}: delete it, so that {role.arn} can be created")
@@ -42,7 +47,7 @@ def decide_repairs(role: IamRole, stored: StoredRole) -> tuple[RoleChange, ...]:
         )
     differs = {
         RoleChange.TRUST: stored.trust != role.trust,
-        RoleChange.TAGS: not _has_tags(role, stored),
+        RoleChange.TAGS: not _has_tags({**extra_tags, **role.tags}, stored),
         RoleChange.ACCESS: stored.access != role.access,
     }
     return tuple(change for change, needed in differs.items() if needed)
@@ -50,7 +55,7 @@ def decide_repairs(role: IamRole, stored: StoredRole) -> tuple[RoleChange, ...]:
 
 def validate_ownership(role: IamRole, stored: StoredRole) -> None:
     """Raise `ForeignRole` when a role that exists before its cluster was accepted does not have all of its tags."""
-    if not _has_tags(role, stored):
+    if not _has_tags(role.tags, stored):
         raise ForeignRole(
             f"role {role.arn} exists and does not have the tags of this cluster: delete the role, or set its tags "
             f"to {', '.join(f'{key}={value}' for key, value in role.tags.items())}"
@@ -59,15 +64,15 @@ def validate_ownership(role: IamRole, stored: StoredRole) -> None:
 
 def validate_deletion(role: IamRole, stored: StoredRole) -> None:
     """Raise `ForeignRole` when the role is not exactly the one that was made for the cluster."""
-    if stored.arn != role.arn or not _has_tags(role, stored):
+    if stored.arn != role.arn or not _has_tags(role.tags, stored):
         raise ForeignRole(
             f"role {stored.arn} does not have the tags of this cluster and is not deleted: "
             "delete it yourself if it is not used, or restore its tags"
         )
 
 
-def _has_tags(role: IamRole, stored: StoredRole) -> bool:
-    return all(stored.tags.get(key) == value for key, value in role.tags.items())
+def _has_tags(tags: Mapping[str, str], stored: StoredRole) -> bool:
+    return all(stored.tags.get(key) == value for key, value in tags.items())
 
 
 def _oidc_providers(trust: Any) -> Iterator[str]:

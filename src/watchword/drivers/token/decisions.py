@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +15,7 @@ from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.drivers.interface import NewCredential, SecretData, ValidCredential, WantedCredential, rotation_data
 from watchword.drivers.token.options import DEFAULT_LIFETIME, MIN_RECOMMENDED_LIFETIME
 from watchword.pki.errors import InvalidJwt
-from watchword.pki.unverified_jwt import read_unverified_claims
+from watchword.pki.unverified_jwt import read_unverified_claims, service_account_uid
 from watchword.runtime.renewal import choose_renewal_time
 
 TOKEN = "token"  # noqa: S105 - the name of a key
@@ -51,7 +50,7 @@ def read_token_claims(text: str) -> TokenClaims | None:
     if issued is None or expires is None or expires <= issued:
         return None
     subject = str(claims.get("sub") or "")
-    return TokenClaims(subject, _account_uid(claims), issued, expires, token_id(claims.get("jti")))
+    return TokenClaims(subject, service_account_uid(claims), issued, expires, token_id(claims.get("jti")))
 
 
 def decide_token_validity(
@@ -130,12 +129,6 @@ def _stored_refresh(facts: TokenClaims, held: SecretData) -> datetime | None:
 
 def _seed(wanted: WantedCredential, facts: TokenClaims) -> str:
     return f"{wanted.cluster}/{wanted.addon}/{facts.account_uid}"
-
-
-def _account_uid(claims: Mapping[str, Any]) -> str:
-    bound = claims.get("kubernetes.io")
-    account = bound.get("serviceaccount") if isinstance(bound, dict) else None
-    return str(account.get("uid") or "") if isinstance(account, dict) else ""
 
 
 def _instant(value: Any) -> datetime | None:

@@ -30,6 +30,7 @@ from watchword.testing.aws.eks import API_AND_CONFIG_MAP, EksClusterState, EksSe
 from watchword.testing.aws.errors import AwsFault, fault_response
 from watchword.testing.aws.faults import Call, Faults
 from watchword.testing.aws.iam_store import IamStore
+from watchword.testing.aws.journal import Change, Journal, is_change
 from watchword.testing.aws.oidc import OidcProviders
 from watchword.testing.aws.principals import AccessKey, AccessKeys, Principal
 from watchword.testing.aws.roles import Roles
@@ -117,6 +118,7 @@ class AwsEmulator:
     port: int = 0
     endpoint_url: str = ""
     calls: list[Call] = field(default_factory=list)
+    journal: Journal | None = None  # where changes are kept for the next process
 
     def __post_init__(self) -> None:
         self.keys = AccessKeys()
@@ -174,6 +176,34 @@ class AwsEmulator:
         """Let EKS refuse roles that were created less than this ago, as IAM is eventually consistent."""
         self._eks.principal_delay = delay
 
+    async def replay(self) -> None:
+        """Repeat the changes of the journal; the clusters that they name are added before."""
+        for change in self.journal.read() if self.journal is not None else ():
+            owner = f"arn:{change.partition}:iam::{change.account}:user/administrator"
+            caller = Principal(change.account, owner, change.partition)
+            signed = RequestSignature("", change.region, change.service, self.clock.now(), (), "")
+            parameters = dict(change.query) | dict(parse_qsl(change.body))
+            await self._answer(change.action, Received(change.request, parameters, signed, caller))
+
+    def _keep(self, action: str, received: Received, response: Response) -> None:
+        signed, caller, request = received.signature, received.principal, received.request
+        if self.journal is None or signed.service == "sts" or response.status >= 400 or not is_change(action):
+            return
+        self.journal.append(
+            Change(
+                signed.service,
+                action,
+                signed.region,
+                caller.account,
+                caller.partition,
+                request.method,
+                request.path,
+                request.query,
+                request.header("Content-Type"),
+                request.body.decode(),
+            )
+        )
+
     async def _handle(self, request: Request) -> Response:
         parameters = dict(request.query) | dict(parse_qsl(request.body.decode(errors="replace")))
         action, principal, service = parameters.get("Action", ""), None, "sts"
@@ -188,7 +218,9 @@ class AwsEmulator:
                 principal, found = self._authenticate(request, found)
                 action = eks_action(request) if found.service == "eks" else action
                 self.faults.check_action(action)
-                response = await self._answer(action, Received(request, parameters, found, principal))
+                received = Received(request, parameters, found, principal)
+                response = await self._answer(action, received)
+                self._keep(action, received, response)
         except AwsFault as fault:
             self.calls.append(Call(service, action, principal.account if principal else "", fault.code))
             return fault_response(service, fault)

@@ -1,0 +1,111 @@
+"""Collects what a hub needs to be restored on this cluster or on another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import orjson
+from msgspec import Struct
+
+from watchword.accounts.grants import GRANTS
+from watchword.admin.backup_archive import Backup, BackupContent, BackupHeader, Subject
+from watchword.admin.errors import InvalidInput
+from watchword.api.accounts import ACCOUNT_KINDS
+from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of
+from watchword.api.names import HUB_NAMESPACE
+from watchword.api.resources import (
+    ADDON_DEPLOYMENT_CONFIGS,
+    ADDON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADDONS,
+    CLUSTER_MANAGERS,
+    CONFIG_MAPS,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    NAMESPACES,
+    SECRETS,
+)
+from watchword.hub.retired_cluster_names import PREFIX
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+
+OBJECTS_FILE = "objects.json"
+FLEET_KINDS: tuple[Resource, ...] = (
+    CLUSTER_MANAGERS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    ADDON_DEPLOYMENT_CONFIGS,
+    ADDON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADDONS,
+    MANAGED_CLUSTER_ADDONS,
+    MANIFEST_WORKS,
+    *ACCOUNT_KINDS,
+)
+"""Kinds whose objects are all in a backup, in the order in which they can be restored."""
+SAVED_KINDS: tuple[Resource, ...] = (NAMESPACES, LEASES, SECRETS, CONFIG_MAPS, *FLEET_KINDS)
+ACCOUNT_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type of Secrets
+_SYSTEM_FIELDS = ("apiVersion", "kind", "metadata", "status")
+
+
+class HubBackup(Struct, frozen=True):
+    """Reads a hub. Tokens of managed service accounts are left out: agents write new ones."""
+
+    client: Client
+
+    async def run(self, now: datetime) -> Backup:
+        """Return the backup; `InvalidInput` when the cluster is no hub."""
+        fleet = [row for kind in FLEET_KINDS for row in await self._all_of(kind)]
+        if not any(kind is MANAGED_CLUSTERS or kind is CLUSTER_MANAGERS for kind, _ in fleet):
+            raise InvalidInput("this cluster is not a hub: choose the hub with --kubeconfig or --context")
+        rows = [*await self._hub_state(), *fleet]
+        rows = [*await self._namespaces(rows), *rows]
+        objects = [clean(obj, kind) for kind, obj in rows]
+        header = BackupHeader(Subject.HUB, now, (BackupContent("hub", len(objects)),))
+        return Backup(header, {OBJECTS_FILE: orjson.dumps(objects)})
+
+    async def _all_of(self, kind: Resource, namespace: str = "", fields: str = "") -> list[Manifest]:
+        try:
+            found = (await self.client.list(kind, namespace=namespace, fields=fields)).items
+        except NotFound:  # the kind itself is not there
+            return []
+        return [(kind, obj) for obj in found if not is_deleting(obj) and not is_derived(kind, obj)]
+
+    async def _hub_state(self) -> list[Manifest]:
+        """Return the join tokens, the keys of the hub's servers, the grants, and the names of deleted clusters."""
+        tokens = await self._all_of(SECRETS, TOKEN_SECRET_NAMESPACE, f"type={TOKEN_SECRET_TYPE}")
+        secrets = await self._all_of(SECRETS, HUB_NAMESPACE)
+        grants = await self.client.find(CONFIG_MAPS, GRANTS)
+        leases = await self._all_of(LEASES, HUB_NAMESPACE)
+        return [
+            *(row for row in leases if row[1]["metadata"]["name"].startswith(PREFIX)),
+            *tokens,
+            *secrets,
+            *([(CONFIG_MAPS, grants)] if grants is not None else []),
+        ]
+
+    async def _namespaces(self, rows: Iterable[Manifest]) -> list[Manifest]:
+        names = sorted({ObjectKey.of(obj).namespace for _, obj in rows} - {"", "kube-system", "default"})
+        found = [await self.client.find(NAMESPACES, ObjectKey.cluster(name)) for name in names]
+        return [(NAMESPACES, obj) for obj in found if obj is not None and not is_deleting(obj)]
+
+
+def is_derived(kind: Resource, obj: Object) -> bool:
+    """Whether a controller makes the object anew: the works of add-ons, and tokens of ServiceAccounts."""
+    if kind is MANIFEST_WORKS:
+        return bool(obj["metadata"].get("ownerReferences"))
+    return kind is SECRETS and obj.get("type") == ACCOUNT_TOKEN
+
+
+def clean(obj: Object, kind: Resource) -> Object:
+    """Return what a person could have written: without status, and without what a server sets."""
+    metadata = {"labels": labels_of(obj), "annotations": annotations_of(obj)}
+    fields = {name: value for name, value in obj.items() if name not in _SYSTEM_FIELDS}
+    if kind is NAMESPACES:
+        fields = {}
+    return kind.manifest(ObjectKey.of(obj), metadata={key: value for key, value in metadata.items() if value}, **fields)

@@ -1,0 +1,209 @@
+"""Removes a hub from its cluster: first what runs, then what it manages, then what `init` made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from msgspec import Struct
+
+from watchword.accounts.grants import GRANTS
+from watchword.admin import hub_setup
+from watchword.admin.accounts_addon import accounts_bundle, validate_gone
+from watchword.admin.apply import names_of
+from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.hub_backup import FLEET_KINDS
+from watchword.admin.wait import ObjectWaiter
+from watchword.api.bootstrap import (
+    CLUSTER_INFO,
+    MANAGED_CLUSTER_GROUP,
+    TOKEN_SECRET_NAMESPACE,
+    TOKEN_SECRET_TYPE,
+)
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import is_true
+from watchword.api.crds import HUB_CRDS
+from watchword.api.crds.accounts import ACCOUNT_CRDS
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
+from watchword.api.names import BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, ConditionType, Label
+from watchword.api.resources import (
+    CLUSTER_MANAGERS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    KLUSTERLETS,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    SECRETS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+)
+from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.setup import discovery_bindings
+from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.hub import prerequisites
+from watchword.hub.agent_token_policy import POLICY_NAME as TOKEN_POLICY
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+from watchword.operator.bundles import BundleOptions, operator_bundle
+from watchword.operator.cluster_manager_manifests import accounts_binding, bound_hub_manifests, hub_manifests
+from watchword.operator.crds import DEFINITIONS
+from watchword.runtime.manifests import is_own_definition
+
+OPERATOR_PATIENCE = timedelta(seconds=25)  # for the operator to stop the controllers, if it runs
+_SHARED = (NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS)  # removed last, and not always
+
+
+@dataclass(frozen=True, slots=True)
+class HubRemoval:
+    """What is removed, in this order, and what stays with the reason."""
+
+    rows: tuple[Manifest, ...] = field(repr=False)
+    kept: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """What is removed, as `kind/name`."""
+        return names_of(self.rows)
+
+
+class HubRemover(Struct, frozen=True):
+    """Plans and carries out the removal; a run that was interrupted is finished by the next one."""
+
+    client: Client
+    progress: Progress = ignore_progress
+    delete_kinds: bool = False  # with every object of them
+
+    async def plan(self, *, force: bool) -> HubRemoval:
+        """Return what is there of a hub; `OperationRefused` for another system's, or while clusters are in it."""
+        if await hub_setup.has_foreign_manager(self.client):
+            raise OperationRefused("another system installed this hub: remove it as that system's documentation says")
+        members = sorted(obj["metadata"]["name"] for obj in await self._list(MANAGED_CLUSTERS) if is_member(obj))
+        if members and not force:
+            shown = f"{', '.join(members[:3])}{', …' if len(members) > 3 else ''}"
+            raise OperationRefused(
+                f"{len(members)} clusters are in this hub ({shown}): run `watchword unjoin` on each and delete its "
+                f"ManagedCluster, or give --force, which leaves their agents behind"
+            )
+        agents = await self._list(KLUSTERLETS)
+        rows = [*await self._running(agents), *await self._fleet(), *await self._installed(agents)]
+        unique = {(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows if _is_left(resource, obj)}
+        return HubRemoval(tuple(unique.values()), tuple(self._kept(agents)))
+
+    async def carry_out(self, removal: HubRemoval) -> None:
+        """Delete everything; finalizers whose controllers are gone are removed."""
+        for resource, obj in removal.rows:
+            await self._delete(resource, obj)
+
+    async def _running(self, agents: Sequence[Object]) -> list[Manifest]:
+        """Return the ClusterManagers, what was deployed for them, and the operator unless agents need it."""
+        managers = await self._list(CLUSTER_MANAGERS)
+        deployed = [
+            row
+            for manager in managers
+            for row in (*bound_hub_manifests(manager), *hub_manifests(manager), accounts_binding(manager))
+        ]
+        operator = [] if agents else operator_bundle(BundleOptions(for_agent=False))
+        rows = [row for row in (*reversed(operator), *reversed(deployed)) if row[0] not in _SHARED]
+        return [*((CLUSTER_MANAGERS, manager) for manager in managers), *await self._present(rows)]
+
+    async def _fleet(self) -> list[Manifest]:
+        """Return the objects of the hub's kinds, and the rights and namespaces of clusters."""
+        kinds = [kind for kind in reversed(FLEET_KINDS) if kind is not CLUSTER_MANAGERS]
+        objects = [(kind, obj) for kind in kinds for obj in await self._list(kind)]
+        rights = [
+            (kind, obj)
+            for kind in (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES)
+            for obj in await self._list(kind, labels=Label.CLUSTER_NAME)
+        ]
+        return [*objects, *rights]
+
+    async def _installed(self, agents: Sequence[Object]) -> list[Manifest]:
+        """Return what `init` and the hub's controllers made, the kinds last."""
+        made = [*accounts_bundle(), *prerequisites.manifests(), *discovery_bindings(), *_policies()]
+        rows = [row for row in reversed(made) if row[0] not in _SHARED]
+        places = (HUB_NAMESPACE,) if agents else (HUB_NAMESPACE, BOOTSTRAP_NAMESPACE)
+        rows += [(CONFIG_MAPS, CONFIG_MAPS.manifest(GRANTS))]
+        rows += [(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name))) for name in places]
+        kinds = await self._definitions(agents) if self.delete_kinds else []
+        return [*await self._published(), *await self._tokens(), *await self._present(rows), *kinds]
+
+    async def _published(self) -> list[Manifest]:
+        """Return cluster-info when `init` wrote it; kubeadm's is not ours."""
+        found = await self.client.find(CONFIG_MAPS, CLUSTER_INFO)
+        managers = {row.get("manager") for row in ((found or {}).get("metadata") or {}).get("managedFields") or ()}
+        return [(CONFIG_MAPS, found)] if found is not None and managers & {hub_setup.FIELD_MANAGER} else []
+
+    async def _tokens(self) -> list[Manifest]:
+        secrets = await self.client.list(SECRETS, namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")
+        return [(SECRETS, obj) for obj in secrets.items if _is_join_token(obj)]
+
+    async def _definitions(self, agents: Sequence[Object]) -> list[Manifest]:
+        needed = {obj["metadata"]["name"] for obj in DEFINITIONS} if agents else set()
+        ours = [obj for obj in (*ACCOUNT_CRDS, *HUB_CRDS, *DEFINITIONS) if obj["metadata"]["name"] not in needed]
+        found = await self._present((CUSTOM_RESOURCE_DEFINITIONS, obj) for obj in ours)
+        return [row for row in found if is_own_definition(row[1], prerequisites.FIELD_MANAGER)]
+
+    def _kept(self, agents: Sequence[Object]) -> Iterable[str]:
+        if agents:
+            yield f"the operator and the namespace {BOOTSTRAP_NAMESPACE}: this cluster belongs to a hub, too"
+        if not self.delete_kinds:
+            yield "the kinds (CustomResourceDefinitions): give --delete-kinds to remove them"
+
+    async def _delete(self, resource: Resource, obj: Object) -> None:
+        key = ObjectKey.of(obj)
+        try:
+            await self.client.delete(resource, key, uid=uid_of(obj))
+            if resource is CLUSTER_MANAGERS and finalizers_of(obj):
+                await self._await_operator(key)
+            if resource not in _SHARED and finalizers_of(obj):
+                await self.client.patch(resource, key, {"metadata": {"finalizers": None, "uid": uid_of(obj)}})
+        except NotFound:
+            return
+
+    async def _await_operator(self, key: ObjectKey) -> None:
+        """Let the operator stop the controllers, so that they make nothing anew; where none runs, go on."""
+        waiter = ObjectWaiter(self.client, OPERATOR_PATIENCE, self.progress)
+        try:
+            await waiter.until(CLUSTER_MANAGERS, key, validate_gone, advice="")
+        except NotReady:
+            self.progress("no operator has stopped the controllers: stop `watchword hub` where it runs")
+
+    async def _list(self, kind: Resource, labels: str = "") -> list[Object]:
+        try:
+            return (await self.client.list(kind, labels=labels)).items
+        except NotFound:  # the kind itself is not there
+            return []
+
+    async def _present(self, rows: Iterable[Manifest]) -> list[Manifest]:
+        present: list[Manifest] = []
+        for resource, obj in rows:
+            try:
+                found = await self.client.find(resource, ObjectKey.of(obj))
+            except NotFound:
+                continue
+            present += [(resource, found)] if found is not None else []
+        return present
+
+
+def is_member(cluster: Object) -> bool:
+    """Whether a cluster has rights on the hub, or an agent that is registered."""
+    return Cluster.read(cluster).accepted or is_true(cluster, ConditionType.JOINED)
+
+
+def _is_left(resource: Resource, obj: Object) -> bool:
+    """Whether an object is still to be deleted; namespaces and kinds that are being deleted end by themselves."""
+    return resource not in _SHARED or not is_deleting(obj)
+
+
+def _is_join_token(secret: Object) -> bool:
+    record = read_token_secret(secret)
+    return isinstance(record, TokenRecord) and MANAGED_CLUSTER_GROUP in record.groups
+
+
+def _policies() -> list[Manifest]:
+    kinds = (VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS)
+    return [(kind, kind.manifest(ObjectKey.cluster(TOKEN_POLICY))) for kind in kinds]

@@ -1,0 +1,1 @@
+"""Revokes credentials of every kind, and measures when their holders are refused."""

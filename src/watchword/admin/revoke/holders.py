@@ -1,0 +1,182 @@
+"""Finds out which credential of the fleet an entry of a kubeconfig is, by asking the hub and never the entry."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from watchword.accounts.tokens import read_token
+from watchword.admin.revoke.held_files import HeldEntry
+from watchword.admin.revoke.pull_secret import find_pull_secrets
+from watchword.admin.revoke.refusals import TokenReviewProbe
+from watchword.admin.revoke.revocation import Revocation, RevocationTarget
+from watchword.api.accounts import SELECTOR
+from watchword.api.addon import Addon, AddonSubject
+from watchword.api.bootstrap import USER_PREFIX
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, Label, agent_user, cluster_group, cluster_group_plain
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS, SERVICE_ACCOUNTS
+from watchword.api.sensitive import Sensitive
+from watchword.drivers.catalog import Catalog
+from watchword.kube.access_reviews import UserIdentity, review_token
+from watchword.kube.client import Client
+from watchword.kube.credentials import Credential
+from watchword.pullsecrets.dockercfg import TokenFacts, read_token_facts
+from watchword.runtime.clock import Clock
+
+Authenticate: TypeAlias = Callable[[Credential], Awaitable[UserIdentity | None]]
+"""Shows a credential to the hub; returns the identity that the hub finds, None when it refuses the credential."""
+
+AUTHENTICATED = "system:authenticated"
+MASTERS = "system:masters"
+
+
+class Holding(Struct, frozen=True):
+    """What one entry holds: a credential that can be revoked, or why it cannot be, with the next step."""
+
+    entry: HeldEntry
+    target: RevocationTarget | None = None
+    identity: str = ""  # as the hub authenticates it; empty when it does not
+    problem: str = ""
+    is_harmless: bool = False  # the hub refuses it already
+
+
+class HolderLookup(Struct, frozen=True):
+    """Looks up on the hub whose credential an entry holds."""
+
+    client: Client
+    clock: Clock
+    catalog: Catalog
+    authenticate: Authenticate
+
+    async def find(self, entry: HeldEntry) -> Holding:
+        """Return what the entry holds."""
+        if entry.credential is None:
+            return Holding(entry, problem=entry.unreadable)
+        facts = None if entry.token is None else read_token_facts(entry.token.reveal())
+        account = None if entry.token is None else await self._find_managed_account(entry.token, facts)
+        if account is not None:
+            return Holding(entry, RevocationTarget("serviceaccount", str(account)))
+        who = await self.authenticate(entry.credential)
+        if who is None and entry.token is not None and facts is not None:
+            who = await review_token(self.client, entry.token, audiences=facts.audiences)
+        if who is None:
+            return await self._find_refused(entry)
+        target = await self._find_target(who, facts)
+        return Holding(entry, target, who.username, "" if target is not None else advise(who))
+
+    async def _find_refused(self, entry: HeldEntry) -> Holding:
+        """Tell a credential that is worth nothing from a certificate that another server of the hub may accept."""
+        certificate = entry.certificate
+        if certificate is not None and certificate.is_current(self.clock.now()):
+            named = UserIdentity(certificate.subject.common_name, groups=certificate.subject.organisations)
+            target = await self._find_addon(named) or await self._find_cluster(named)
+            if target is not None:
+                problem = (
+                    "the API server refuses this certificate, but another server of this hub may accept it: run "
+                    f"`watchword revoke {target}`"
+                )
+                return Holding(entry, identity=named.username, problem=problem)
+        return Holding(entry, problem="the hub refuses it: nothing to revoke here", is_harmless=True)
+
+    async def _find_target(self, who: UserIdentity, facts: TokenFacts | None) -> RevocationTarget | None:
+        if who.username.startswith(USER_PREFIX):
+            return RevocationTarget("token", who.username.removeprefix(USER_PREFIX))
+        if who.username.startswith(SERVICE_ACCOUNT_USER_PREFIX):
+            return await self._find_account_target(service_account_key(who.username), facts)
+        return await self._find_addon(who) or await self._find_cluster(who)
+
+    async def _find_cluster(self, who: UserIdentity) -> RevocationTarget | None:
+        """Rebuild the identity of each cluster's agents and compare."""
+        for cluster in (await self.client.list(MANAGED_CLUSTERS)).items:
+            name = cluster["metadata"]["name"]
+            by_certificate = cluster_group(name) in who.groups and who.username.startswith(agent_user(name, ""))
+            if by_certificate or cluster_group_plain(name) in who.groups:
+                return RevocationTarget("cluster", name)
+        return None
+
+    async def _find_addon(self, who: UserIdentity) -> RevocationTarget | None:
+        groups = tuple(group for group in who.groups if group != AUTHENTICATED)
+        subject = AddonSubject(who.username, groups)
+        for obj in (await self.client.list(MANAGED_CLUSTER_ADDONS)).items:
+            addon = Addon.read(obj)
+            known = self.catalog.addons.values()
+            if any(registration.is_own_subject(addon.cluster, addon.name, subject) for registration in known):
+                return RevocationTarget("addon", str(addon.key))
+        return None
+
+    async def _find_account_target(self, key: ObjectKey, facts: TokenFacts | None) -> RevocationTarget | None:
+        """Return the add-on or the pull secret for which a ServiceAccount's token was issued."""
+        account = await self.client.find(SERVICE_ACCOUNTS, key)
+        if account is None:
+            return None
+        needed = [row.subject_object for row in self.catalog.addons.values() if row.subject_object is not None]
+        addons = [addon for row in needed if row.resource is SERVICE_ACCOUNTS for addon in row.addons_of(account)]
+        if addons:
+            return RevocationTarget("addon", str(addons[0]))
+        bound = "" if facts is None else facts.secret_uid
+        owned = [secret.uid for secret in await find_pull_secrets(self.client, account)] if bound else []
+        return RevocationTarget("pull-secret", str(key)) if bound in owned else None
+
+    async def _find_managed_account(self, token: Sensitive[str], facts: TokenFacts | None) -> ObjectKey | None:
+        """Return the managed service account of a token: the token is for another cluster than the hub."""
+        secrets = (await self.client.list(SECRETS, labels=SELECTOR)).items
+        found = [secret for secret in secrets if _is_of_same_account(secret, token, facts)]
+        # A copy in the namespace of a cluster set is of the account there, which has a replica for each cluster.
+        copies = [secret for secret in found if Label.ACCOUNT_NAMESPACE in labels_of(secret)]
+        for secret in [*copies, *found]:
+            held = read_token(secret)
+            if held is not None:
+                return ObjectKey(ObjectKey.of(secret).namespace, held.account)
+        return None
+
+
+def with_held_tokens(client: Client, revocation: Revocation, holdings: Sequence[Holding]) -> Revocation:
+    """Return the revocation with a probe for each token that was found and that the hub accepts."""
+    found = [holding.entry for holding in holdings if holding.target == revocation.target and holding.identity]
+    probes = [
+        TokenReviewProbe(str(entry), client, token, _audiences(token)) for entry in found if (token := entry.token)
+    ]
+    return replace(revocation, probes=(*revocation.probes, *probes))
+
+
+def _audiences(token: Sensitive[str]) -> tuple[str, ...]:
+    facts = read_token_facts(token.reveal())
+    return () if facts is None else facts.audiences
+
+
+def _is_of_same_account(secret: Object, token: Sensitive[str], facts: TokenFacts | None) -> bool:
+    held = read_token(secret)
+    if held is None:
+        return False
+    known = read_token_facts(held.token.reveal())
+    same = known is not None and facts is not None and known.account_uid == facts.account_uid
+    return held.token == token or (same and bool(facts and facts.account_uid))
+
+
+def service_account_key(username: str) -> ObjectKey:
+    """Return the ServiceAccount of a user name."""
+    namespace, _, name = username.removeprefix(SERVICE_ACCOUNT_USER_PREFIX).partition(":")
+    return ObjectKey(namespace, name)
+
+
+def advise(who: UserIdentity) -> str:
+    """Say why a credential that the hub accepts is not revoked, and what to do instead."""
+    if who.username.startswith(SERVICE_ACCOUNT_USER_PREFIX):
+        key = service_account_key(who.username)
+        return (
+            f"ServiceAccount {key} belongs to no add-on and no account of the fleet: end its tokens with "
+            f"`kubectl delete serviceaccount {key.name} -n {key.namespace}`"
+        )
+    if MASTERS in who.groups:
+        return (
+            f"{who.username} is in the group {MASTERS}, whose rights cannot be removed: replace the authority that "
+            "signs client certificates of the hub"
+        )
+    return (
+        f"Kubernetes cannot revoke a client certificate: remove {who.username} and its groups from all RoleBindings "
+        "and ClusterRoleBindings of the hub"
+    )

@@ -1,0 +1,92 @@
+"""`watchword backup`: saves a control plane of this machine, or a hub, in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from watchword.cli.backup_options import backup_key_options
+from watchword.cli.common_options import format_document, output_option
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.output import echo
+
+if TYPE_CHECKING:
+    from watchword.admin.backup_archive import Backup, BackupHeader, BackupKey
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The data directory of `apiserver` or `up`, running or stopped. Default: that of `up`.",
+)
+@click.option("--hub", is_flag=True, help="Save the hub of the kubeconfig instead: the objects that make it a hub.")
+@click.option("--plain", is_flag=True, help="With --hub: write Secrets without encryption.")
+@backup_key_options
+@output_option()
+@connection_options
+def command(  # noqa: PLR0913 - one argument per flag
+    connection: ClusterConnection,
+    file: Path,
+    data_dir: Path | None,
+    key: BackupKey,
+    output: str,
+    *,
+    hub: bool,
+    plain: bool,
+) -> None:
+    """Save a control plane of this machine, or a hub, in one file.
+
+    Each control plane is saved as of one revision, also while it is running, with its keys. The file is readable by
+    its owner alone; --key-file or --passphrase-file encrypts it. The backup of a hub holds join tokens, so it is
+    encrypted, or --plain is given.
+    """
+    from watchword.admin.backup_archive import Encryption, write_backup
+    from watchword.runtime.event_loop import run
+
+    if hub and data_dir is not None:
+        raise click.UsageError("give --hub or --data-dir, not both")
+    if hub and not plain and key.method is Encryption.NONE:
+        raise click.UsageError(
+            "the backup of a hub holds Secrets: give --key-file or --passphrase-file, or --plain to leave them readable"
+        )
+    made = run(_back_up_hub(connection)) if hub else run(_back_up_directory(data_dir))
+    header = write_backup(file, made, key)
+    if output != "table":
+        echo(format_document(_document(file, header), output), nl=False)
+        return
+    for part in header.contents:
+        at = f" at revision {part.revision}" if part.revision else ""
+        echo(f"saved {part.name}{at}: {part.objects} objects")
+    secrecy = "not encrypted: keep it as you keep the keys in it" if key.method is Encryption.NONE else "encrypted"
+    echo(f"wrote {file} ({secrecy})")
+
+
+async def _back_up_hub(connection: ClusterConnection) -> Backup:
+    from watchword.admin.hub_backup import HubBackup
+    from watchword.runtime.clock import SystemClock
+
+    async with connection.client() as client:
+        return await HubBackup(client).run(SystemClock().now())
+
+
+async def _back_up_directory(data_dir: Path | None) -> Backup:
+    from watchword.cli.data_directory_options import fleet_directory_of
+    from watchword.local.backup import back_up_directory
+    from watchword.runtime.clock import SystemClock
+
+    return await back_up_directory(fleet_directory_of(data_dir).path, SystemClock().now())
+
+
+def _document(file: Path, header: BackupHeader) -> dict[str, object]:
+    return {
+        "file": str(file),
+        "created": header.created.isoformat(),
+        "encryption": str(header.encryption),
+        "contents": [
+            {"name": part.name, "objects": part.objects, "revision": part.revision} for part in header.contents
+        ],
+    }

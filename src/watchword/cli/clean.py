@@ -1,0 +1,56 @@
+"""`watchword clean`: removes the hub from the cluster of a kubeconfig."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from watchword.cli.confirmation import confirm
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.discovery_options import print_progress
+from watchword.cli.output import echo
+
+if TYPE_CHECKING:
+    from watchword.admin.hub_removal import HubRemoval
+
+
+@click.command("clean")
+@click.option("--delete-kinds", is_flag=True, help="Delete the kinds (CustomResourceDefinitions) as well.")
+@click.option("--force", is_flag=True, help="Remove the hub although clusters are in it; their agents stay behind.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, and change nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@connection_options
+def command(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:
+    """Remove the hub from this cluster.
+
+    Removes everything that `init` and the hub made: controllers, operator, clusters and their namespaces, rights,
+    policies, join tokens and what is published. It is listed first, and confirmed. `watchword backup --hub` saves it.
+    """
+    from watchword.runtime.event_loop import run
+
+    run(_clean(connection, delete_kinds=delete_kinds, force=force, dry_run=dry_run, yes=yes))
+
+
+async def _clean(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:
+    from watchword.admin.hub_removal import HubRemover
+
+    async with connection.client() as client:
+        remover = HubRemover(client, print_progress, delete_kinds)
+        removal = await remover.plan(force=force)
+        if not removal.rows:
+            echo("there is no hub on this cluster")
+            return
+        _show(removal)
+        if dry_run:
+            return
+        confirm(f"Remove these {len(removal.rows)} objects?", f"this removes {len(removal.rows)} objects", yes=yes)
+        await remover.carry_out(removal)
+    echo(f"removed {len(removal.rows)} objects; this cluster is not a hub any more")
+
+
+def _show(removal: HubRemoval) -> None:
+    for name in removal.names:
+        echo(f"remove {name}")
+    for reason in removal.kept:
+        echo(f"keep {reason}")

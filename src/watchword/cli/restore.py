@@ -1,0 +1,123 @@
+"""`watchword restore`: puts a control plane of this machine, or a hub, back as a backup has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from watchword.cli.backup_options import backup_key_options
+from watchword.cli.confirmation import confirm
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.output import echo
+
+if TYPE_CHECKING:
+    from watchword.admin.backup_archive import Backup, BackupKey
+
+SHOWN = 20
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="The data directory to make. Default: of `up`."
+)
+@click.option("--hub", is_flag=True, help="Restore a hub on the cluster of the kubeconfig.")
+@click.option(
+    "--replace", is_flag=True, help="Restore over what is there; a data directory is moved aside, not removed."
+)
+@click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@backup_key_options
+@connection_options
+def command(  # noqa: PLR0913 - one argument per flag
+    connection: ClusterConnection,
+    file: Path,
+    data_dir: Path | None,
+    key: BackupKey,
+    *,
+    hub: bool,
+    replace: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Put a control plane of this machine, or a hub, back as a backup has it.
+
+    Clients that saw later revisions are told to list again, and no revision is used twice. Objects that were deleted
+    since the backup are listed before they exist again. Agents keep their credentials, because the keys are in the
+    backup of a control plane; a hub on another cluster has other keys, and its clusters join again.
+    """
+    from watchword.admin.backup_archive import read_backup
+
+    if hub and data_dir is not None:
+        raise click.UsageError("give --hub or --data-dir, not both")
+    backup = read_backup(file, key)
+    question = _Question(dry_run=dry_run, yes=yes)
+    if hub:
+        from watchword.runtime.event_loop import run
+
+        run(_restore_hub(connection, backup, question, replace=replace))
+    else:
+        _restore_directory(data_dir, backup, question, replace=replace)
+
+
+class _Question:
+    """Shows what changes, and asks."""
+
+    def __init__(self, *, dry_run: bool, yes: bool) -> None:
+        self.dry_run = dry_run
+        self._yes = yes
+
+    def show(self, title: str, names: Sequence[str]) -> None:
+        """Print a list, shortened."""
+        if names:
+            more = f"\n  … and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            echo(f"{title}:\n  " + "\n  ".join(names[:SHOWN]) + more)
+
+    def confirm(self, what: str) -> None:
+        """Ask for confirmation."""
+        confirm(f"{what}?", f"this would {what[0].lower()}{what[1:]}", yes=self._yes)
+
+
+def _restore_directory(data_dir: Path | None, backup: Backup, question: _Question, *, replace: bool) -> None:
+    from watchword.cli.data_directory_options import fleet_directory_of
+    from watchword.local.restore import carry_out, prepare_restore
+    from watchword.runtime.clock import SystemClock
+
+    now, target = SystemClock().now(), fleet_directory_of(data_dir).path
+    with prepare_restore(target, backup, replace=replace, now=now) as restore:
+        question.show("deleted since the backup, exist again", restore.differences.returning)
+        question.show("created since the backup, are gone", restore.differences.lost)
+        question.show("changed since the backup, are as before", restore.differences.undone)
+        if question.dry_run:
+            return
+        if target.exists() and any(target.iterdir()):
+            question.confirm(f"Replace what is in {target}")
+        aside = carry_out(restore, now)
+    if aside is not None:
+        echo(f"moved the earlier data to {aside}")
+    else:
+        echo(f"objects that were deleted after {backup.header.created:%Y-%m-%d %H:%MZ} exist again")
+    echo(f"restored {target}; start it as before, and clients list everything again")
+
+
+async def _restore_hub(connection: ClusterConnection, backup: Backup, question: _Question, *, replace: bool) -> None:
+    from watchword.admin.apply import names_of
+    from watchword.admin.hub_restore import HubRestorer
+    from watchword.runtime.clock import SystemClock
+
+    async with connection.client() as client:
+        restorer = HubRestorer(client)
+        plan = await restorer.plan(backup, replace=replace, now=SystemClock().now())
+        question.show("deleted since the backup, exist again", plan.returning)
+        question.show("changed since the backup, are as before", names_of(plan.changed))
+        question.show("not restored", plan.skipped)
+        if question.dry_run:
+            echo(f"would create {len(plan.created)} objects and change {len(plan.changed)}")
+            return
+        if plan.on_existing_hub:
+            question.confirm("Change this hub")
+        await restorer.carry_out(plan)
+    echo(f"created {len(plan.created)} objects and changed {len(plan.changed)}; run `watchword init` to start the hub")

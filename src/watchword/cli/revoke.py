@@ -1,0 +1,217 @@
+"""`watchword revoke`: ends credentials of every kind, and says when their holders were refused."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from msgspec import Struct
+
+from watchword.admin.errors import NotFoundOnHub, OperationRefused
+from watchword.admin.revoke.kinds import KINDS, RevocableKind, plan_revocation
+from watchword.admin.revoke.revocation import Revocation, RevocationContext, RevocationTarget
+from watchword.admin.revoke.revoker import EventCounts, RevocationResult, Revoker
+from watchword.cli.common_options import output_option, split, wait_options, with_options
+from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.name_completion import complete_clusters, complete_tokens
+from watchword.cli.output import echo
+from watchword.cli.revoke_output import (
+    choose_exit_code,
+    describe_holding,
+    describe_plan,
+    describe_result,
+    format_outcome,
+)
+from watchword.runtime.clock import SystemClock
+
+if TYPE_CHECKING:
+    from watchword.admin.revoke.holders import Holding
+    from watchword.kube.access_reviews import UserIdentity
+    from watchword.kube.client import Client
+    from watchword.kube.credentials import Credential
+    from watchword.runtime.event_recorder import EventRecorder
+
+F = TypeVar("F", bound=Callable[..., Any])
+COMPLETIONS = {"cluster": complete_clusters, "token": complete_tokens}
+
+
+class RevokeOptions(Struct, frozen=True, kw_only=True):
+    """The flags that all kinds share."""
+
+    output: str
+    wait: timedelta | None
+    dry_run: bool
+    yes: bool
+    ignore_not_found: bool
+
+
+def revoke_options(command: F) -> F:
+    """Add the shared flags; the command gets `options`."""
+
+    @with_options(
+        click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing."),
+        click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
+        click.option("--ignore-not-found", is_flag=True, help="Do not fail for what is gone already."),
+    )
+    @wait_options("the holders are refused, and print after what time")
+    @output_option()
+    @wraps(command)
+    def with_shared(*args: Any, **flags: Any) -> Any:
+        shared = {name: flags.pop(name) for name in ("output", "wait", "dry_run", "yes", "ignore_not_found")}
+        return command(*args, options=RevokeOptions(**shared), **flags)
+
+    return with_shared  # type: ignore[return-value]  # a command stays a command
+
+
+@click.group("revoke")
+def command() -> None:
+    """End credentials of every kind.
+
+    For each object that is revoked, this writes an Event on the hub and an audit line to standard error. With --wait,
+    it asks the servers until each holder is refused, and prints after what time that was.
+    """
+
+
+def _add_kind(kind: RevocableKind) -> None:
+    @command.command(kind.name, help=kind.summary)
+    @click.argument(
+        "names", nargs=-1, required=True, metavar=f"{kind.form}...", shell_complete=COMPLETIONS.get(kind.name)
+    )
+    @revoke_options
+    @connection_options
+    def verb(connection: ClusterConnection, names: tuple[str, ...], options: RevokeOptions) -> int:
+        targets = [RevocationTarget(kind.name, name) for name in split(names)]
+        return _run(connection, options, targets)
+
+
+for _kind in KINDS:
+    _add_kind(_kind)
+
+
+@command.command("held-by")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path, exists=True))
+@revoke_options
+@connection_options
+def held_by(connection: ClusterConnection, paths: tuple[Path, ...], options: RevokeOptions) -> int:
+    """Revoke all that kubeconfigs hold, such as those of a lost machine.
+
+    PATH is a kubeconfig or a folder that is searched for kubeconfigs. Each credential is shown to the hub, which
+    says whose it is. Plugins are not run. What cannot be revoked is listed with the next step, and the exit code is 5.
+    """
+    return _run(connection, options, paths=paths)
+
+
+def _run(
+    connection: ClusterConnection,
+    options: RevokeOptions,
+    targets: Sequence[RevocationTarget] = (),
+    paths: Sequence[Path] = (),
+) -> int:
+    from watchword.runtime.event_loop import run
+    from watchword.runtime.logs import configure_logging
+
+    configure_logging(level=click.get_current_context().find_root().obj.log_level)
+    results, holdings = run(_revoke(connection, options, targets, paths))
+    if options.output != "table":
+        echo(format_outcome(results, holdings, options.output, dry_run=options.dry_run), nl=False)
+    else:
+        for line in [describe_holding(holding) for holding in holdings if holding.target is None]:
+            echo(line)
+        for result in results:
+            echo(describe_plan(result.revocation) if options.dry_run else describe_result(result))
+    return choose_exit_code(results, holdings)
+
+
+async def _revoke(
+    connection: ClusterConnection,
+    options: RevokeOptions,
+    targets: Sequence[RevocationTarget],
+    paths: Sequence[Path],
+) -> tuple[list[RevocationResult], list[Holding]]:
+    from watchword.admin.revoke.holders import with_held_tokens
+    from watchword.kube.access_reviews import who_am_i
+
+    async with connection.client() as client:
+        holdings = await _find_holdings(connection, client, paths)
+        found = dict.fromkeys(holding.target for holding in holdings if holding.target is not None)
+        context = RevocationContext(client=client, clock=SystemClock())
+        planned = await _plan(context, [*targets, *found], ignore_not_found=options.ignore_not_found or bool(paths))
+        planned = [with_held_tokens(client, each, holdings) for each in planned]
+        if options.dry_run or not planned:
+            return [RevocationResult(each) for each in planned], holdings
+        if not options.yes:
+            _confirm(planned, holdings)
+        counts = EventCounts()
+        events = _event_recorder(client, counts)
+        results = await Revoker(events, (await who_am_i(client)).username, options.wait).run(planned)
+    if counts.dropped:
+        echo(f"{counts.dropped} events were not stored: may you create events in these namespaces?", err=True)
+    return results, holdings
+
+
+async def _plan(
+    context: RevocationContext, targets: Sequence[RevocationTarget], *, ignore_not_found: bool
+) -> list[Revocation]:
+    """Plan all before anything is changed."""
+    planned: list[Revocation] = []
+    for target in targets:
+        try:
+            planned.append(await plan_revocation(context, target))
+        except NotFoundOnHub as objection:
+            if not ignore_not_found:
+                raise
+            echo(str(objection), err=True)
+    return planned
+
+
+async def _find_holdings(connection: ClusterConnection, client: Client, paths: Sequence[Path]) -> list[Holding]:
+    from watchword.admin.revoke.held_files import read_held_entries
+    from watchword.admin.revoke.holders import HolderLookup
+    from watchword.drivers.catalog import CATALOG
+
+    async def authenticate(credential: Credential) -> UserIdentity | None:
+        return await _authenticate(connection, credential)
+
+    lookup = HolderLookup(client, SystemClock(), CATALOG, authenticate)
+    return [await lookup.find(entry) for path in paths for entry in read_held_entries(path)]
+
+
+async def _authenticate(connection: ClusterConnection, credential: Credential) -> UserIdentity | None:
+    """Show a credential to the hub of this command, whichever server its kubeconfig names."""
+    from watchword.kube.access_reviews import who_am_i
+    from watchword.kube.connect import endpoint_of, make_client
+    from watchword.kube.credentials import FixedCredential
+    from watchword.kube.errors import ConfigError, Forbidden, Unauthorized
+
+    client = make_client(endpoint_of(connection.choice().cluster), FixedCredential(credential))
+    try:
+        return await who_am_i(client)
+    except (Unauthorized, Forbidden, ConfigError):  # Forbidden: it is anonymous
+        return None
+    finally:
+        await client.close()
+
+
+def _event_recorder(client: Client, counts: EventCounts) -> EventRecorder:
+    from random import SystemRandom
+
+    from watchword.cli.process_options import identity
+    from watchword.runtime.event_recorder import EventRecorder, EventReporter
+
+    reporter = EventReporter("watchword.dev/revoke", identity())
+    return EventRecorder(client, reporter, clock=SystemClock(), random=SystemRandom(), counts=counts)
+
+
+def _confirm(planned: Sequence[Revocation], holdings: Sequence[Holding]) -> None:
+    for holding in holdings:
+        echo(describe_holding(holding), err=True)
+    for revocation in planned:
+        echo(describe_plan(revocation), err=True)
+    if not sys.stdin.isatty():
+        raise OperationRefused("there is no terminal to confirm the revocation: confirm with --yes")
+    click.confirm("revoke?", abort=True, err=True)

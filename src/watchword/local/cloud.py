@@ -1,0 +1,111 @@
+"""The emulated cloud of a fleet on this machine: a process beside it, and the tokens that prove who its pods are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+import orjson
+
+from watchword.admin.errors import NotReady, OperationRefused
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import NAMESPACES, SERVICE_ACCOUNTS
+from watchword.apiserver.pki_directory import write_private
+from watchword.drivers.cloud_trial import CloudTrial
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists
+from watchword.kube.token_review_client import TokenReviewClient
+
+PATIENCE = 60.0  # seconds: the emulator imports much
+GRACE = 0.8  # seconds: as long as the other parts of a fleet have to end
+TOKEN_SECONDS = 30 * 24 * 3600  # as long as a trial may run; each start makes new ones
+
+
+@dataclass
+class LocalCloud:
+    """Runs the emulator of one driver in a folder, which keeps its state."""
+
+    trial: CloudTrial
+    folder: Path
+    endpoint: str = ""
+    reviewer: TokenReviewClient | None = None  # authenticates the tokens of the cloud at the hub
+    _process: Process | None = field(default=None, init=False)
+
+    def require_libraries(self) -> None:
+        """Raise `OperationRefused` when the emulator is not installed."""
+        missing = [name for name in self.trial.libraries if find_spec(name) is None]
+        if missing:
+            raise OperationRefused(
+                f"the emulator of {self.trial.name} needs {', '.join(missing)}: "
+                f"run pip install 'watchword[{self.trial.extra}]'"
+            )
+
+    async def start(self, hub: Path, clusters: list[Path]) -> None:
+        """Run the emulator for control planes with these kubeconfigs, which need not exist yet."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        write_private(self.folder / "accounts.json", orjson.dumps(self.trial.accounts(hub, clusters)))
+        own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        log = self.folder / "emulator.log"
+        with log.open("ab") as errors:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-s", "-m", self.trial.module, str(self.folder)),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=errors,
+                env=own,
+                start_new_session=True,  # Ctrl-C ends it after the fleet
+            )
+        assert self._process.stdout is not None, "requested above"
+        try:
+            async with asyncio.timeout(PATIENCE):
+                line = await self._process.stdout.readline()
+        except TimeoutError as cause:
+            raise NotReady(f"the emulator of {self.trial.name} does not answer: look at {log}") from cause
+        if not line:
+            raise NotReady(f"the emulator of {self.trial.name} has ended: {log} says why")
+        told = orjson.loads(line)
+        self.endpoint = told["endpoint"]
+        self.reviewer = TokenReviewClient.connect(Path(told["webhook"]))
+
+    async def prove_hub(self, client: Client) -> None:
+        """Let the hub's controllers, which run in this process, use the cloud as their own ServiceAccount."""
+        os.environ.update(self._variables("hub", self.trial.hub_settings))
+        await self._write_token("hub", client, self.trial.hub_account)
+
+    async def prove_agent(self, name: str, client: Client, account: ObjectKey) -> None:
+        """Write the token with which the agent of a cluster proves who it is."""
+        await self._write_token(name, client, account)
+
+    def agent_environment(self, name: str, number: int) -> Mapping[str, str]:
+        """Return the variables of an agent, by the number of its cluster; nothing before the emulator runs."""
+        return self._variables(name, self.trial.cluster_settings(number)) if self.endpoint else {}
+
+    async def stop(self) -> None:
+        """End the emulator."""
+        if self._process is None or self._process.stdin is None:
+            return
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(GRACE):
+                await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+    def _variables(self, name: str, settings: Mapping[str, str]) -> Mapping[str, str]:
+        return self.trial.environment(self.endpoint, self.folder / f"{name}.token", settings)
+
+    async def _write_token(self, name: str, client: Client, account: ObjectKey) -> None:
+        for resource, key in ((NAMESPACES, ObjectKey.cluster(account.namespace)), (SERVICE_ACCOUNTS, account)):
+            with suppress(AlreadyExists):
+                await client.create(resource, resource.manifest(key))
+        body = {"spec": {"audiences": [self.trial.audience], "expirationSeconds": TOKEN_SECONDS}}
+        response = await client.request("POST", f"{SERVICE_ACCOUNTS.path(account)}/token", body=body)
+        write_private(self.folder / f"{name}.token", orjson.loads(response.body)["status"]["token"].encode())

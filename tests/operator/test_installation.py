@@ -1,0 +1,129 @@
+"""Settings of an installation reach the pods, and API servers accept the objects that they make."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from watchword.admin.operator_deployment import delete_deployed
+from watchword.api.meta import Manifest, Object, ObjectKey
+from watchword.api.names import Annotation
+from watchword.api.resources import (
+    CLUSTER_MANAGERS,
+    CRON_JOBS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    KLUSTERLETS,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    POD_MONITORS,
+)
+from watchword.operator.cluster_manager_manifests import bound_hub_manifests
+from watchword.operator.crds import install_crds
+from watchword.operator.installation import ValuesError, read_installation
+from watchword.operator.klusterlet_manifests import bound_agent_manifests
+from watchword.testing.plane import Plane
+
+VALUES = {
+    "imagePullSecrets": [{"name": "first"}],
+    "nodePlacement": {"nodeSelector": {"role": "infra"}, "tolerations": [{"key": "role", "operator": "Exists"}]},
+    "networkPolicy": {"enabled": True},
+    "podMonitor": {"enabled": True},
+    "operator": {"replicas": 2, "resources": {"limits": {"memory": "1Gi"}}},
+    "hub": {"replicas": 3, "resources": {"limits": {"memory": "2Gi"}}},
+    "agent": {"clusterName": "edge", "resources": {"limits": {"memory": "3Gi"}}},
+    "pullSecrets": {"onlyUsed": True, "registries": ["registry.example"]},
+}
+SETTINGS = read_installation(VALUES)
+
+
+def the_only(resource: object, rows: list[Manifest]) -> Object:
+    (found,) = [obj for kind, obj in rows if kind is resource]
+    return found
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(SETTINGS.hub_rows(), id="hub"),
+        pytest.param(SETTINGS.agent_rows(), id="agent"),
+        pytest.param(SETTINGS.pull_secret_rows(), id="pull secrets"),
+    ],
+)
+async def test_server_accepts_every_object_in_a_dry_run(plane: Plane, rows: list[Manifest]) -> None:
+    client = plane.client()
+    await install_crds(client)
+    for resource, obj in rows:
+        if resource is NAMESPACES:
+            await client.apply(resource, obj, force=True)
+
+    # PodMonitor is not a kind of Kubernetes, and the embedded control plane has no network to make policies for.
+    unserved = (CUSTOM_RESOURCE_DEFINITIONS, POD_MONITORS, *([NETWORK_POLICIES] if plane.name == "embedded" else []))
+    for resource, obj in rows:
+        if resource not in unserved:
+            await client.apply(resource, obj, manager="rehearsal", force=True, dry_run=True)
+
+
+@pytest.mark.parametrize(
+    ("deployment", "replicas", "memory"),
+    [
+        pytest.param(the_only(DEPLOYMENTS, SETTINGS.hub_rows()), 2, "1Gi", id="operator"),
+        pytest.param(
+            the_only(DEPLOYMENTS, bound_hub_manifests(the_only(CLUSTER_MANAGERS, SETTINGS.hub_rows()))),
+            3,
+            "2Gi",
+            id="hub",
+        ),
+        pytest.param(
+            the_only(DEPLOYMENTS, bound_agent_manifests(the_only(KLUSTERLETS, SETTINGS.agent_rows()))),
+            1,
+            "3Gi",
+            id="agent",
+        ),
+    ],
+)
+def test_settings_reach_the_pods(deployment: Object, replicas: int, memory: str) -> None:
+    pod = deployment["spec"]["template"]["spec"]
+
+    assert deployment["spec"]["replicas"] == replicas
+    assert pod["containers"][0]["resources"] == {"limits": {"memory": memory}}
+    assert (pod["nodeSelector"], pod["imagePullSecrets"]) == ({"role": "infra"}, [{"name": "first"}])
+    assert pod["tolerations"] == [{"key": "role", "operator": "Exists"}]
+
+
+def test_clean_up_of_clusters_pulls_its_image_with_the_same_secret() -> None:
+    job = the_only(CRON_JOBS, bound_hub_manifests(the_only(CLUSTER_MANAGERS, SETTINGS.hub_rows())))
+
+    assert job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "first"}]
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "", "²"])
+def test_number_of_replicas_that_is_none_means_one(text: str) -> None:
+    manager = CLUSTER_MANAGERS.manifest(
+        ObjectKey.cluster("cluster-manager"), metadata={"annotations": {Annotation.REPLICAS: text}}
+    )
+
+    assert the_only(DEPLOYMENTS, bound_hub_manifests(manager))["spec"]["replicas"] == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param(["hub"], "the values are no mapping", id="a list"),
+        pytest.param({"hbu": {}}, "there is no value hbu", id="an unknown section"),
+        pytest.param({"hub": True}, "hub is no mapping", id="a section that is none"),
+        pytest.param({"imagePullSecrets": ["first"]}, "imagePullSecrets is no list of names", id="names alone"),
+    ],
+)
+def test_values_of_another_form_are_refused(values: Any, message: str) -> None:
+    with pytest.raises(ValuesError, match=message):
+        read_installation(values)
+
+
+async def test_deletion_of_what_is_not_there_ends_at_once(plane: Plane) -> None:
+    client = plane.client()
+    await install_crds(client)
+
+    assert await delete_deployed(client, [(KLUSTERLETS, "klusterlet")], timedelta(seconds=1)) == []
