@@ -15,9 +15,7 @@ from watchword.local.cloud import LocalCloud
 def test_missing_library_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
     cloud = LocalCloud(replace(TRIAL, libraries=("msgspec", "no_such_library")), tmp_path / "aws")
 
-    with pytest.raises(
-        OperationRefused, match=r"needs no_such_library: run pip install 'watchword\["
-    ):
+    with pytest.raises(OperationRefused, match=r"needs no_such_library: run pip install 'watchword\["):
         cloud.require_libraries()
 
 
