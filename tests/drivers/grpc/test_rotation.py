@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
-from tests.drivers.grpc.grpc_fleet import GrpcFleet, run_grpc_fleet
+from tests.drivers.grpc.grpc_fleet import GrpcFleet
 
 from watchword.agent.secret_data import decode_data, encode_data
 from watchword.api.meta import Object, ObjectKey
@@ -21,15 +18,9 @@ from watchword.pki.certificates import parse_certificate
 from watchword.pki.chains import verify_chain
 from watchword.pki.usages import Usage
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AGENTS_NAMESPACE, FleetHarness
+from watchword.testing.fleet import AGENTS_NAMESPACE
 
 pytestmark = pytest.mark.real_time
-
-
-@pytest_asyncio.fixture
-async def grpc_fleet(fleet: FleetHarness, tmp_path: Path) -> AsyncIterator[GrpcFleet]:
-    async with run_grpc_fleet(fleet, tmp_path) as running:
-        yield running
 
 
 async def publish(grpc_fleet: GrpcFleet, name: str, endpoint: GrpcEndpoint) -> None:
