@@ -16,6 +16,7 @@ from pathlib import Path
 from bench.reliability.credentials import CredentialKind, HeldCredential
 from bench.reliability.figure import Figure, markdown_table
 from bench.reliability.fleet import ADDON, CredentialFleet, FleetSize, open_credential_fleet
+from bench.reliability.grpc_stream import open_grpc_stream
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import ObjectKey
 from watchword.api.names import CLUSTER_LEASE
@@ -41,6 +42,7 @@ from watchword.testing.subprocess_backend import open_subprocess
 LIMITS = {"embedded": 1.0, "kube-apiserver": 10.0}
 """Seconds; a real kube-apiserver may honour a token from its cache for ten."""
 
+GRPC_STREAM = "cluster over gRPC, denied: its open stream"
 POLL_EVERY, PATIENCE = 0.02, 60.0  # seconds
 Request = Callable[[], Awaitable[object]]
 
@@ -94,6 +96,7 @@ async def _rounds(backend: Backend, rounds: int) -> dict[str, list[float]]:
             async with open_credential_fleet(plane, FleetSize(lifetime=timedelta(hours=2))) as fleet:
                 for revocation in await _revocations(fleet):
                     took[revocation.name].append(await _seconds_honoured(revocation))
+                took[GRPC_STREAM].append(await _seconds_streamed(fleet))
     finally:
         await plane.close()
     return took
@@ -137,6 +140,17 @@ async def _revocations(fleet: CredentialFleet) -> list[Revocation]:
             lambda: own.get(LEASES, ObjectKey(cluster, CLUSTER_LEASE)),
         ),
     ]
+
+
+async def _seconds_streamed(fleet: CredentialFleet) -> float:
+    """Deny a cluster that has an open stream at a gRPC server, and return for how long the stream stays open."""
+    name = fleet.harness.clusters[-1]
+    denied = {"spec": {"hubAcceptsClient": False}}
+    async with open_grpc_stream(fleet.plane, name) as ask:
+        deny = Revocation(
+            GRPC_STREAM, lambda: fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), denied), ask
+        )
+        return await _seconds_honoured(deny)
 
 
 async def _first(fleet: CredentialFleet, kind: CredentialKind) -> HeldCredential:

@@ -20,6 +20,7 @@ import pytest
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.apiserver.instance import Instance, InstanceSettings
+from watchword.apiserver.store.lock import FileLock
 from watchword.cli.main import run
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
@@ -35,8 +36,11 @@ KEPT, DELETED, LATER = (ObjectKey("default", name) for name in ("kept", "deleted
 
 
 @asynccontextmanager
-async def running(folder: Path, *, port: int = 0, key: Path | None = None) -> AsyncIterator[tuple[Client, Instance]]:
-    instance = Instance(InstanceSettings(folder, port=port, encryption_key_file=key), lambda: datetime.now(UTC))
+async def running(
+    folder: Path, *, port: int = 0, key: Path | None = None, in_memory: bool = False
+) -> AsyncIterator[tuple[Client, Instance]]:
+    settings = InstanceSettings(folder, port=port, encryption_key_file=key, in_memory=in_memory)
+    instance = Instance(settings, lambda: datetime.now(UTC))
     await instance.start()
     client = connect(instance.kubeconfig)
     try:
@@ -190,6 +194,20 @@ async def test_user_without_the_right_gets_no_backup(tmp_path: Path) -> None:
     async with running(tmp_path / "data") as (client, _):
         with pytest.raises(Forbidden):
             await client.impersonating("jane", groups=("system:authenticated",)).read("/watchword/backup")
+
+
+async def test_process_of_a_release_without_backups_has_to_be_stopped_first(tmp_path: Path, capsys: Output) -> None:
+    await a_backup(tmp_path)
+    lock = FileLock(tmp_path / "data" / "state.db.lock")
+    async with running(tmp_path / "earlier", in_memory=True) as (
+        _,
+        earlier,
+    ):  # it has no such path either
+        (tmp_path / "data" / "admin.kubeconfig").write_bytes(earlier.kubeconfig.read_bytes())
+        await watchword("backup", tmp_path / "again", "--data-dir", tmp_path / "data", code=2)
+    lock.release()
+
+    assert "is of a release without backups: stop it" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from watchword.accounts.grants import GRANTS
 from watchword.admin import hub_setup
-from watchword.admin.accounts_addon import accounts_bundle, validate_gone
+from watchword.admin.accounts_addon import accounts_bundle
 from watchword.admin.apply import names_of
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_backup import FLEET_KINDS
-from watchword.admin.wait import ObjectWaiter
+from watchword.admin.wait import ObjectWaiter, validate_gone
 from watchword.api.bootstrap import (
     CLUSTER_INFO,
     MANAGED_CLUSTER_GROUP,

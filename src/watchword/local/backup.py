@@ -16,6 +16,7 @@ from watchword.apiserver.store.lock import FileLock
 from watchword.apiserver.store.log import RevisionLog
 from watchword.apiserver.store.snapshot import SnapshotSummary, read_snapshot
 from watchword.kube.connect import connect
+from watchword.kube.errors import NotFound
 from watchword.local.cloud import read_cloud_files
 from watchword.local.data_directory import LAYOUT_FILE, FleetDirectory
 
@@ -97,6 +98,10 @@ async def _copy_running(plane: PlaneDirectory) -> bytes:
     client = connect(kubeconfig)
     try:
         return await client.read(BACKUP_PATH)
+    except NotFound as cause:
+        raise InvalidInput(
+            f"the process that uses {plane.path} is of a release without backups: stop it, and run the command again"
+        ) from cause
     finally:
         await client.close()
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword import __version__
 from watchword.api.images import REGISTRY, REPOSITORY
@@ -24,16 +27,14 @@ class ValuesError(ValueError):
     """The values are not those of an installation; the message names the field."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeployedSettings:
+class DeployedSettings(Struct, frozen=True):
     """What a ClusterManager or a Klusterlet says; what is empty is left to the operator."""
 
     annotations: Values = field(default_factory=dict)
     spec: Values = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentNames:
+class AgentNames(Struct, frozen=True):
     """How the agent of a cluster is called, and where it runs."""
 
     cluster: str = ""
@@ -41,8 +42,7 @@ class AgentNames:
     namespace: str = AGENT_NAMESPACE
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """Everything that differs from one installation to another."""
 
     image: str
@@ -119,7 +119,7 @@ def override_installation(found: Installation, flags: Values) -> Installation:
             flags.get("klusterlet_name") or names.klusterlet,
             flags.get("namespace") or names.namespace,
         ),
-        pull_secrets=replace(
+        pull_secrets=dataclasses.replace(
             secrets,
             image=image,
             registries=flags.get("registries") or secrets.registries,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.meta import Manifest, ObjectKey
 from watchword.api.resources import NETWORK_POLICIES, POD_MONITORS
 from watchword.operator.rendering import HEALTH_PORT, labels_for
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadAccess:
+class WorkloadAccess(Struct, frozen=True):
     """What an administrator asks for around each workload; nothing by default."""
 
     network_policy: bool = False

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from tests.addons.fleet import AddonFleet
 from tests.addons.test_driver_switch import CERTIFICATE_KEYS, TOKEN_KEYS
-from tests.drivers.grpc.grpc_fleet import GrpcFleet, run_grpc_fleet
+from tests.drivers.grpc.grpc_fleet import GrpcFleet
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.kubeconfig_parser import parse_kubeconfig
-from watchword.testing.fleet import FleetHarness
 
 pytestmark = pytest.mark.real_time
 
 KEYS = {"token": TOKEN_KEYS, "csr": CERTIFICATE_KEYS}
 CONDITIONS = {"token": ConditionType.ADDON_TOKEN_REFRESHED, "csr": ConditionType.CERTIFICATE_ROTATED}
-
-
-@pytest_asyncio.fixture
-async def grpc_fleet(fleet: FleetHarness, tmp_path: Path) -> AsyncIterator[GrpcFleet]:
-    async with run_grpc_fleet(fleet, tmp_path) as running:
-        yield running
 
 
 @pytest_asyncio.fixture

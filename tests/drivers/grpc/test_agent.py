@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
-from tests.drivers.grpc.grpc_fleet import GrpcFleet, run_grpc_fleet
+from tests.drivers.grpc.grpc_fleet import GrpcFleet
 
 from watchword.agent.secret_data import decode_data
 from watchword.api.conditions import is_true
@@ -30,15 +27,9 @@ from watchword.drivers.catalog import CATALOG
 from watchword.drivers.grpc.config import bootstrap_config, parse_config, read_token
 from watchword.kube.transport import Transport
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.fleet import AGENTS_NAMESPACE, FleetHarness
+from watchword.testing.fleet import AGENTS_NAMESPACE
 
 pytestmark = pytest.mark.real_time
-
-
-@pytest_asyncio.fixture
-async def grpc_fleet(fleet: FleetHarness, tmp_path: Path) -> AsyncIterator[GrpcFleet]:
-    async with run_grpc_fleet(fleet, tmp_path) as running:
-        yield running
 
 
 async def requests_of(grpc_fleet: GrpcFleet, name: str) -> list[Object]:

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-import pytest_asyncio
-from tests.drivers.grpc.grpc_fleet import GrpcFleet, run_grpc_fleet
+from tests.drivers.grpc.grpc_fleet import GrpcFleet
 from tests.drivers.grpc.grpc_hub import CLUSTER, GrpcHub
 
 from watchword.admin.unjoin import ExistingMembership, Unjoiner
 from watchword.api.meta import ObjectKey, annotations_of
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.testing.fleet import FleetHarness
 
 pytestmark = pytest.mark.real_time
-
-
-@pytest_asyncio.fixture
-async def grpc_fleet(fleet: FleetHarness, tmp_path: Path) -> AsyncIterator[GrpcFleet]:
-    async with run_grpc_fleet(fleet, tmp_path) as running:
-        yield running
 
 
 async def test_unjoin_gives_the_acceptance_back_over_grpc(grpc_fleet: GrpcFleet) -> None:
