@@ -114,7 +114,7 @@ def _write(event: CloudEvent, kind: EventType, cluster: str) -> object:
         case DataType.MANAGED_CLUSTER:
             return payloads.new_cluster(sent), payloads.reported_status(sent, kind)
         case DataType.LEASE:
-            return payloads.renewed_lease(sent, {}, cluster)
+            return payloads.renewed_lease(sent, {"metadata": {}}, cluster)
         case DataType.EVENT:
             return payloads.recorded_event(sent), payloads.event_series(sent)
         case DataType.TOKEN_REQUEST:
