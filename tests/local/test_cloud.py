@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.drivers.aws_irsa.trial import TRIAL
-from watchword.local.cloud import LocalCloud
+from watchword.local.cloud import LocalCloud, read_cloud_files
 
 
 def test_missing_library_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
@@ -28,3 +28,13 @@ async def test_emulator_that_ends_at_once_is_reported_with_its_log(tmp_path: Pat
 
     await cloud.stop()
     assert "no_such_module" in (tmp_path / "aws" / "emulator.log").read_text()
+
+
+def test_backup_has_what_the_emulator_needs_to_continue(tmp_path: Path) -> None:
+    assert read_cloud_files(tmp_path) == {}
+    folder = tmp_path / "aws"
+    folder.mkdir()
+    folder.joinpath("journal.jsonl").write_bytes(b"changes")
+    folder.joinpath("hub.token").write_bytes(b"made at each start")
+
+    assert read_cloud_files(tmp_path) == {"aws/journal.jsonl": b"changes"}

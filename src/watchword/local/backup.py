@@ -17,6 +17,7 @@ from watchword.apiserver.store.log import RevisionLog
 from watchword.apiserver.store.snapshot import SnapshotSummary, read_snapshot
 from watchword.kube.connect import connect
 from watchword.kube.errors import NotFound
+from watchword.local.cloud import read_cloud_files
 from watchword.local.data_directory import LAYOUT_FILE, FleetDirectory
 
 DATA_FILE, KEYS = "state.db", "pki"
@@ -60,6 +61,7 @@ async def back_up_directory(root: Path, now: datetime) -> Backup:
         files |= {f"{plane.prefix}{DATA_FILE}": data, **_key_files(plane)}
     if (root / LAYOUT_FILE).exists():
         files[LAYOUT_FILE] = (root / LAYOUT_FILE).read_bytes()
+        files |= read_cloud_files(root)
     return Backup(BackupHeader(Subject.DATA_DIRECTORY, now, tuple(contents)), files)
 
 

@@ -18,6 +18,7 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import NAMESPACES, SERVICE_ACCOUNTS
 from watchword.apiserver.pki_directory import write_private
+from watchword.drivers.catalog import CATALOG
 from watchword.drivers.cloud_trial import CloudTrial
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
@@ -25,6 +26,7 @@ from watchword.kube.token_review_client import TokenReviewClient
 
 PATIENCE = 60.0  # seconds: the emulator imports much
 GRACE = 0.8  # seconds: as long as the other parts of a fleet have to end
+JOURNAL = "journal.jsonl"  # of the emulator: all that it needs to continue
 TOKEN_SECONDS = 30 * 24 * 3600  # as long as a trial may run; each start makes new ones
 
 
@@ -109,3 +111,10 @@ class LocalCloud:
         body = {"spec": {"audiences": [self.trial.audience], "expirationSeconds": TOKEN_SECONDS}}
         response = await client.request("POST", f"{SERVICE_ACCOUNTS.path(account)}/token", body=body)
         write_private(self.folder / f"{name}.token", orjson.loads(response.body)["status"]["token"].encode())
+
+
+def read_cloud_files(root: Path) -> Mapping[str, bytes]:
+    """Return the state of the emulators that a fleet in this folder has, by path, for a backup."""
+    trials = [each.cloud_trial for each in CATALOG.clusters.values() if each.cloud_trial is not None]
+    names = [f"{trial.name}/{JOURNAL}" for trial in trials]
+    return {name: (root / name).read_bytes() for name in names if (root / name).exists()}
