@@ -35,6 +35,7 @@ from watchword.drivers.grpc.client.object_store import ObjectStores
 from watchword.drivers.grpc.client.transport import GrpcTransport
 from watchword.drivers.grpc.config import GrpcEndpoint, bootstrap_config
 from watchword.kube.client import Client
+from watchword.kube.errors import Conflict, Unreachable
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.kube.tls import ClientCertificate
@@ -187,7 +188,8 @@ async def _stay(client: Client, name: str, ready: asyncio.Event, gate: asyncio.S
             group.create_task(_follow(watch, event))
         for event in synced:
             await event.wait()
-        await _renew(client, name)
+        while not await _renew(client, name):
+            pass
         gate.release()
         ready.set()
         while True:
@@ -200,9 +202,14 @@ async def _follow(updates: AsyncIterator[WatchUpdate], synced: asyncio.Event) ->
         synced.set()
 
 
-async def _renew(client: Client, name: str) -> None:
+async def _renew(client: Client, name: str) -> bool:
+    """Renew the lease; where the machine is too slow for it, an agent tries again with its next renewal."""
     patch = {"spec": {"renewTime": rfc3339_micro(datetime.now(UTC))}}
-    await client.patch(LEASES, ObjectKey(name, CLUSTER_LEASE), patch)
+    try:
+        await client.patch(LEASES, ObjectKey(name, CLUSTER_LEASE), patch)
+    except (Conflict, Unreachable):
+        return False
+    return True
 
 
 def _over_grpc(found: GrpcHub, name: str) -> Client:

@@ -201,6 +201,11 @@ def versions_of(sent: Object) -> Object:
     return {name: metadata[name] for name in ("uid", "resourceVersion") if metadata.get(name)}
 
 
+def is_of_another_version(sent: Object, present: Object) -> bool:
+    """Whether an object was read in another version than the present one; not when it does not say."""
+    return any(present["metadata"].get(name) != value for name, value in versions_of(sent).items())
+
+
 def _notes(sent: Object) -> Object:
     metadata = sent["metadata"]
     return {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}

@@ -93,9 +93,10 @@ class Publisher:
 
     async def update_cluster(self, published: Published, sent: Object) -> None:
         """Change what an agent may change of its ManagedCluster."""
-        present = self.objects.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(published.cluster))
-        if present is None:
-            raise RequestRefused(404, f"there is no ManagedCluster {published.cluster}")
+        key = ObjectKey.cluster(published.cluster)
+        present = self.objects.cache.get(MANAGED_CLUSTERS, key)
+        if present is None or payloads.is_of_another_version(sent, present):
+            present = await self.client.get(MANAGED_CLUSTERS, key)  # the agent may have read from another replica
         await self.client.update(MANAGED_CLUSTERS, payloads.changed_cluster(sent, present))
 
     async def update_status(self, published: Published, sent: Object) -> None:
