@@ -11,11 +11,13 @@ import pytest
 
 from watchword.apiserver.kinds.fields import Field, Message, read_tables
 from watchword.apiserver.kinds.messages import messages, schemas
+from watchword.testing.assets import KUBERNETES_VERSION
 
+_LIBRARIES = KUBERNETES_VERSION.replace("v1.", "v0.")  # the modules of a release; others may lie beside them
 _PACKAGES = {
-    "io.k8s.api.": "k8s.io/api@*/",
-    "io.k8s.apiextensions-apiserver.": "k8s.io/apiextensions-apiserver@*/",
-    "io.k8s.apimachinery.": "k8s.io/apimachinery@*/",
+    "io.k8s.api.": f"k8s.io/api@{_LIBRARIES}/",
+    "io.k8s.apiextensions-apiserver.": f"k8s.io/apiextensions-apiserver@{_LIBRARIES}/",
+    "io.k8s.apimachinery.": f"k8s.io/apimachinery@{_LIBRARIES}/",
 }
 _SPECIAL = {
     "Time": "time",

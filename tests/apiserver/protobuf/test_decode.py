@@ -14,6 +14,7 @@ from watchword.api.meta import Object
 from watchword.apiserver.kinds.build import message_of
 from watchword.apiserver.model import ApiError
 from watchword.apiserver.protobuf import MAGIC, decode
+from watchword.testing.assets import KUBERNETES_VERSION
 
 
 def varint(value: int) -> bytes:
@@ -165,7 +166,7 @@ def test_the_unions_of_schemas_are_read() -> None:
 
 def _golden() -> list[Path]:
     cache = Path(os.environ.get("GOMODCACHE") or Path.home() / "go" / "pkg" / "mod")
-    folders = sorted(cache.glob("k8s.io/api@*/testdata/HEAD"))
+    folders = list(cache.glob(f"k8s.io/api@{KUBERNETES_VERSION.replace('v1.', 'v0.')}/testdata/HEAD"))
     return [path for path in sorted(folders[-1].glob("*.pb")) if _is_ours(path)] if folders else []
 
 
