@@ -261,5 +261,5 @@ def test_cluster_with_annotations_of_two_drivers_is_refused() -> None:
 
 
 def test_unknown_driver_is_answered_with_those_that_the_catalog_knows() -> None:
-    with pytest.raises(UnknownDriver, match="by which clusters register: choose one of aws-irsa, csr, voucher"):
+    with pytest.raises(UnknownDriver, match="by which clusters register: choose one of aws-irsa, csr, grpc, voucher"):
         a_catalog().cluster_driver("pigeon")
