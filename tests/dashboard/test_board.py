@@ -73,6 +73,7 @@ async def test_health_changes_with_the_time_alone(hub: CredentialFleet, dashboar
     assert after["command"] == "watchword rejoin --cluster-name edge-1"
 
 
+@pytest.mark.plants_secrets
 async def test_no_secret_reaches_the_browser(hub: CredentialFleet, dashboard: DashboardHarness) -> None:
     token = await hub.join_token()
     pull = await hub.pull_secret("shop")

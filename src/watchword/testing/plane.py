@@ -76,6 +76,7 @@ class Plane:
         self._namespaces: list[str] = []
         self._stops: list[Stop] = []
         self.leaks = LeakSearch()
+        self.has_planted_secrets = False  # a test put secrets into other objects on purpose
 
     @property
     def name(self) -> str:
@@ -161,7 +162,7 @@ class Plane:
         """Stop controllers, empty the namespaces, close the clients; `SecretLeaked` when an object shows a secret."""
         for stop in self._stops:
             await asyncio.to_thread(stop)
-        found = await self._find_leaks()
+        found = [] if self.has_planted_secrets else await self._find_leaks()
         if self._backend.run_id:  # other tests use this control plane afterwards
             await asyncio.gather(*(empty_namespace(self.client(), name) for name in self._namespaces))
         for client in (*self._clients.values(), *self._fresh):

@@ -59,6 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark, and refuse a run whose control plane cannot be started."""
     config.addinivalue_line("markers", "planes(*names): the only control planes on which this test makes sense")
+    config.addinivalue_line("markers", "plants_secrets: puts secrets into objects on purpose, which are not searched")
     _watch_arguments(config)
     if config.getoption("--plane") == REAL:
         try:
@@ -203,6 +204,7 @@ def canary(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) 
 async def _for_one_test(request: pytest.FixtureRequest, backend: Backend, *, private: bool) -> AsyncIterator[Plane]:
     view = Plane(backend, private=private)
     request.node.stash[LEAKS] = view.leaks
+    view.has_planted_secrets = request.node.get_closest_marker("plants_secrets") is not None
     try:
         yield view
     finally:
