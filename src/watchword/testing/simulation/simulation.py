@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
+from watchword.runtime.renewal import RENEWAL_WINDOW
 from watchword.runtime.virtual_time import run_virtual
 from watchword.testing.simulation.access_probes import AccessProber
 from watchword.testing.simulation.administrator import Administrator
@@ -155,6 +156,7 @@ async def _settle(fleet: SimulatedFleet, invariants: InvariantChecker) -> None:
     before = issued_at(fleet.members.values())
     await asyncio.sleep(DAY.total_seconds())
     invariants.final()
-    quiet = QuietPeriod(fleet.history.writes, before, issued_at(fleet.members.values()))
+    most_renewals = 1 + DAY // (settings.shortest_life * RENEWAL_WINDOW.start)
+    quiet = QuietPeriod(fleet.history.writes, before, issued_at(fleet.members.values()), most_renewals)
     for objection in quiet.find_violations():
         invariants.violations.add(objection)
