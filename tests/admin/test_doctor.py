@@ -188,9 +188,7 @@ async def test_hub_whose_drivers_need_no_certificates_is_not_asked_for_one(plane
 def test_hub_that_issues_no_certificates_is_told_which_drivers_need_none() -> None:
     advice = advise_other_drivers(hub_catalog(MemoryAws("111122223333")))
 
-    assert (
-        advice == f"run a signer, or `watchword init --registration-auth grpc or {NAME}`, which needs no certificates"
-    )
+    assert advice == f"run a signer, or `watchword init --registration-auth grpc or {NAME}`, which does not need it"
 
 
 async def test_a_hub_without_controllers_is_not_well(plane: Plane) -> None:

@@ -115,7 +115,7 @@ def advise_other_drivers(catalog: Catalog) -> str:
     others = [name for name, registration in catalog.clusters.items() if not registration.signer]
     if not others:
         return "let a signer run, as kube-controller-manager does"
-    return f"run a signer, or `watchword init --registration-auth {' or '.join(others)}`, which needs no certificates"
+    return f"run a signer, or `watchword init --registration-auth {' or '.join(others)}`, which does not need it"
 
 
 def choose_warnings(setup: HubSetup) -> list[str]:

@@ -21,7 +21,7 @@ from watchword.testing.plane import Plane
 PATIENCE = 250
 PAUSE = 0.1
 LONGEST_ANSWER = 40.0
-UNAUTHENTICATED = "nobody"
+UNAUTHENTICATED = "anonymous"
 
 Answer = dict[str, Any]
 

@@ -31,7 +31,7 @@ class Shape(Struct, frozen=True):
     hex: str = ""  # a body that is not text
     query: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
-    user: str = ""  # impersonated by the administrator; "nobody" sends no credential
+    user: str = ""  # impersonated by the administrator; "anonymous" sends no credential
     token: str = ""  # a bearer token instead of the administrator's certificate
     keep: Mapping[str, str] = field(default_factory=dict)  # name -> dotted path in the response
     until: int = 0  # send again, for a while, until the response has this code: servers need time to observe changes
