@@ -74,7 +74,7 @@ async def test_account_of_an_installed_add_on_is_usable_and_revoked(tmp_path: Pa
 async def grant_on_the_whole_cluster(hub: Path, edge: Client) -> None:
     """Do what a refused grant advises an administrator of the cluster to do, and see it granted."""
     grant = ("msa", "grant", "robot", "-n", CLUSTER, "--cluster-role", "view", "--wait")
-    assert await watchword(hub, *grant, "--timeout", "5s") != 0
+    assert await watchword(hub, *grant, "--timeout", "1s") != 0
     rule = {
         "apiGroups": [CLUSTER_ROLE_BINDINGS.group],
         "resources": [CLUSTER_ROLE_BINDINGS.plural],
