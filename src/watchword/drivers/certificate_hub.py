@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from msgspec import Struct
-
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, REGISTER_GROUP, Label
@@ -26,24 +24,13 @@ from watchword.certificates.name_ownership import (
 )
 from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
 from watchword.certificates.requester import requester_of
+from watchword.drivers.allow_list import AllowList
 from watchword.drivers.interface import HubContext
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
 
 AWAITING_CLUSTER = timedelta(minutes=1)
 AWAITING_ACCEPTANCE = timedelta(seconds=10)  # after an approval by hand comes the acceptance, which records the key
-
-
-class AllowList(Struct, frozen=True):
-    """The users and groups whose first request is approved automatically."""
-
-    enabled: bool = False  # the feature gate
-    users: frozenset[str] = frozenset()
-    groups: frozenset[str] = frozenset()
-
-    def allows(self, user: str, groups: frozenset[str]) -> bool:
-        """Whether a requester, as it was authenticated, is on the list."""
-        return self.enabled and (user in self.users or bool(groups & self.groups))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from watchword.api.names import GRPC_SIGNER, HUB_NAMESPACE
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, SECRETS
 from watchword.drivers.certificate_hub import CertificateApprovalReconciler, CertificateHubDriver
-from watchword.drivers.grpc.authority import SIGNER_SECRET, AtStart, SignerAuthorityReconciler
+from watchword.drivers.grpc.authority import AtStart, SignerAuthorityReconciler
 from watchword.drivers.grpc.hub_options import read_allow_list, server_hosts
+from watchword.drivers.grpc.server_objects import SIGNER_SECRET
 from watchword.drivers.grpc.signing import GrpcSigningReconciler
 from watchword.drivers.interface import HubContext
 from watchword.pki.subjects import AlternativeNames

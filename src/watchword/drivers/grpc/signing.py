@@ -12,8 +12,8 @@ from watchword.certificates.approval import is_approved
 from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.request_validation import read_cluster_request
 from watchword.certificates.signing import parsed_request, read_authority, sign_request, with_certificate
-from watchword.drivers.grpc.authority import SIGNER_SECRET
 from watchword.drivers.grpc.hub_options import LONGEST_LIFETIME
+from watchword.drivers.grpc.server_objects import SIGNER_SECRET
 from watchword.drivers.interface import HubContext
 from watchword.pki.errors import PkiError
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter
