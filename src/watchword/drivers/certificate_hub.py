@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
@@ -33,8 +34,7 @@ AWAITING_CLUSTER = timedelta(minutes=1)
 AWAITING_ACCEPTANCE = timedelta(seconds=10)  # after an approval by hand comes the acceptance, which records the key
 
 
-@dataclass(frozen=True)
-class CertificateApprovalReconciler:
+class CertificateApprovalReconciler(Struct, frozen=True):
     """Reconciles CertificateSigningRequest of clusters to one signer; triggered by it and by its ManagedCluster."""
 
     context: HubContext
@@ -148,8 +148,7 @@ def renewal_review(csr: Object, request: ClusterRequest) -> Object:
     }
 
 
-@dataclass(frozen=True)
-class CertificateHubDriver:
+class CertificateHubDriver(Struct, frozen=True):
     """The hub's side: certificates need nothing besides the approval of requests."""
 
     approvals: CertificateApprovalReconciler

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import TypeAlias
@@ -13,6 +12,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import KeyRefused
@@ -34,8 +34,7 @@ class KeyType(StrEnum):
     ED25519 = "Ed25519"
 
 
-@dataclass(frozen=True, eq=False)
-class PublicKey:
+class PublicKey(Struct, frozen=True, eq=False, dict=True):
     """A public key; two are equal when their SubjectPublicKeyInfo is."""
 
     handle: _AnyPublic
@@ -98,8 +97,7 @@ class PublicKey:
         return f"PublicKey({self.type} {self.bits} {self.thumbprint[:16]})"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PrivateKey:
+class PrivateKey(Struct, frozen=True, eq=False, dict=True):
     """A private key; its PEM is a `Sensitive`."""
 
     handle: _AnyPrivate

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -99,8 +98,7 @@ class AtStart(TriggerSource):
         enqueue_key(self._key)
 
 
-@dataclass(frozen=True)
-class SignerAuthorityReconciler:
+class SignerAuthorityReconciler(Struct, frozen=True):
     """Reconciles the signer's Secret; it is read when it is needed, and not cached."""
 
     context: HubContext

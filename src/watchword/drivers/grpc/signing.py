@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import GRPC_SIGNER, Label
@@ -21,8 +22,7 @@ from watchword.runtime.reconcile import Done, Outcome, RetryAfter
 RECHECK_INTERVAL = timedelta(seconds=10)  # the authority is created when the hub starts
 
 
-@dataclass(frozen=True)
-class GrpcSigningReconciler:
+class GrpcSigningReconciler(Struct, frozen=True):
     """Reconciles CertificateSigningRequest. The authority is read for each, so that a replaced one signs at once."""
 
     context: HubContext
