@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import TypeAlias
@@ -34,7 +35,8 @@ class KeyType(StrEnum):
     ED25519 = "Ed25519"
 
 
-class PublicKey(Struct, frozen=True, eq=False, dict=True):
+@dataclass(frozen=True, eq=False)
+class PublicKey:
     """A public key; two are equal when their SubjectPublicKeyInfo is."""
 
     handle: _AnyPublic
