@@ -41,6 +41,11 @@ def pytest_configure() -> None:
     )
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Run one worker more than there are cores: tests of programs wait for them most of the time."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

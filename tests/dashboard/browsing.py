@@ -29,9 +29,9 @@ class Visit:
         await self.page.goto(f"{self.served.url}{path}")
         await self.page.wait_for_selector("main h1")
 
-    async def text(self) -> str:
-        """Return what the page shows."""
-        return await self.page.inner_text("main")
+    async def shows(self, text: str) -> None:
+        """Wait until the page shows a text: a heading may be there before what stands below it."""
+        await expect(self.page.locator("main")).to_contain_text(text)
 
 
 @asynccontextmanager

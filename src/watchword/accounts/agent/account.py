@@ -10,6 +10,7 @@ from msgspec import Struct
 from watchword._structlog import structlog
 from watchword.accounts.agent import report
 from watchword.accounts.agent.service_accounts import ServiceAccounts
+from watchword.accounts.agent.token_adoption import LocalAccount
 from watchword.accounts.agent.token_decision import (
     HeldToken,
     RefreshReason,
@@ -80,7 +81,7 @@ class AccountReconciler(Struct, frozen=True):
         now = self.clock.now()
         held: HeldToken | None = None
         try:
-            held = await self.secrets.held(account, declared)
+            held = await self.secrets.held(account, declared, LocalAccount(self._local_key(account.key), uid))
             decision = decide_token(account, uid, held, self.secrets.trust, now=now)
             if decision.request_because:
                 held = await self._request(account, declared, uid, decision.request_because)
@@ -104,7 +105,7 @@ class AccountReconciler(Struct, frozen=True):
         self, account: Account, declared: Sequence[Object], uid: str, because: RefreshReason
     ) -> HeldToken | None:
         seconds = int(account.validity.total_seconds())
-        key = ObjectKey(self.accounts.namespace, account.key.name)
+        key = self._local_key(account.key)
         began = self.clock.now()
         try:
             issued = await request_token(
@@ -141,7 +142,10 @@ class AccountReconciler(Struct, frozen=True):
             return  # the object is gone, and its end is reconciled next
 
     def _local_name(self, key: ObjectKey) -> str:
-        return str(ObjectKey(self.accounts.namespace, key.name))
+        return str(self._local_key(key))
+
+    def _local_key(self, key: ObjectKey) -> ObjectKey:
+        return ObjectKey(self.accounts.namespace, key.name)
 
 
 def choose_delay(held: HeldToken, decision: TokenDecision, *, now: datetime) -> Outcome:
