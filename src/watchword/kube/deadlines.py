@@ -77,6 +77,6 @@ class DeadlineScope:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         self._deadlines.remove(self._timeout)
-        return await self._timeout.__aexit__(kind, error, traceback)
+        await self._timeout.__aexit__(kind, error, traceback)
