@@ -187,12 +187,10 @@ class Registry(Protocol):
         """Begin or finish the deletion of an object, as finalizers, grace and `propagation` allow."""
         ...
 
-    def subscribe(
-        self, resource: Resource, listener: Callable[[str, Object, Object | None], None]
-    ) -> Callable[[], None]:
-        """Call `listener(type, new, old)` after each committed change; return how to stop.
+    def subscribe(self, resource: Resource, listener: Callable[[str, Object], None]) -> Callable[[], None]:
+        """Call `listener(type, object)` after each committed change; return how to stop.
 
-        Objects already present come first, as ADDED.
+        Objects already present come first, as ADDED. All listeners see one object: none may change it.
         """
         ...
 

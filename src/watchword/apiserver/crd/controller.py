@@ -57,7 +57,7 @@ class CustomResourceController:
             self._stop()
         await self._worker.stop()
 
-    def _changed(self, change: str, new: Object, _old: Object | None) -> None:
+    def _changed(self, change: str, new: Object) -> None:
         name = new["metadata"]["name"]
         if change == "DELETED":
             self._known.pop(name, None)
