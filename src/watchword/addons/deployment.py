@@ -74,8 +74,10 @@ class AddonDeploymentReconciler:
     async def _write(self, instance: AddonInstance, wanted: Object) -> Object:
         present = self.reader.get(MANIFEST_WORKS, ObjectKey.of(wanted))
         ours = works.is_made_for(instance)
-        if present is not None and ours(present) and works.is_current(present, wanted):
-            return present
+        if present is not None and ours(present):
+            wanted = works.keep_install_namespace(wanted, present, instance.addon.namespace_on_cluster())
+            if works.is_current(present, wanted):
+                return present
         return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
 
     async def _remove_others(self, instance: AddonInstance, kept: set[str]) -> None:

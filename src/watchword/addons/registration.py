@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from watchword.addons import grant_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance, DefinitionLookup
 from watchword.addons.grant_writer import INDEX, GrantWriter
-from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration, requested_namespace
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType
+from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
 from watchword.drivers.catalog import Catalog
 from watchword.kube.errors import Conflict, KubeError
@@ -55,7 +55,7 @@ class RegistrationReconciler:
         condition = await self._grant(definition, instance, rows)
         fields = {
             **instance.addon.registration_fields(rows),
-            "namespace": definition.install_namespace,
+            "namespace": definition.install_namespace or requested_namespace(found) or ADDON_NAMESPACE,
             "healthCheck": {"mode": definition.health},
         }
         change = StatusChange(conditions=(condition,), fields=fields)
