@@ -126,11 +126,12 @@ class AccountsFleet:
         await self.register(member)
         await self.install_agent(member)
 
-    async def register(self, member: Member) -> None:
+    async def register(self, member: Member, **metadata: Any) -> None:
         """Enable the add-on, declare who its agent is as the cluster's agent does, and wait for its rights."""
         key = ObjectKey(member.name, ADDON_NAME)
         notes = {Annotation.INSTALL_NAMESPACE: member.namespace}
-        await self.client.create(MANAGED_CLUSTER_ADDONS, an_addon(ADDON_NAME, cluster=member.name, annotations=notes))
+        addon = an_addon(ADDON_NAME, cluster=member.name, annotations=notes, **metadata)
+        await self.client.create(MANAGED_CLUSTER_ADDONS, addon)
         subject = certificate_subject(member.name, ADDON_NAME).document()
         row = {"type": "kubeClient", "kubeClient": {"driver": "csr", "subject": subject}}
         patch = {"status": {"registrations": [row]}}

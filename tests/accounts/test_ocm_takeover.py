@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -35,6 +36,16 @@ GRANTED_BY_OCM = (
     {"apiGroups": [OCM.group], "resources": [f"{OCM.plural}/status"], "verbs": ["get", "update", "patch"]},
 )
 """What a manager of Open Cluster Management allows the agent in the namespace of its cluster."""
+
+GRANTED_ON_CLUSTER = (
+    {
+        "apiGroups": [""],
+        "resources": ["serviceaccounts", "serviceaccounts/token"],
+        "verbs": ["get", "watch", "list", "create", "delete"],
+    },
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "patch"]},
+)
+"""What its work allows the agent in its own namespace on the cluster."""
 
 
 async def as_ocm_left_it(fleet: AccountsFleet, member: Member, ca: bytes = b"", **spec: Any) -> tuple[Object, Object]:
@@ -200,21 +211,41 @@ async def test_hub_releases_a_deleted_account_that_an_ocm_agent_keeps(fleet: Acc
 
 
 async def managed_by_ocm(fleet: AccountsFleet) -> Member:
-    """Return a cluster whose agent is ours and has on the hub what a manager of Open Cluster Management grants."""
+    """Return a cluster on which our agent has the rights that Open Cluster Management's manager gives its own."""
     member = await fleet.cluster(addon=False)
-    key = ObjectKey(member.name, "managed-serviceaccount-addon-agent")
-    await fleet.client.create(ROLES, ROLES.manifest(key, rules=list(GRANTED_BY_OCM)))
-    reference = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": key.name}
     group = {"apiGroup": RBAC_GROUP, "kind": "Group", "name": addon_group(member.name, ADDON_NAME)}
-    await fleet.client.create(ROLE_BINDINGS, ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=[group]))
-    await fleet.install_agent(member)
-    await fleet.start_agent(member)
+    await allow(fleet, ObjectKey(member.name, "managed-serviceaccount-addon-agent"), GRANTED_BY_OCM, group)
+    account = a_service_account(ADDON_NAME, namespace=member.namespace)
+    await fleet.client.create(SERVICE_ACCOUNTS, account)
+    agent = {"kind": "ServiceAccount", "namespace": member.namespace, "name": ADDON_NAME}
+    await allow(fleet, ObjectKey(member.namespace, "addon-agent"), GRANTED_ON_CLUSTER, agent)
     return member
+
+
+async def allow(fleet: AccountsFleet, key: ObjectKey, rules: Sequence[Object], subject: Object) -> None:
+    """Bind a new Role of this name."""
+    await fleet.client.create(ROLES, ROLES.manifest(key, rules=list(rules)))
+    reference = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": key.name}
+    await fleet.client.create(ROLE_BINDINGS, ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=[subject]))
+
+
+async def test_account_of_an_ocm_agent_is_served_with_rights_that_allow_no_change_of_it(fleet: AccountsFleet) -> None:
+    await fleet.stop_manager()
+    member = await managed_by_ocm(fleet)
+    made, stored = await as_ocm_left_it(fleet, member)
+
+    await fleet.start_agent(member)
+
+    kept = await recorded(fleet, ObjectKey(member.name, "robot"))
+    assert kept.token == AccountSecret.read(stored).token
+    await fleet.until(kept.key, kind=OCM)
+    assert uid_of(await fleet.client.get(SERVICE_ACCOUNTS, ObjectKey.of(made))) == uid_of(made)
 
 
 async def test_our_agent_renews_with_the_rights_that_an_ocm_manager_grants(fleet: AccountsFleet) -> None:
     await fleet.stop_manager()
     member = await managed_by_ocm(fleet)
+    await fleet.start_agent(member)
     key = await fleet.declare(member.name, "robot", kind=OCM)
     await fleet.until(key, kind=OCM)
     first = await recorded(fleet, key)
@@ -229,6 +260,7 @@ async def test_our_agent_renews_with_the_rights_that_an_ocm_manager_grants(fleet
 @pytest.mark.planes("embedded")
 async def test_group_that_the_hub_serves_later_is_served_without_a_restart(fleet: AccountsFleet) -> None:
     member = await managed_by_ocm(fleet)
+    await fleet.start_agent(member)
     await fleet.until(await fleet.declare(member.name, "first", kind=OCM), kind=OCM)
     declared = await fleet.declare(member.name, "second")
 

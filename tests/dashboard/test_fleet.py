@@ -26,8 +26,8 @@ from watchword.dashboard.row_index import REMOVALS_KEPT, RowIndex
 from watchword.dashboard.rows import Row, build_fleet_inventory, inventory_rows
 from watchword.dashboard.sources import CLUSTERS, DASHBOARD_SOURCES, Source, SourcedObject, gather_facts
 from watchword.dashboard.visibility import EVERYTHING, Visibility, limit_objects
-from watchword.drivers.grpc.authority import CA_BUNDLE
 from watchword.drivers.grpc.manifests import SERVER
+from watchword.drivers.grpc.server_objects import CA_BUNDLE
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
 from watchword.runtime.clock import Clock
