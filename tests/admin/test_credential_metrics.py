@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from watchword.agent.credential_metrics import CredentialMetricsObserver, remaining_validity_ratio
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY
@@ -23,6 +22,7 @@ from watchword.hub.credential_expiry_metrics import expiry_controllers, read_aut
 from watchword.pki.authority import Authority
 from watchword.runtime.expiry_metrics import MeasuredCredentials
 from watchword.runtime.metrics import CredentialMetrics, remaining_life
+from watchword.runtime.prometheus import CollectorRegistry
 from watchword.runtime.reconcile import Reader
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.addons import grant_manifests
@@ -29,8 +29,7 @@ RECHECK_INTERVAL = timedelta(minutes=1)
 BY_CLUSTER = "cluster"  # the index of add-ons by the cluster that they are on
 
 
-@dataclass(frozen=True)
-class RegistrationReconciler:
+class RegistrationReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by the rights made for it."""
 
     reader: Reader

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field
 
 from watchword.admin.apply import names_of
 from watchword.admin.deny import validate_denied
@@ -16,6 +14,7 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.operator_deployment import unneeded_operator_objects
 from watchword.admin.wait import ObjectWaiter
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, labels_of, uid_of
 from watchword.api.names import (
     AGENT_NAMESPACE,
@@ -61,15 +60,16 @@ class Leftover(Struct, frozen=True):
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExistingMembership:
+class ExistingMembership(HiddenFields, frozen=True):
     """What there is of a membership on this cluster."""
+
+    hidden = ("data", "other_secrets")
 
     cluster: str
     namespace: str
     klusterlet: Object | None
-    data: SecretData = field(repr=False)  # of the credential for the hub
-    other_secrets: tuple[Object, ...] = field(default=(), repr=False)  # Secrets of an agent without a Klusterlet
+    data: SecretData  # of the credential for the hub
+    other_secrets: tuple[Object, ...] = ()  # Secrets of an agent without a Klusterlet
 
     @property
     def addons(self) -> list[Object]:
@@ -145,7 +145,7 @@ class Unjoiner(Struct, frozen=True):
 
     client: Client
     clock: Clock
-    progress: Progress = struct_field(default=ignore_progress)
+    progress: Progress = field(default=ignore_progress)
     dry_run: bool = False
     purge_operator: bool = True  # with the last that it deployed
 

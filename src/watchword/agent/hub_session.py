@@ -267,8 +267,7 @@ class HubSession:
         )
 
 
-@dataclass(frozen=True)
-class HubSessionReconciler:
+class HubSessionReconciler(Struct, frozen=True):
     """Reconciles this cluster's own ManagedCluster on the hub: acceptance decides which credential is used."""
 
     session: HubSession

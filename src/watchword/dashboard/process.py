@@ -8,11 +8,11 @@ import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from watchword.admin.hub_observer import HubObserver, observe_hub
+from watchword.api.hidden_fields import HiddenFields
 from watchword.dashboard.errors import NotLoopback
 from watchword.dashboard.live import BoardBuilder
 from watchword.dashboard.origin import LOOPBACK_NAMES, OwnAddress
@@ -30,15 +30,16 @@ from watchword.runtime.tasks import running
 LIMITS = ServerLimits(connections=256, header_bytes=16 * 1024, body_bytes=64 * 1024, drain_seconds=1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class DashboardOptions:
+class DashboardOptions(HiddenFields, frozen=True):
     """Where the dashboard listens, and who may look."""
+
+    hidden = ("tls",)
 
     serve: tuple[str, int] = ("127.0.0.1", 0)
     login: bool = False  # by bearer token, each person with their own rights
     names: tuple[str, ...] = ()  # under which browsers reach it, besides loopback
     secure: bool = False  # browsers reach it by https
-    tls: ssl.SSLContext | None = field(default=None, repr=False)
+    tls: ssl.SSLContext | None = None
     health: tuple[str, int] | None = None
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.drivers.interface import SecretData
 from watchword.drivers.options import Settings
 from watchword.kube.kubeconfig import ClusterEntry
@@ -36,14 +36,15 @@ class HubConnector(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConnectorContext:
+class ConnectorContext(HiddenFields, frozen=True, kw_only=True):
     """What a driver may use to reach the hub."""
+
+    hidden = ("environment",)
 
     cluster: str
     bootstrap: Path | None  # the bootstrap kubeconfig
     settings: Settings = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # of the agent
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)  # of the agent
 
 
 class BootstrapCredential(Struct, frozen=True):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster, validate_cluster_name
 from watchword.api.conditions import Condition, find_condition, is_true
@@ -72,8 +73,7 @@ def decide_acceptance(cluster: Cluster, *, has_cluster_rbac: bool) -> Acceptance
     return AcceptanceDecision.RECORD_DENIAL if denied else AcceptanceDecision.NOTHING
 
 
-@dataclass(frozen=True)
-class ClusterAcceptanceReconciler:
+class ClusterAcceptanceReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; triggered by it and by every object made for it."""
 
     reader: Reader

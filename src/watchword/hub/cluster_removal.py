@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition
@@ -34,8 +35,7 @@ RECHECK = timedelta(minutes=5)  # changes trigger this reconciler; the delay is 
 LAST_PRIORITY = 100
 
 
-@dataclass(frozen=True)
-class ClusterRemovalReconciler:
+class ClusterRemovalReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; triggered by it and by the content of its namespace."""
 
     reader: Reader

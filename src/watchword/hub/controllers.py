@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.addons.definition import AddonDefinition
 from watchword.api.meta import Object, ObjectKey, labels_of
@@ -64,8 +65,7 @@ WHOLE_KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class HubParts:
+class HubParts(Struct, frozen=True):
     """What the hub's reconcilers are made of."""
 
     cache: Cache

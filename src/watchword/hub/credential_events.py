@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
@@ -29,8 +28,7 @@ class SeenCredential(Struct, frozen=True):
     owner_key: str
 
 
-@dataclass(frozen=True)
-class CredentialEventReconciler:
+class CredentialEventReconciler(Struct, frozen=True):
     """Reconciles one kind whose holders report their credential; what is seen first is no news."""
 
     resource: Resource

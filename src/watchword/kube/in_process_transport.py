@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from inspect import isasyncgen
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from watchword.api.http import Peer, Request, Response
 from watchword.api.sensitive import Sensitive

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -119,7 +118,7 @@ def override_installation(found: Installation, flags: Values) -> Installation:
             flags.get("klusterlet_name") or names.klusterlet,
             flags.get("namespace") or names.namespace,
         ),
-        pull_secrets=dataclasses.replace(
+        pull_secrets=replace(
             secrets,
             image=image,
             registries=flags.get("registries") or secrets.registries,

@@ -14,11 +14,7 @@ from watchword.drivers.catalog import Catalog
 from watchword.drivers.csr import DRIVER as CSR
 from watchword.drivers.descriptor import ClusterRegistration, Driver
 from watchword.drivers.grpc.authority import (
-    BUNDLE_KEY,
-    CA_BUNDLE,
     PROPAGATION,
-    SERVING_SECRET,
-    SIGNER_SECRET,
     SignerAuthorities,
     decide_authorities,
     decide_bundle,
@@ -26,6 +22,7 @@ from watchword.drivers.grpc.authority import (
 )
 from watchword.drivers.grpc.hub import make_hub_driver
 from watchword.drivers.grpc.hub_options import HOSTS, HUB_OPTIONS
+from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET, SIGNER_SECRET
 from watchword.hub.process import HubOptions
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, parse_certificate, split_bundle

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
@@ -47,8 +48,7 @@ WORKERS = 16
 DEADLINE = timedelta(minutes=10)  # an identity may wait for its turn among hundreds
 
 
-@dataclass(frozen=True)
-class AwsIrsaHubDriver:
+class AwsIrsaHubDriver(Struct, frozen=True):
     """Records the identity of an accepted cluster; its reconciler makes the identity in AWS."""
 
     context: HubContext

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import GRPC_SIGNER, HUB_NAMESPACE
+from watchword.api.names import GRPC_SIGNER
 from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.certificates.signing import CERTIFICATE, KEY, read_authority
+from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
 from watchword.drivers.interface import HubContext
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate, split_bundle
@@ -23,11 +23,6 @@ from watchword.pki.subjects import AlternativeNames
 from watchword.pki.usages import Usage
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 
-SIGNER_SECRET = ObjectKey(HUB_NAMESPACE, "signer-secret")
-SERVING_SECRET = ObjectKey(HUB_NAMESPACE, "grpc-server-serving-cert")
-CA_BUNDLE = ObjectKey(HUB_NAMESPACE, "ca-bundle-configmap")
-BUNDLE_KEY = "ca-bundle.crt"
-SERVING_KEY = "serving.crt"  # beside the bundle, for `status` and `forecast`: it is public
 NEXT_CERTIFICATE, NEXT_KEY = "next.crt", "next.key"
 
 SERVING_LIFETIME = timedelta(days=30)
@@ -103,8 +98,7 @@ class AtStart(TriggerSource):
         enqueue_key(self._key)
 
 
-@dataclass(frozen=True)
-class SignerAuthorityReconciler:
+class SignerAuthorityReconciler(Struct, frozen=True):
     """Reconciles the signer's Secret; it is read when it is needed, and not cached."""
 
     context: HubContext
