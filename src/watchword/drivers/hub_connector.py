@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -83,4 +84,17 @@ class OwnEndpoint(Protocol):
 
 def endpoint_data_of(connector: HubConnector) -> SecretData:
     """Return what the Secret records of a connector's own endpoint; nothing when it has none."""
-    return connector.endpoint_data() if isinstance(connector, OwnEndpoint) else {}
+    return cast("OwnEndpoint", connector).endpoint_data() if _implements(type(connector), OwnEndpoint) else {}
+
+
+def bootstrap_credential_of(connector: HubConnector) -> BootstrapCredential | None:
+    """Return what a connector joins with at this moment; None when it does not say."""
+    if not _implements(type(connector), ReplaceableBootstrap):
+        return None
+    return cast("ReplaceableBootstrap", connector).bootstrap_credential()
+
+
+@lru_cache
+def _implements(kind: type, protocol: type) -> bool:
+    """Whether a class has the methods of a protocol; Python compares them anew for every `isinstance`."""
+    return issubclass(kind, protocol)
