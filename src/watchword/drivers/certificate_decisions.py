@@ -9,8 +9,6 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from msgspec.structs import replace
-
 from watchword.api.bootstrap import USER_PREFIX
 from watchword.api.credential_use import certificate_id
 from watchword.api.credential_validity import CredentialValidity, format_validity
