@@ -13,6 +13,8 @@ from pathlib import Path
 
 import orjson
 
+import watchword
+from bench.rig.bytecode import compile_modules
 from bench.rig.result import Result, table
 from bench.rig.run import Run
 from bench.rig.subject import Subject, read_subject
@@ -36,6 +38,7 @@ def main() -> None:
     """Run every subject, `--repeat` times in turn, and print the table."""
     arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything started is ended
+    compile_modules(Path(watchword.__file__).parent)
     subjects = [read_subject(path) for path in arguments.subject]
     results = [run(_once(subject, arguments)) for _ in range(arguments.repeat) for subject in subjects]
     print(table(results))

@@ -6,11 +6,11 @@ import logging
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.authn.impersonation import impersonate
@@ -75,8 +75,7 @@ class CompletedRequest(Struct, frozen=True):
 Observe = Callable[[CompletedRequest], None]
 
 
-@dataclass(frozen=True)
-class ApiServerConfig:
+class ApiServerConfig(Struct, frozen=True):
     """What an API server is made of."""
 
     authenticate: Authenticate

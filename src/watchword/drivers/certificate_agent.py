@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.conditions import is_true
@@ -53,8 +53,7 @@ from watchword.runtime.reconcile import Reader
 JOIN_REQUEST_GRACE = timedelta(minutes=1)
 
 
-@dataclass(frozen=True)
-class CertificateAgentDriver:
+class CertificateAgentDriver(Struct, frozen=True):
     """Obtains and renews one certificate.
 
     The key of a request is stored before the request is sent, and the request is named after the key: an agent that is

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 
+from msgspec.structs import replace
+
 from watchword.api.bootstrap import USER_PREFIX
 from watchword.api.credential_use import certificate_id
 from watchword.api.credential_validity import CredentialValidity, format_validity
 from watchword.api.meta import Object
 from watchword.api.names import Label
 from watchword.api.sensitive import Sensitive
+from watchword.api.time import parse_rfc3339
 from watchword.certificates.approval import APPROVED, DENIED, FAILED, RequestDecision, is_pending, read_decision
 from watchword.certificates.issued_certificate import (
     IssuedCertificate,
@@ -42,6 +45,7 @@ KEY, CERTIFICATE, PENDING_KEY = "tls.key", "tls.crt", "pending.key"
 
 IMMEDIATELY = timedelta(0)
 RECHECK_INTERVAL = timedelta(minutes=2)  # a decision triggers a reconcile; this is for an event that was lost
+LONGEST_RECHECK_INTERVAL = timedelta(minutes=30)
 RETRY_AFTER_REFUSAL = timedelta(minutes=2)  # less than the usual timeout of `accept --wait`
 ISSUANCE_TIMEOUT = timedelta(minutes=15)
 
@@ -162,7 +166,7 @@ def decide_request_outcome(
         message = f"the hub {decision.verdict.lower()} the request: {decision.message or decision.reason}"
         return _refused(reason, message, decision.decided_at, now=now, new_key=new_key)
     if decision.verdict != APPROVED:
-        return awaiting_approval()
+        return replace(awaiting_approval(), recheck=choose_recheck_interval(request, now=now))
     if not decision.certificate:
         return _decide_unissued(decision, now=now)
     answer = _read_certificate(spec, key, decision.certificate, now=now)
@@ -219,6 +223,13 @@ def _decide_unissued(decision: RequestDecision, *, now: datetime) -> Pending:
 
 def _renewal_time(certificate: Certificate) -> datetime:
     return choose_renewal_time(certificate.not_before, certificate.not_after, seed=certificate.key.thumbprint)
+
+
+def choose_recheck_interval(request: Object, *, now: datetime) -> timedelta:
+    """Return when to look again at a request that waits: the longer it has waited, the later."""
+    created = parse_rfc3339(str(request["metadata"].get("creationTimestamp") or ""))
+    waited = now - created if created is not None else IMMEDIATELY
+    return min(max(waited / 4, RECHECK_INTERVAL), LONGEST_RECHECK_INTERVAL)
 
 
 def awaiting_approval() -> Pending:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import apsw
 import orjson
 from msgspec import Struct
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.apiserver.store.errors import StorageFull, StoreCorrupt, StoreIncomplete, StoreOpenError, WriteFailed
 from watchword.apiserver.store.format import APPLICATION_ID, CURRENT, StoreFormat, migrate
 from watchword.apiserver.store.snapshot import copy_database
@@ -33,15 +33,16 @@ _ERASE = "DELETE FROM log WHERE revision IN (SELECT value FROM json_each(?))"
 VACUUMED_PAGES = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(HiddenFields, frozen=True):
     """One revision as the log stores it."""
+
+    hidden = ("body",)
 
     revision: int
     bucket: str
     path: str
     deleted: bool
-    body: bytes = field(repr=False)
+    body: bytes
 
 
 class Compaction(Struct, frozen=True):

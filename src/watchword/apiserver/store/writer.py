@@ -6,11 +6,11 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from msgspec import Struct
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.apiserver.store.errors import WriteFailed
 from watchword.apiserver.store.log import Compaction, RevisionLog, Row
 
@@ -58,11 +58,12 @@ class CompactionResult(Struct, frozen=True):
     error: WriteFailed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CopyResult:
+class CopyResult(HiddenFields, frozen=True):
     """A copy of the log, or why there is none."""
 
-    data: bytes = field(default=b"", repr=False)
+    hidden = ("data",)
+
+    data: bytes = b""
     error: WriteFailed | None = None
 
 
