@@ -101,10 +101,8 @@ async def _serve(settings: InstanceSettings) -> None:
 
 async def _run(instance: Instance, stop: asyncio.Event) -> None:
     import gc
-    import sys
 
     await instance.start()
-    sys.setswitchinterval(0.0005)  # seconds for which the thread that stores writes waits for a busy event loop
     # Objects made by imports are never garbage: exempt them from collection.
     gc.freeze()
     gc.enable()
