@@ -91,23 +91,29 @@ def decode(raw: bytes, resource: Resource) -> Object:
     return obj
 
 
-class Delta(Struct, frozen=True):
-    """One object before and after a change; decoded on first access."""
+class Delta(Struct):
+    """One object before and after a change; each is decoded on first access, once for all handlers."""
 
     resource: Resource
     key: ObjectKey
     old_raw: bytes | None
     new_raw: bytes | None
+    _old: Object | None = None
+    _new: Object | None = None
 
     @property
     def old(self) -> Object | None:
-        """The object before the change, or None when it is new."""
-        return None if self.old_raw is None else decode(self.old_raw, self.resource)
+        """The object before the change, or None when it is new; read-only."""
+        if self._old is None and self.old_raw is not None:
+            self._old = decode(self.old_raw, self.resource)
+        return self._old
 
     @property
     def new(self) -> Object | None:
-        """The object after the change, or None when it is gone."""
-        return None if self.new_raw is None else decode(self.new_raw, self.resource)
+        """The object after the change, or None when it is gone; read-only."""
+        if self._new is None and self.new_raw is not None:
+            self._new = decode(self.new_raw, self.resource)
+        return self._new
 
 
 def is_newer(version: str, than: str) -> bool:

@@ -127,6 +127,12 @@ class FleetHarness:
         work = run_hub(self._client(), options, clock=self.plane.clock, random=_seeded("hub"), extensions=extensions)
         return self._start(work)
 
+    def reconciles(self, controller: str) -> float:
+        """Return how often a controller of the hub that was started last has reconciled anything."""
+        families = self.metrics[-1].registry.collect()
+        samples = [each for family in families for each in family.samples if each.name == "watchword_reconcile_total"]
+        return sum(sample.value for sample in samples if sample.labels["controller"] == controller)
+
     def _client(self) -> Client:
         client = self.plane.fresh_client()
         return client.over(self.through(client.transport))
