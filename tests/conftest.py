@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -41,6 +42,11 @@ def pytest_configure() -> None:
     )
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Run one worker more than there are cores: tests of programs wait for them most of the time."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -61,6 +67,7 @@ def logs_in_file(tmp_path: Path) -> Iterator[Path]:
             yield path
         finally:
             structlog.configure(**usual)
+    sys.stdout.write(path.read_text())  # with the output of the test: what it logged is searched for secrets
 
 
 @pytest_asyncio.fixture

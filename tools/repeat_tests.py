@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-BUSY = (sys.executable, "-c", "while True: pass")
+BUSY = (sys.executable, "-c", "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass")
 SUITE = (sys.executable, "-m", "pytest", "--numprocesses=auto", "--dist=worksteal", "--quiet")
 
 

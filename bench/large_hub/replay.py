@@ -178,14 +178,11 @@ def _replay_cost(server: ReplayServer) -> float:
 
 async def _idle(metrics: Metrics, *, pause: float = 0.5) -> None:
     """Wait until the controllers run and no key is left."""
-    few = metrics.registry.restricted_registry(["watchword_queue_keys", "watchword_leading"])
+    queued = next(family for family in metrics.registry.families if family.name == "watchword_queue_keys")
     while True:
         await asyncio.sleep(pause)
-        samples = [each for family in few.collect() for each in family.samples]
-        queued = [each for each in samples if each.name == "watchword_queue_keys"]
-        busy = sum(each.value for each in queued if each.labels["state"] in ("ready", "in_flight"))
-        leading = any(each.name == "watchword_leading" and each.value for each in samples)
-        if leading and not busy:
+        busy = sum(value for _, labels, value in queued.samples() if labels["state"] in ("ready", "in_flight"))
+        if metrics.registry.get_sample_value("watchword_leading") and not busy:
             return
 
 

@@ -7,12 +7,13 @@ credential has to work, and the objects have to be those of a fleet in which not
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from multiprocessing import Pool
 
 from bench.reliability.figure import Figure, markdown_table
@@ -33,52 +34,69 @@ PILLARS = {
 PASSING = frozenset({"events", "leases", "certificatesigningrequests"})
 """Collections whose objects come and go by themselves."""
 
+PROGRESS_EVERY = 10  # crash points
+
 RANDOM_END = re.compile(r"-[0-9a-z]{5}$|-[0-9a-f]{8,}$")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is left after a run: objects by kind and name, and whether the program was killed at all."""
+    """What is left after a run: objects by kind and name, credentials that fail, writes of each program."""
 
     objects: Counter[str]
     failing: int
-    starts: int
+    writes: Mapping[str, int]  # of the present run of each program
+    starts: Mapping[str, int]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--step", type=int, default=1, help="kill after every so many writes (default: each)")
     parser.add_argument("--only", choices=sorted(PILLARS), help="one program only")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time (default: cores)")
 
 
 def measure(options: argparse.Namespace) -> Figure:
     """Return how many of all crash points were recovered from, by program."""
     names = [options.only] if options.only else list(PILLARS)
     expected = live(None)
+    crashes = [Crash(name, write) for name in names for write in range(1, expected.writes[name] + 1, options.step)]
+    tried, troubles = Counter[str](), dict[Crash, list[str]]()
     with Pool(options.jobs) as pool:
-        found = pool.map(partial(_crash_everywhere, step=options.step, expected=expected), names, chunksize=1)
-    points = sum(tried for tried, _ in found)
-    lost = [trouble for _, troubles in found for trouble in troubles]
-    rows = [(PILLARS[name], tried, tried - len(troubles)) for name, (tried, troubles) in zip(names, found, strict=True)]
+        for crash, found in pool.imap_unordered(partial(_try_crash, expected=expected), crashes):
+            tried[crash.process] += 1
+            if found:
+                troubles[crash] = found
+            _report_progress(tried.total(), len(crashes), troubles)
+    return _figure(names, tried, troubles)
+
+
+def _figure(names: list[str], tried: Counter[str], troubles: Mapping[Crash, list[str]]) -> Figure:
+    lost = Counter(crash.process for crash in troubles)
+    rows = [(PILLARS[name], tried[name], tried[name] - lost[name]) for name in names]
     table = markdown_table(("program", "crash points", "recovered"), rows)
-    line = f"{points - len(lost)} of {points} crash points left nothing half done and nothing done twice"
-    return Figure(line, not lost and all(tried for tried, _ in found), "\n".join([table, *lost]))
+    lines = [f"{crash.process} after write {crash.writes}: {'; '.join(found)}" for crash, found in troubles.items()]
+    line = (
+        f"{tried.total() - lost.total()} of {tried.total()} crash points left nothing half done and nothing done twice"
+    )
+    return Figure(line, not lost and all(tried[name] for name in names), "\n".join([table, *lines]))
 
 
-def _crash_everywhere(name: str, *, step: int, expected: Outcome) -> tuple[int, list[str]]:
-    """Kill one program after each of its writes; return how often, and what went wrong."""
-    troubles: list[str] = []
-    for tried in count():
-        crash = Crash(name, 1 + tried * step)
-        outcome = live(crash)
-        if outcome.starts == 1:
-            return tried, troubles  # it never wrote that often
-        troubles += [f"{name} after write {crash.writes}: {found}" for found in _differences(expected, outcome)]
-    raise AssertionError  # count never ends
+def _report_progress(tried: int, crashes: int, troubles: Mapping[Crash, list[str]]) -> None:
+    if tried % PROGRESS_EVERY == 0 or tried == crashes:
+        print(
+            f"{tried} of {crashes} crash points tried, {len(troubles)} not recovered from", file=sys.stderr, flush=True
+        )
 
 
-def _differences(expected: Outcome, found: Outcome) -> Iterator[str]:
+def _try_crash(crash: Crash, *, expected: Outcome) -> tuple[Crash, list[str]]:
+    """Kill one program after one of its writes; return what is wrong afterwards."""
+    return crash, list(_differences(expected, live(crash), crash))
+
+
+def _differences(expected: Outcome, found: Outcome, crash: Crash) -> Iterator[str]:
+    if found.starts[crash.process] == expected.starts[crash.process]:
+        yield "the program was not killed"
     if found.failing:
         yield f"{found.failing} credentials do not work"
     if found.objects != expected.objects:
@@ -87,13 +105,14 @@ def _differences(expected: Outcome, found: Outcome) -> Iterator[str]:
 
 def live(crash: Crash | None) -> Outcome:
     """Live one life, with one crash or without."""
-    return run_fleet_virtually(partial(_live, crash), SIZE, VirtualRun(crash=crash))
+    return run_fleet_virtually(_live, SIZE, VirtualRun(crash=crash))
 
 
-async def _live(crash: Crash | None, fleet: CredentialFleet) -> Outcome:
+async def _live(fleet: CredentialFleet) -> Outcome:
     await live_through(fleet)
-    starts = fleet.processes[crash.process].starts if crash else 1
-    return Outcome(await _objects(fleet), len(await fleet.failing()), starts)
+    writes = {name: process.run.writes for name, process in fleet.processes.items() if process.run is not None}
+    starts = {name: process.starts for name, process in fleet.processes.items()}
+    return Outcome(await _objects(fleet), len(await fleet.failing()), writes, starts)
 
 
 async def _objects(fleet: CredentialFleet) -> Counter[str]:

@@ -10,6 +10,8 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
+import watchword
+from bench.rig.bytecode import compile_modules
 from bench.rig.result import Result, keep_result, table
 from bench.rig.run import Run
 from bench.rig.subject import Subject, read_subject
@@ -33,6 +35,7 @@ def main() -> None:
     """Run every subject, `--repeat` times in turn, and print the table."""
     arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything started is ended
+    compile_modules(Path(watchword.__file__).parent)
     subjects = [read_subject(path) for path in arguments.subject]
     results = [run(_once(subject, arguments)) for _ in range(arguments.repeat) for subject in subjects]
     print(table(results))

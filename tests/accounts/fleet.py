@@ -19,7 +19,7 @@ from watchword.api.addon import Addon, certificate_subject
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.names import ConditionType, addon_group
+from watchword.api.names import Annotation, ConditionType, addon_group
 from watchword.api.resources import (
     DEPLOYMENTS,
     MANAGED_CLUSTER_ADDONS,
@@ -122,26 +122,41 @@ class AccountsFleet:
         return member
 
     async def enable(self, member: Member) -> None:
+        """Enable the add-on and bring its agent's rights to the cluster, as the work agent does."""
+        await self.register(member)
+        await self.install_agent(member)
+
+    async def register(self, member: Member, **metadata: Any) -> None:
         """Enable the add-on, declare who its agent is as the cluster's agent does, and wait for its rights."""
         key = ObjectKey(member.name, ADDON_NAME)
-        await self.client.create(MANAGED_CLUSTER_ADDONS, an_addon(ADDON_NAME, cluster=member.name))
+        notes = {Annotation.INSTALL_NAMESPACE: member.namespace}
+        addon = an_addon(ADDON_NAME, cluster=member.name, annotations=notes, **metadata)
+        await self.client.create(MANAGED_CLUSTER_ADDONS, addon)
         subject = certificate_subject(member.name, ADDON_NAME).document()
         row = {"type": "kubeClient", "kubeClient": {"driver": "csr", "subject": subject}}
         patch = {"status": {"registrations": [row]}}
         await self.client.patch(MANAGED_CLUSTER_ADDONS, key, patch, subresource="status")
         applied = says(ConditionType.REGISTRATION_APPLIED, "True")
-        addon = await eventually(self.client, MANAGED_CLUSTER_ADDONS, key, applied, within=90)
-        addon["status"]["namespace"] = member.namespace
+        await eventually(self.client, MANAGED_CLUSTER_ADDONS, key, applied, within=90)
+
+    async def install_agent(self, member: Member) -> None:
+        """Bring to a cluster what the add-on's work brings: the agent's account and its rights there."""
+        addon = {**an_addon(ADDON_NAME, cluster=member.name), "status": {"namespace": member.namespace}}
         instance = AddonInstance(Addon.read(addon), Cluster.read(a_cluster(member.name)))
         for obj in agent_manifests(instance, "watchword"):
-            await self.client.create(RESOURCES[obj["kind"]], obj)
+            await self.client.apply(RESOURCES[obj["kind"]], obj, force=True)
 
     async def start_agent(self, member: Member, *, local: Client | None = None) -> None:
         """Run the agent of a cluster, with its own identity on either side."""
         hub, local = self.hub_client(member), local or await self.local_client(member)
         endpoint = Endpoint(self.server, member.ca)
         options = AccountsAgentOptions(
-            member.name, member.namespace, endpoint, clock=self.plane.clock, random=Random(member.name)
+            member.name,
+            member.namespace,
+            endpoint,
+            connect=lambda token: self.as_token(token.reveal()),
+            clock=self.plane.clock,
+            random=Random(member.name),
         )
         member.agent = self._run(run_accounts_agent(hub, local, options))
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.accounts.fleet import AccountsFleet
 from tests.accounts.guides import GUIDE, command
 from tests.addons.node_clusters import connected, is_available, join, watchword
 
+from watchword.accounts.hub.definition import DEPLOYMENT
+from watchword.addons.works import deploy_name
 from watchword.admin.accounts_addon import accounts_bundle
 from watchword.admin.service_accounts import WORK_GRANTS_ROLE
 from watchword.api.accounts import ADDON_NAME
@@ -19,6 +22,7 @@ from watchword.api.resources import (
     CONFIG_MAPS,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_SERVICE_ACCOUNTS,
+    MANIFEST_WORKS,
     SERVICE_ACCOUNTS,
 )
 from watchword.kube.access_reviews import who_am_i
@@ -70,7 +74,7 @@ async def test_account_of_an_installed_add_on_is_usable_and_revoked(tmp_path: Pa
 async def grant_on_the_whole_cluster(hub: Path, edge: Client) -> None:
     """Do what a refused grant advises an administrator of the cluster to do, and see it granted."""
     grant = ("msa", "grant", "robot", "-n", CLUSTER, "--cluster-role", "view", "--wait")
-    assert await watchword(hub, *grant, "--timeout", "5s") != 0
+    assert await watchword(hub, *grant, "--timeout", "1s") != 0
     rule = {
         "apiGroups": [CLUSTER_ROLE_BINDINGS.group],
         "resources": [CLUSTER_ROLE_BINDINGS.plural],
@@ -92,3 +96,12 @@ async def nothing_is_left(hub: Client, edge: Client) -> None:
         await eventually(hub, resource, ObjectKey.of(obj), is_gone)
     assert await hub.find(MANAGED_CLUSTER_ADDONS, ObjectKey(CLUSTER, ADDON_NAME)) is None
     await eventually(edge, SERVICE_ACCOUNTS, ObjectKey(ADDON_NAMESPACE, ADDON_NAME), is_gone)
+
+
+async def test_manager_of_its_own_installs_the_agent_by_a_work(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+
+    work = await eventually(fleet.client, MANIFEST_WORKS, ObjectKey(member.name, deploy_name(ADDON_NAME, 0)))
+
+    found = {(obj["kind"], obj["metadata"]["name"]) for obj in work["spec"]["workload"]["manifests"]}
+    assert ("Deployment", DEPLOYMENT) in found

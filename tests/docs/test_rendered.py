@@ -39,10 +39,6 @@ def test_every_rendered_file_is_compared(pages: dict[str, str]) -> None:
     assert sorted(pages) == sorted(FILES)
 
 
-def test_rendering_twice_gives_the_same(pages: dict[str, str]) -> None:
-    assert {str(path.relative_to(ROOT)): text for path, text in rendered(ROOT).items()} == pages
-
-
 def test_reasons_are_read_from_constants_helpers_tables_and_loops(tmp_path: Path) -> None:
     (tmp_path / "api").mkdir()
     (tmp_path / "api" / "names.py").write_text('class ConditionType:\n    READY = "Ready"\n')

@@ -94,7 +94,7 @@ async def test_after_a_long_silence_a_repetition_is_a_new_event(harness: Recorde
 
 async def test_a_flood_is_bounded_in_rate_and_number_and_what_is_dropped_is_counted(harness: RecorderHarness) -> None:
     for number in range(1000):
-        harness.recorder.normal(SECRETS.manifest(ObjectKey("ns", f"s{number}")), "Created", "new")
+        harness.recorder.warning(SECRETS.manifest(ObjectKey("ns", f"s{number}")), "Refused", "new")
     await asyncio.sleep(1)
     assert len(harness.events()) <= 56
 
@@ -140,7 +140,7 @@ async def test_every_new_event_is_an_audit_line_also_when_it_is_dropped(harness:
         for _ in range(3):
             harness.recorder.refusal(CLUSTER, "CSRRefused", "the requester may not: token abc.def")
         for number in range(200):
-            harness.recorder.normal(SECRETS.manifest(ObjectKey("ns", f"s{number}")), "Created", "new")
+            harness.recorder.warning(SECRETS.manifest(ObjectKey("ns", f"s{number}")), "Refused", "new")
 
     decisions = [line for line in lines if line["event"] == "decision"]
     assert len(decisions) == 1 + 200
@@ -149,18 +149,48 @@ async def test_every_new_event_is_an_audit_line_also_when_it_is_dropped(harness:
     assert list(first.values()) == ["Warning", "CSRRefused", "ManagedCluster", "edge", "u1"]
 
 
-async def test_decision_that_the_api_records_itself_is_an_audit_line_and_no_event(harness: RecorderHarness) -> None:
+async def test_another_decision_of_the_same_reason_is_an_audit_line_although_the_event_is_a_series(
+    harness: RecorderHarness,
+) -> None:
     with capture_logs() as lines:
-        harness.recorder.audit(CLUSTER, "AutoApproved", "the agent renews its own certificate")
-        await asyncio.sleep(1)
+        for until in ("noon", "noon", "midnight"):
+            harness.recorder.normal(CLUSTER, "CredentialRotated", f"valid until {until}")
+        await harness.recorder.flush(timedelta(seconds=5))
 
-    assert [line["reason"] for line in lines if line["event"] == "decision"] == ["AutoApproved"]
-    assert harness.events() == []
+    assert [line["note"] for line in lines if line["event"] == "decision"] == [
+        "valid until noon",
+        "valid until midnight",
+    ]
+    assert len(harness.events()) == 1
 
 
 async def test_no_secret_is_in_an_audit_line(harness: RecorderHarness) -> None:
     token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg"
     with capture_logs() as lines:
-        harness.recorder.audit(CLUSTER, "Refused", f"refused: Bearer {token}")
+        harness.recorder.warning(CLUSTER, "Refused", f"refused: Bearer {token}")
 
     assert token not in str(lines)
+
+
+async def test_the_same_event_of_many_objects_is_combined_and_each_has_its_audit_line(harness: RecorderHarness) -> None:
+    with capture_logs() as lines:
+        for number in [*range(300), 299]:
+            harness.recorder.normal(SECRETS.manifest(ObjectKey("ns", f"s{number}")), "Created", f"s{number} is new")
+        await asyncio.sleep(60)
+
+    *single, combined = harness.events()
+    assert [event["note"] for event in single] == [f"s{number} is new" for number in range(10)]
+    assert combined["note"] == "(combined from similar events): s10 is new"
+    assert combined["regarding"]["name"] == "s10"
+    assert combined["series"]["count"] == 290
+    assert len([line for line in lines if line["event"] == "decision"]) == 300
+
+
+async def test_similar_events_are_told_one_by_one_again_after_ten_minutes(harness: RecorderHarness) -> None:
+    for number in range(12):
+        harness.recorder.normal(SECRETS.manifest(ObjectKey("ns", f"s{number}")), "Created", "new")
+    await asyncio.sleep(600)
+    harness.recorder.normal(SECRETS.manifest(ObjectKey("ns", "later")), "Created", "new")
+    await asyncio.sleep(1)
+
+    assert [event["regarding"]["name"] for event in harness.events()][-2:] == ["s10", "later"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.addons import certificate_approval, deployment, grant_manifests, grant_writer, works
 from watchword.addons.certificate_approval import AddonApprovalReconciler
@@ -35,8 +36,7 @@ from watchword.runtime.reconcile import ControllerSpec, Trigger
 from watchword.runtime.status import StatusWriter
 
 
-@dataclass(frozen=True)
-class AddonParts:
+class AddonParts(Struct, frozen=True):
     """What an add-on's hub controller is made of."""
 
     cache: Cache

@@ -18,7 +18,7 @@ from watchword.api.addon import (
 )
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ADDON_NAMESPACE, KUBE_CLIENT_SIGNER
+from watchword.api.names import KUBE_CLIENT_SIGNER
 
 BY_LEASE, BY_FEEDBACK = "Lease", "Customized"
 
@@ -71,7 +71,7 @@ class AddonDefinition(Struct, frozen=True):
     signers: tuple[Signer, ...] = ()
     manifests: Manifests = field(default=lambda _: ())
     uses_hub: bool = True  # its agent uses the hub's API
-    install_namespace: str = ADDON_NAMESPACE
+    install_namespace: str = ""  # empty: the one that the administrator chose for the add-on, else the default
     health: str = BY_LEASE
     trusted: frozenset[str] = frozenset()  # grants that the hub's administrator allows although they are dangerous
     manifest_configs: tuple[Object, ...] = ()  # how its works treat single manifests

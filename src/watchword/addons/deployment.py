@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.addons import works
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, DefinitionLookup
@@ -21,8 +21,7 @@ from watchword.runtime.status import StatusChange, StatusWriter
 INDEX = "addon-works"
 
 
-@dataclass(frozen=True)
-class AddonDeploymentReconciler:
+class AddonDeploymentReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by its works."""
 
     reader: Reader
@@ -74,8 +73,10 @@ class AddonDeploymentReconciler:
     async def _write(self, instance: AddonInstance, wanted: Object) -> Object:
         present = self.reader.get(MANIFEST_WORKS, ObjectKey.of(wanted))
         ours = works.is_made_for(instance)
-        if present is not None and ours(present) and works.is_current(present, wanted):
-            return present
+        if present is not None and ours(present):
+            wanted = works.keep_install_namespace(wanted, present, instance.addon.namespace_on_cluster())
+            if works.is_current(present, wanted):
+                return present
         return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
 
     async def _remove_others(self, instance: AddonInstance, kept: set[str]) -> None:

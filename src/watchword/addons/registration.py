@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.addons import grant_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance, DefinitionLookup
 from watchword.addons.grant_writer import INDEX, GrantWriter
-from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration, requested_namespace
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType
+from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
 from watchword.drivers.catalog import Catalog
 from watchword.kube.errors import Conflict, KubeError
@@ -29,8 +29,7 @@ RECHECK_INTERVAL = timedelta(minutes=1)
 BY_CLUSTER = "cluster"  # the index of add-ons by the cluster that they are on
 
 
-@dataclass(frozen=True)
-class RegistrationReconciler:
+class RegistrationReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by the rights made for it."""
 
     reader: Reader
@@ -55,7 +54,7 @@ class RegistrationReconciler:
         condition = await self._grant(definition, instance, rows)
         fields = {
             **instance.addon.registration_fields(rows),
-            "namespace": definition.install_namespace,
+            "namespace": definition.install_namespace or requested_namespace(found) or ADDON_NAMESPACE,
             "healthCheck": {"mode": definition.health},
         }
         change = StatusChange(conditions=(condition,), fields=fields)
@@ -103,7 +102,9 @@ class RegistrationReconciler:
             harmless = [grant for grant, texts in verdicts if not texts]
             await self.rights.remove(instance.addon.key, keep=grant_manifests.wanted_keys(instance, harmless))
             advice = "name fewer rights, or let the hub's administrator trust the grant by name"
-            return Condition.false(APPLIED, REFUSED, f"{'; '.join(objections)}: {advice}")
+            message = f"{'; '.join(objections)}: {advice}"
+            self.events.refusal(instance.addon.object, REFUSED, message)
+            return Condition.false(APPLIED, REFUSED, message)
         try:
             for grant in definition.grants:
                 if not self.rights.is_written(instance, grant, identity):

@@ -88,6 +88,29 @@ def work_manifest(
     )
 
 
+def keep_install_namespace(wanted: Object, present: Object, namespace: str) -> Object:
+    """Return a work that keeps the add-on's namespace when the present one brings it, and never deletes it.
+
+    Works of Open Cluster Management's managers bring it. A work agent would delete what a work brings no more, and
+    with a namespace everything in it.
+    """
+    brought = [obj for obj in _manifests(present) if _is_namespace(obj, namespace)]
+    if not brought or any(_is_namespace(obj, namespace) for obj in _manifests(wanted)):
+        return wanted
+    rule = {"group": "", "resource": "namespaces", "name": namespace}
+    option = {"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}}
+    workload = {"manifests": [*_manifests(wanted), *brought]}
+    return {**wanted, "spec": {**wanted["spec"], "workload": workload, "deleteOption": option}}
+
+
+def _manifests(work: Object) -> list[Object]:
+    return ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
+
+
+def _is_namespace(manifest: Object, name: str) -> bool:
+    return (manifest.get("kind"), _group(manifest)) == ("Namespace", "") and ObjectKey.of(manifest).name == name
+
+
 def merge_configs(feedback: Sequence[Object], configs: Iterable[Object]) -> list[Object]:
     """Return what a work says about single manifests: what the hub asks to be told, and what the author says."""
     merged = list(feedback)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey
@@ -17,8 +17,7 @@ from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
-@dataclass(frozen=True)
-class ClusterAutoAcceptanceReconciler:
+class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; accepts it once when a driver approves it, so that a later denial stands."""
 
     reader: Reader

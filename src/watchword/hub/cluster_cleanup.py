@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, conditions_of, find_condition, is_true
@@ -50,8 +51,7 @@ def is_due_for_deletion(found: Object, *, retention: timedelta, now: datetime) -
     return since is not None and now - since >= retention
 
 
-@dataclass(frozen=True)
-class ClusterCleanupReconciler:
+class ClusterCleanupReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; says on a cluster that left when it is deleted, and takes that back."""
 
     reader: Reader
@@ -87,8 +87,7 @@ class ClusterCleanupReconciler:
         await self.status.set_condition(MANAGED_CLUSTERS, found, scheduled)
 
 
-@dataclass(frozen=True)
-class ClusterCleanup:
+class ClusterCleanup(Struct, frozen=True):
     """One round of deleting clusters that left."""
 
     client: Client

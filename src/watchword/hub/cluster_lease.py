@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
@@ -29,8 +28,7 @@ class LeaseObservation(Struct, frozen=True):
     live: bool
 
 
-@dataclass(frozen=True)
-class ClusterLeaseReconciler:
+class ClusterLeaseReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; triggered by it and by the lease in its namespace.
 
     The time without renewal is measured by the hub's own clock from the last change it saw, which distinguishes an

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.cluster_sets import is_member
 from watchword.api.conditions import Condition, find_condition
@@ -24,8 +25,7 @@ BUILT_IN_SETS: Mapping[str, Object] = {
 """The sets that always exist: every cluster without a set of its own, and every cluster."""
 
 
-@dataclass(frozen=True)
-class ClusterSetReconciler:
+class ClusterSetReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterSet; triggered by it and by every ManagedCluster in it."""
 
     reader: Reader
@@ -81,8 +81,7 @@ def sets_affected_by(reader: Reader, cluster: Object) -> list[ObjectKey]:
     return keys
 
 
-@dataclass(frozen=True)
-class ClusterSetBindingReconciler:
+class ClusterSetBindingReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterSetBinding; triggered by it and by its set."""
 
     reader: Reader

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition
@@ -20,8 +21,7 @@ UNAVAILABLE = "cluster.open-cluster-management.io/unavailable"
 UNREACHABLE = "cluster.open-cluster-management.io/unreachable"
 
 
-@dataclass(frozen=True)
-class ClusterTaintReconciler:
+class ClusterTaintReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster."""
 
     reader: Reader

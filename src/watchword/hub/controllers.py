@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+
+from msgspec import Struct
 
 from watchword.addons.definition import AddonDefinition
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
@@ -35,6 +36,7 @@ from watchword.hub.cluster_removal import ClusterRemovalReconciler, clusters_bei
 from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_affected_by
 from watchword.hub.cluster_taints import ClusterTaintReconciler
 from watchword.hub.credential_events import credential_event_controllers
+from watchword.hub.request_events import request_event_controller
 from watchword.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
 from watchword.hub.work_expiry import WorkExpiryReconciler, may_expire
 from watchword.kube.client import Client
@@ -66,8 +68,7 @@ WHOLE_KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class HubParts:
+class HubParts(Struct, frozen=True):
     """What the hub's reconcilers are made of."""
 
     cache: Cache
@@ -172,6 +173,7 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
         ),
     ]
     specs += credential_event_controllers(reader, parts.events, parts.drivers.catalog)
+    specs.append(request_event_controller(reader, parts.events, parts.clock))
     return [*specs, *parts.drivers.controllers()]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -29,6 +30,17 @@ def service_account_uid(claims: Mapping[str, Any]) -> str:
     bound = claims.get("kubernetes.io")
     account = bound.get("serviceaccount") if isinstance(bound, dict) else None
     return str(account.get("uid") or "") if isinstance(account, dict) else ""
+
+
+def claimed_instant(claims: Mapping[str, Any], name: str) -> datetime | None:
+    """Return the instant in a claim such as `exp`, None when it is none."""
+    value = claims.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return datetime.fromtimestamp(value, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def split_token(token: str) -> tuple[dict[str, Any], dict[str, Any]]:

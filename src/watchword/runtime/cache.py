@@ -32,6 +32,7 @@ class Cache:
         self._beside = beside
         self._informers: dict[Resource, dict[WatchScope, Informer]] = {}
         self._handlers: dict[Resource, list[DeltaHandler]] = {}
+        self._indexes: dict[Resource, dict[str, IndexFunction]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._tasks: dict[Informer, asyncio.Task[None]] = {}
 
@@ -50,6 +51,8 @@ class Cache:
         if found is None:
             found = informers[scope] = self._find_shared(resource, scope) or Informer(resource, scope, project=project)
             self._start(found)
+            for name, function in self._indexes.get(resource, {}).items():
+                found.store.add_index(name, function)
             for handler in self._handlers.get(resource, ()):
                 found.add_handler(handler)
         if project is not None and found.project is not project:
@@ -81,7 +84,8 @@ class Cache:
             informer.add_handler(handler)
 
     def index(self, resource: Resource, name: str, function: IndexFunction) -> None:
-        """Index the objects of a kind by the values that a function returns for them."""
+        """Index the objects of a kind, in every watched part of it, by the values that a function returns for them."""
+        self._indexes.setdefault(resource, {})[name] = function
         for informer in self.informers(resource) or [self.informer(resource)]:
             informer.store.add_index(name, function)
 

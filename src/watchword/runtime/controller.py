@@ -14,6 +14,7 @@ from msgspec import Struct
 from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey
 from watchword.kube.cancellation import is_cancellation_requested
+from watchword.kube.deadlines import Deadlines
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
@@ -61,6 +62,7 @@ class Controller:
         self.queue: WorkQueue[ObjectKey] = WorkQueue(random=random, lane=_lane, quarantine=quarantine)
         self._metrics = metrics.controller(spec.name)
         self._numbers = count(1)
+        self._deadlines = Deadlines()
         self._log: Any = structlog.get_logger("watchword.controller")
         queue = self.queue
         metrics.watch_queue(
@@ -127,7 +129,7 @@ class Controller:
         )
         loop = asyncio.get_running_loop()
         started = loop.time()
-        deadline = asyncio.timeout(self.spec.deadline.total_seconds())
+        deadline = self._deadlines.after(self.spec.deadline.total_seconds())
         try:
             async with deadline:
                 outcome = await self.spec.reconciler.reconcile(key)

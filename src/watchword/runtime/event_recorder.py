@@ -26,6 +26,8 @@ from watchword.runtime.redaction import redact_text
 
 NOTE_LIMIT = 1024
 SHORT_LIMIT = 128
+EVENT_RETENTION = timedelta(hours=1)
+"""How long Kubernetes keeps Events by default: after a restart, a decision that is older is not told again."""
 
 
 class Counts(Protocol):
@@ -49,6 +51,8 @@ class EventLimits(Struct, frozen=True):
     remembered: int = 4096  # series that a repetition can still join
     series_gap: timedelta = timedelta(minutes=6)  # a repetition after this long is a new event
     series_flush: timedelta = timedelta(seconds=30)  # how often a growing series is written
+    similar: int = 10  # normal events of one kind and reason within `similar_window`; the rest are combined into one
+    similar_window: timedelta = timedelta(minutes=10)
 
 
 class EventReporter(Struct, frozen=True):
@@ -68,11 +72,21 @@ class _Identity(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Window:
+    """Similar events since an instant."""
+
+    since: datetime
+    count: int = 0
+
+
+@dataclass(slots=True)
 class _Series:
     event: Object
     last_observed: datetime
+    last_note: str
     count: int = 1
     written: int = 0
+    combined: bool = False  # told by the event of another object: nothing is sent for it
 
 
 class EventRecorder:
@@ -98,6 +112,7 @@ class EventRecorder:
         self._counts = counts
         self._limits = limits or EventLimits()
         self._series: OrderedDict[_Identity, _Series] = OrderedDict()
+        self._similar: dict[tuple[str, str], _Window] = {}
         self._due: OrderedDict[_Identity, None] = OrderedDict()
         self._delay_queue = DelayQueue[_Identity](self._put)
         self._arrived = asyncio.Event()
@@ -116,10 +131,6 @@ class EventRecorder:
         """Record and count that a request was refused: once, however often it is seen."""
         if self._record("Warning", obj, reason, note, reason):
             self._counts.denied(reason)
-
-    def audit(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
-        """Write the audit line of a decision that has no event: the API records it, or there are too many of them."""
-        self._write_audit_line("Normal", obj, reason, note)
 
     async def run(self) -> None:
         """Send recorded events, no faster than the limits allow; never returns."""
@@ -150,24 +161,47 @@ class EventRecorder:
             uid_of(obj), ObjectKey.of(obj), str(obj.get("kind") or ""), type_, _short(reason), _short(action)
         )
         now = self._clock.now()
+        repeated, known = self._continues(who, now), self._series.get(who)
+        if known is None or not repeated or known.last_note != note:
+            self._write_audit_line(type_, obj, reason, note)
+        if known is not None:
+            known.last_note = note
+        if not repeated and self._is_one_of_many(who, now):
+            self._series[who] = _Series({}, now, note, combined=True)
+            who = who._replace(uid="", key=ObjectKey("", ""))
+            note = f"(combined from similar events): {note}"
         series = self._series.get(who)
-        repeated = series is not None and now - series.last_observed < self._limits.series_gap
-        if series is not None and repeated:
+        if series is not None and series.combined and repeated:
+            series.last_observed = now
+        elif series is not None and self._continues(who, now):
             series.count += 1
             series.last_observed = now
             self._delay_queue.add(who, asyncio.get_running_loop().time() + self._limits.series_flush.total_seconds())
         elif len(self._due) >= self._limits.waiting:
             self._counts.dropped_event()
         else:
-            self._series[who] = _Series(self._event(who, obj, note, now), now)
+            self._series[who] = _Series(self._event(who, obj, note, now), now, note)
             self._put(who)
         if who in self._series:
             self._series.move_to_end(who)
         while len(self._series) > self._limits.remembered:
             self._delay_queue.drop(self._series.popitem(last=False)[0])
-        if not repeated:
-            self._write_audit_line(type_, obj, reason, note)
         return not repeated
+
+    def _continues(self, who: _Identity, now: datetime) -> bool:
+        """Whether an event repeats one that was recorded a short time ago."""
+        series = self._series.get(who)
+        return series is not None and now - series.last_observed < self._limits.series_gap
+
+    def _is_one_of_many(self, who: _Identity, now: datetime) -> bool:
+        """Whether so many objects had the same normal event that another Event tells nothing new."""
+        if who.type != "Normal":
+            return False
+        window = self._similar.setdefault((who.kind, who.reason), _Window(now))
+        if now - window.since >= self._limits.similar_window:
+            window.since, window.count = now, 0
+        window.count += 1
+        return window.count > self._limits.similar
 
     def _write_audit_line(self, type_: str, obj: Mapping[str, Any], reason: str, note: str) -> None:
         """Write one line to the log, also when the event itself is dropped."""
@@ -182,14 +216,15 @@ class EventRecorder:
         )
 
     def _event(self, who: _Identity, obj: Mapping[str, Any], note: str, now: datetime) -> Object:
+        about = ObjectKey.of(obj)
         # Events about cluster-scoped objects are stored in the namespace `default`.
-        key = ObjectKey(who.key.namespace or "default", self._name(who.key.name))
+        key = ObjectKey(about.namespace or "default", self._name(about.name))
         regarding = {
             "apiVersion": obj.get("apiVersion", ""),
             "kind": who.kind,
-            "namespace": who.key.namespace,
-            "name": who.key.name,
-            "uid": who.uid,
+            "namespace": about.namespace,
+            "name": about.name,
+            "uid": uid_of(obj),
         }
         return EVENTS.manifest(
             key,
@@ -217,10 +252,11 @@ class EventRecorder:
             return
         first, series.written = series.written == 0, series.count
         try:
+            observed = {"count": series.count, "lastObservedTime": rfc3339_micro(series.last_observed)}
             if first:
-                await self._client.create(EVENTS, series.event)
+                event = series.event if series.count == 1 else series.event | {"series": observed}
+                await self._client.create(EVENTS, event)
             else:
-                observed = {"count": series.count, "lastObservedTime": rfc3339_micro(series.last_observed)}
                 await self._client.patch(EVENTS, ObjectKey.of(series.event), {"series": observed})
         except (KubeError, ControllerRuntimeError) as error:
             self._series.pop(who, None)  # a repetition tries again with a new event

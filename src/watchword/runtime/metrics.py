@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from watchword.api.credential_validity import CredentialValidity
+from watchword.runtime.prometheus import (
+    CollectorRegistry,
+    Counter,
+    CounterSeries,
+    Gauge,
+    Histogram,
+    HistogramSeries,
+)
 
 OTHER = "other"
 
@@ -49,43 +56,10 @@ class LabelBudget:
         self._known.discard(value)
 
 
-class ComputedGauge:
-    """A gauge whose series are functions that are called at every scrape.
-
-    A series is one entry of a dictionary, where a child of `Gauge` takes two kilobytes: a hub has two for each cluster.
-    """
-
-    def __init__(self, name: str, documentation: str, labels: list[str], *, registry: CollectorRegistry) -> None:
-        self._name = name
-        self._documentation = documentation
-        self._labels = labels
-        self._series: dict[tuple[str, ...], Callable[[], float]] = {}
-        registry.register(self)
-
-    def set_function(self, labels: tuple[str, ...], read: Callable[[], float]) -> None:
-        """Read a series by this function from now on."""
-        self._series[labels] = read
-
-    def remove(self, *labels: str) -> None:
-        """Drop a series, if there is one."""
-        self._series.pop(labels, None)
-
-    def describe(self) -> Iterable[Metric]:
-        """Return the gauge without its series."""
-        yield GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
-
-    def collect(self) -> Iterable[Metric]:
-        """Return the gauge with every series."""
-        family = GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
-        for labels, read in list(self._series.items()):
-            family.add_metric(labels, read())
-        yield family
-
-
 class ControllerMetrics:
     """The series of one controller, looked up once."""
 
-    def __init__(self, results: Mapping[ReconcileResult, Counter], seconds: Histogram) -> None:
+    def __init__(self, results: Mapping[ReconcileResult, CounterSeries], seconds: HistogramSeries) -> None:
         self._results = results
         self._seconds = seconds
 
@@ -206,13 +180,13 @@ class CredentialMetrics:
     def __init__(self, registry: CollectorRegistry, *, clusters: LabelBudget | None = None) -> None:
         self._clusters = clusters or LabelBudget(3000)
         self._reasons = LabelBudget(64)
-        self._expires = ComputedGauge(
+        self._expires = Gauge(
             "watchword_credential_expires_seconds",
             "Seconds until a credential expires",
             ["kind", "cluster"],
             registry=registry,
         )
-        self._ratio = ComputedGauge(
+        self._ratio = Gauge(
             "watchword_credential_remaining_ratio",
             "Fraction of the issued validity of a credential that is left",
             ["kind", "cluster"],
@@ -248,8 +222,8 @@ class CredentialMetrics:
     def watch_expiry(self, kind: str, cluster: str, left: Callable[[], RemainingLife]) -> None:
         """Read what is left of a credential's validity at every scrape."""
         labels = kind, self._clusters.value(cluster)
-        self._expires.set_function(labels, lambda: left().seconds)
-        self._ratio.set_function(labels, lambda: left().ratio)
+        self._expires.labels(*labels).set_function(lambda: left().seconds)
+        self._ratio.labels(*labels).set_function(lambda: left().ratio)
 
     def watch_skew(self, read: Callable[[], timedelta | None]) -> None:
         """Read the server's clock skew at every scrape; None while it is unknown."""
@@ -263,8 +237,9 @@ class CredentialMetrics:
     def forget(self, kind: str, cluster: str) -> None:
         """Drop the series of a credential that is gone."""
         if self._clusters.value(cluster) == cluster:
-            self._expires.remove(kind, cluster)
-            self._ratio.remove(kind, cluster)
+            with suppress(KeyError):  # never measured
+                self._expires.remove(kind, cluster)
+                self._ratio.remove(kind, cluster)
             self._clusters.forget(cluster)
 
     def joined_after(self, seconds: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from typing import TypeAlias
 
 import msgspec
@@ -91,29 +92,23 @@ def decode(raw: bytes, resource: Resource) -> Object:
     return obj
 
 
-class Delta(Struct):
-    """One object before and after a change; each is decoded on first access, once for all handlers."""
+class Delta(Struct, frozen=True, dict=True):
+    """One object before and after a change; decoded once for all handlers, which must not change it."""
 
     resource: Resource
     key: ObjectKey
     old_raw: bytes | None
     new_raw: bytes | None
-    _old: Object | None = None
-    _new: Object | None = None
 
-    @property
+    @cached_property
     def old(self) -> Object | None:
-        """The object before the change, or None when it is new; read-only."""
-        if self._old is None and self.old_raw is not None:
-            self._old = decode(self.old_raw, self.resource)
-        return self._old
+        """The object before the change, or None when it is new."""
+        return None if self.old_raw is None else decode(self.old_raw, self.resource)
 
-    @property
+    @cached_property
     def new(self) -> Object | None:
-        """The object after the change, or None when it is gone; read-only."""
-        if self._new is None and self.new_raw is not None:
-            self._new = decode(self.new_raw, self.resource)
-        return self._new
+        """The object after the change, or None when it is gone."""
+        return None if self.new_raw is None else decode(self.new_raw, self.resource)
 
 
 def is_newer(version: str, than: str) -> bool:

@@ -210,6 +210,13 @@ async def open_work_environment(plane: Plane) -> AsyncIterator[WorkEnvironment]:
     """Prepare a control plane; whatever is left of the works ends with the context."""
     await establish_crds(plane.client(), (MANIFEST_WORK, *MANAGED_CRDS), manager=FIELD_MANAGER)
     cluster, namespace = await plane.namespace("edge"), await plane.namespace("workload")
+    async with work_environment_of(plane, cluster, namespace) as site:
+        yield site
+
+
+@asynccontextmanager
+async def work_environment_of(plane: Plane, cluster: str, namespace: str) -> AsyncIterator[WorkEnvironment]:
+    """The works of a cluster that is there already."""
     site = WorkEnvironment(plane, cluster, namespace, f"https://{cluster}.test:6443", f"agent-of-{cluster}")
     try:
         yield site

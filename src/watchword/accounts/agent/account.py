@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from watchword._structlog import structlog
 from watchword.accounts.agent import report
 from watchword.accounts.agent.service_accounts import ServiceAccounts
+from watchword.accounts.agent.token_adoption import LocalAccount
 from watchword.accounts.agent.token_decision import (
     HeldToken,
     RefreshReason,
@@ -33,8 +35,7 @@ GRANT_PATIENCE = timedelta(seconds=10)  # the hub grants names of new Secrets to
 LONGEST_DELAY = timedelta(days=1)
 
 
-@dataclass(frozen=True)
-class AccountReconciler:
+class AccountReconciler(Struct, frozen=True):
     """Reconciles ManagedServiceAccount of both groups; also triggered by the ServiceAccount on the cluster."""
 
     hub: Reader
@@ -80,7 +81,7 @@ class AccountReconciler:
         now = self.clock.now()
         held: HeldToken | None = None
         try:
-            held = await self.secrets.held(account, declared)
+            held = await self.secrets.held(account, declared, LocalAccount(self._local_key(account.key), uid))
             decision = decide_token(account, uid, held, self.secrets.trust, now=now)
             if decision.request_because:
                 held = await self._request(account, declared, uid, decision.request_because)
@@ -104,7 +105,7 @@ class AccountReconciler:
         self, account: Account, declared: Sequence[Object], uid: str, because: RefreshReason
     ) -> HeldToken | None:
         seconds = int(account.validity.total_seconds())
-        key = ObjectKey(self.accounts.namespace, account.key.name)
+        key = self._local_key(account.key)
         began = self.clock.now()
         try:
             issued = await request_token(
@@ -141,7 +142,10 @@ class AccountReconciler:
             return  # the object is gone, and its end is reconciled next
 
     def _local_name(self, key: ObjectKey) -> str:
-        return str(ObjectKey(self.accounts.namespace, key.name))
+        return str(self._local_key(key))
+
+    def _local_key(self, key: ObjectKey) -> ObjectKey:
+        return ObjectKey(self.accounts.namespace, key.name)
 
 
 def choose_delay(held: HeldToken, decision: TokenDecision, *, now: datetime) -> Outcome:

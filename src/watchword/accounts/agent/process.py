@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from random import Random, SystemRandom
+
+from msgspec import Struct, field
 
 from watchword._structlog import structlog
 from watchword.accounts.agent.account import AccountReconciler
+from watchword.accounts.agent.hub_secrets import HubSecrets
 from watchword.accounts.agent.service_accounts import AgentAccount, ServiceAccounts
+from watchword.accounts.agent.token_adoption import ClientFactory, TokenTrial, connect_with_token
 from watchword.accounts.agent.token_secrets import TokenSecrets
 from watchword.accounts.metrics import AgentAccountMetrics
 from watchword.addons.lease import AddonLease, UsedCredential, own_account
@@ -26,18 +29,18 @@ from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
-from watchword.runtime.tasks import run_until_stopped
+from watchword.runtime.tasks import run_until_stopped, running
 
 CLUSTER = "cluster"  # the name of the connection to the agent's own cluster
 LEASE_EVERY = 20.0  # seconds
 AUTHORITY_EVERY = 5.0  # seconds between two looks at the authority's file
 KEYS_EVERY = 60.0  # seconds between two looks at the keys that the cluster publishes
+KINDS_EVERY = 60.0  # seconds between two questions whether the hub serves the other group of accounts, too
 SERVED_EVERY = 2.0  # seconds between two questions whether the hub serves accounts
 WORKERS = 16
 
 
-@dataclass(frozen=True)
-class AccountsAgentOptions:
+class AccountsAgentOptions(Struct, frozen=True):
     """Which cluster the agent serves, and how its API server is reached by users of the tokens."""
 
     cluster: str
@@ -45,6 +48,7 @@ class AccountsAgentOptions:
     endpoint: Endpoint
     identity: str = ADDON_NAME
     health: tuple[str, int] | None = None
+    connect: ClientFactory | None = None  # how a token is shown to the cluster; None: at the endpoint
     clock: Clock = field(default_factory=SystemClock)
     random: Random = field(default_factory=SystemRandom)
 
@@ -59,8 +63,10 @@ async def run_accounts_agent(
     async def find() -> None:
         found.append(await find_served_kinds(hub, options.cluster))
 
-    if await run_until_stopped(stop, find()):
-        await _keep_accounts(hub, local, options, kinds=found[0], stop=stop)
+    while not stop.is_set() and await run_until_stopped(stop, find()):
+        ended = asyncio.Event()
+        async with running(_follow_served_kinds(hub, options.cluster, found[-1], stop, ended), "served groups"):
+            await _keep_accounts(hub, local, options, kinds=found[-1], stop=ended)
 
 
 async def _keep_accounts(
@@ -77,7 +83,8 @@ async def _keep_accounts(
     for kind in kinds:
         at_hub.cache.informer(kind, WatchScope(namespace=options.cluster))
     at_cluster.cache.informer(SERVICE_ACCOUNTS, WatchScope(namespace=options.namespace, labels=SELECTOR))
-    secrets = TokenSecrets(at_hub.client, options.endpoint)
+    trial = TokenTrial(options.connect or connect_with_token(options.endpoint))
+    secrets = TokenSecrets(HubSecrets(at_hub.client), options.endpoint, trial)
     accounts = ServiceAccounts(at_cluster.cache, at_cluster.client, options.namespace, agent)
     source = TriggerSource()
     metrics = AgentAccountMetrics(manager.metrics.registry)
@@ -121,6 +128,19 @@ async def find_served_kinds(hub: Client, cluster: str) -> tuple[Resource, ...]:
             return served
         log.warning("the hub serves no accounts to this agent yet", error=answers[0])
         await asyncio.sleep(SERVED_EVERY)
+
+
+async def _follow_served_kinds(
+    hub: Client, cluster: str, kinds: tuple[Resource, ...], stop: asyncio.Event, ended: asyncio.Event
+) -> None:
+    """End the run when asked to stop, and when the hub serves one more group: another manager serves it now."""
+    missing = [kind for kind in ACCOUNT_KINDS if kind not in kinds]
+    if not missing:
+        await stop.wait()
+    while await run_until_stopped(stop, asyncio.sleep(KINDS_EVERY)):
+        if not all([await _is_served(hub, kind, cluster) for kind in missing]):
+            break
+    ended.set()
 
 
 async def _is_served(hub: Client, kind: Resource, cluster: str) -> str:

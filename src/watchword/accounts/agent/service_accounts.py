@@ -12,7 +12,7 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, l
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
+from watchword.kube.errors import Forbidden, NotFound
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Reader
@@ -58,9 +58,15 @@ class ServiceAccounts(Struct, frozen=True):
         if owners:
             metadata["ownerReferences"] = owners
         wanted = SERVICE_ACCOUNTS.manifest(key, metadata=metadata, automountServiceAccountToken=False)
-        return await Ensurer(self.reader, self.client).ensure(
-            SERVICE_ACCOUNTS, wanted, ours=lambda present: is_made_for(present, uids)
-        )
+        try:
+            return await Ensurer(self.reader, self.client).ensure(
+                SERVICE_ACCOUNTS, wanted, ours=lambda present: is_made_for(present, uids)
+            )
+        except Forbidden:  # a manager of Open Cluster Management grants no changes: one of its agent serves as it is
+            present = self.reader.get(SERVICE_ACCOUNTS, key)
+            if present is None or is_deleting(present) or not is_made_for(present, uids):
+                raise
+            return present
 
     async def remove(self, name: str, *, look: bool = False) -> bool:
         """Delete the ServiceAccount if a managed account made it; return whether one is left.

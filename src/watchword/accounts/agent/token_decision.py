@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.accounts import Account, AccountSecret
 from watchword.api.meta import uid_of
 from watchword.api.names import Annotation
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import InvalidJwt
-from watchword.pki.unverified_jwt import service_account_uid, split_token
+from watchword.pki.unverified_jwt import claimed_instant, service_account_uid, split_token
 from watchword.runtime.renewal import choose_renewal_time
 
 REVOKED = "Revoked"
@@ -48,19 +48,28 @@ class HeldToken(Struct, frozen=True):
 
     @classmethod
     def read(cls, secret: AccountSecret) -> HeldToken | None:
-        """Return what a Secret says, None when it holds no token that was written by an agent."""
+        """Return what a Secret says, None when it holds no token that was recorded by an agent."""
+        found = cls.read_claims(secret) if secret.is_intact else None
+        if found is None:
+            return None
+        issued, expires = secret.issued_at or found.issued_at, secret.expires_at or found.expires_at
+        return replace(found, issued_at=issued, expires_at=expires)
+
+    @classmethod
+    def read_claims(cls, secret: AccountSecret) -> HeldToken | None:
+        """Return what the token itself says, unverified: what is recorded beside it may be about another one."""
         try:
             header, claims = split_token(secret.token.reveal())
         except InvalidJwt:
             return None
-        issued, expires = _instant(claims.get("iat")), _instant(claims.get("exp"))
-        if issued is None or expires is None or not secret.is_intact:
+        issued, expires = claimed_instant(claims, "iat"), claimed_instant(claims, "exp")
+        if issued is None or expires is None:
             return None
         return cls(
             secret_uid=uid_of(secret.object),
             account_uid=service_account_uid(claims),
-            issued_at=secret.issued_at or issued,
-            expires_at=secret.expires_at or expires,
+            issued_at=issued,
+            expires_at=expires,
             request=secret.annotations.get(Annotation.TOKEN_REQUEST, ""),
             ca_digest=digest(secret.ca),
             rotation_request=secret.annotations.get(Annotation.ROTATION_REQUEST, ""),
@@ -122,12 +131,3 @@ def read_account_uid(token: Sensitive[str]) -> str:
 def digest(ca: bytes) -> str:
     """Return a digest of an authority, so that a change is noticed."""
     return hashlib.sha256(ca).hexdigest()
-
-
-def _instant(value: Any) -> datetime | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return datetime.fromtimestamp(value, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from watchword.accounts.agent.hub_secrets import HubSecrets
+from watchword.accounts.agent.token_adoption import LocalAccount, TokenTrial, is_adoptable
 from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken
 from watchword.api.accounts import Account, AccountSecret, content_digest, is_owned_by
 from watchword.api.meta import Object, ObjectKey, owner_reference, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import SECRETS
 from watchword.api.time import rfc3339
-from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint, read
-from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from watchword.kube.errors import AlreadyExists
 from watchword.kube.tokens import IssuedToken
 from watchword.runtime.errors import NameConflict
 
@@ -25,13 +26,11 @@ _FIRST_ONLY = (Annotation.TOKEN_SERVER,)
 
 @dataclass
 class TokenSecrets:
-    """The Secrets of one cluster's accounts at the hub; remembers what they hold, and never the tokens.
+    """The Secrets of one cluster's accounts at the hub; remembers what they hold, and never the tokens."""
 
-    The agent may read a Secret only by name, and only once the account owns it: a refusal means that there is none.
-    """
-
-    client: Client
+    secrets: HubSecrets
     endpoint: Endpoint  # of the cluster's API server
+    trial: TokenTrial
     key_ids: frozenset[str] = frozenset()  # of the keys that the cluster publishes; empty while they are not known
     _held: dict[ObjectKey, HeldToken] = field(default_factory=dict, init=False)
 
@@ -50,15 +49,36 @@ class TokenSecrets:
         known = self.key_ids
         return [key for key, held in self._held.items() if known and held.key_id and held.key_id not in known]
 
-    async def held(self, account: Account, declared: Sequence[Object]) -> HeldToken | None:
-        """Return what the hub holds; the Secret is read once, when a token was reported before."""
+    async def held(self, account: Account, declared: Sequence[Object], local: LocalAccount) -> HeldToken | None:
+        """Return what the hub holds; the Secret is read once, when a token was reported before.
+
+        A token that no agent of ours recorded is recorded now, when it is what the account asks for.
+        """
         known = self._held.get(account.key)
         if known is not None or not any((obj.get("status") or {}).get("tokenSecretRef") for obj in declared):
             return known
-        found = await self._find(account.key)
+        found = await self.secrets.find(account.key)
         if found is None or not is_owned_by(found, declared):
             return None
-        known = HeldToken.read(AccountSecret.read(found))
+        secret = AccountSecret.read(found)
+        return self._remember(account, HeldToken.read(secret) or await self._adopt(account, declared, secret, local))
+
+    async def _adopt(
+        self, account: Account, declared: Sequence[Object], secret: AccountSecret, local: LocalAccount
+    ) -> HeldToken | None:
+        found = HeldToken.read_claims(secret)
+        if found is None or not is_adoptable(account, found, local, self.ca):
+            return None
+        if not await self.trial.is_accepted(secret.token, local):
+            return None
+        record = self._record(account, IssuedToken(secret.token, found.expires_at), found.issued_at)
+        kept = (Annotation.ROTATION_REQUEST, *(_FIRST_ONLY if secret.server else ()))
+        notes = {name: text for name, text in record.items() if name not in kept}
+        metadata = {"annotations": notes, "ownerReferences": [owner_reference(obj) for obj in declared]}
+        stored = await self.secrets.change(account.key, found.secret_uid, {"metadata": metadata})
+        return HeldToken.read(AccountSecret.read(stored)) if stored is not None else None
+
+    def _remember(self, account: Account, known: HeldToken | None) -> HeldToken | None:
         if known is not None:
             self._held[account.key] = known
         return known
@@ -72,13 +92,10 @@ class TokenSecrets:
         stored = await self._replace(held.secret_uid, wanted) if held is not None else None
         if stored is None:
             try:
-                stored = await self.client.create(SECRETS, wanted)
+                stored = await self.secrets.client.create(SECRETS, wanted)
             except AlreadyExists:
                 stored = await self._take_over(wanted, declared)
-        known = HeldToken.read(AccountSecret.read(stored))
-        if known is not None:
-            self._held[account.key] = known
-        return known
+        return self._remember(account, HeldToken.read(AccountSecret.read(stored)))
 
     def forget(self, key: ObjectKey) -> None:
         """Drop what is known of an account that is gone."""
@@ -86,16 +103,12 @@ class TokenSecrets:
 
     async def _replace(self, uid: str, wanted: Object) -> Object | None:
         notes = {name: text for name, text in wanted["metadata"]["annotations"].items() if name not in _FIRST_ONLY}
-        metadata = {**wanted["metadata"], "annotations": notes, "uid": uid}
-        patch = {"metadata": metadata, "data": {**wanted["data"]}}
-        try:
-            return await self.client.patch(SECRETS, ObjectKey.of(wanted), patch)
-        except (NotFound, Forbidden, Conflict):
-            return None
+        patch = {"metadata": {**wanted["metadata"], "annotations": notes}, "data": {**wanted["data"]}}
+        return await self.secrets.change(ObjectKey.of(wanted), uid, patch)
 
     async def _take_over(self, wanted: Object, declared: Sequence[Object]) -> Object:
         key = ObjectKey.of(wanted)
-        found = await self._find(key)
+        found = await self.secrets.find(key)
         if found is None or not is_owned_by(found, declared):
             raise NameConflict(
                 f"Secret {key} exists on the hub and does not belong to the account: rename or remove it"
@@ -105,32 +118,27 @@ class TokenSecrets:
             raise NameConflict(f"Secret {key} on the hub was replaced in this moment: it is looked at again")
         return stored
 
-    async def _find(self, key: ObjectKey) -> Object | None:
-        try:
-            return await self.client.find(SECRETS, key)
-        except Forbidden:
-            return None
-
     def _manifest(self, account: Account, declared: Sequence[Object], issued: IssuedToken, now: datetime) -> Object:
-        ca = self.ca
-        annotations = {
-            Annotation.TOKEN_ISSUED: rfc3339(now),
-            Annotation.TOKEN_EXPIRY: rfc3339(issued.expires_at),
-            Annotation.TOKEN_REQUEST: account.request,
-            Annotation.TOKEN_DIGEST: content_digest(issued.token, ca),
-            Annotation.ROTATION_REQUEST: account.rotation_request,
-            Annotation.TOKEN_SERVER: self.endpoint.server,
-        }
         return SECRETS.manifest(
             account.key,
             metadata={
                 "labels": {Label.MANAGED_ACCOUNT: "true"},
-                "annotations": annotations,
+                "annotations": self._record(account, issued, now),
                 "ownerReferences": [owner_reference(obj) for obj in declared],
             },
             type="Opaque",
-            data={"token": _encode(issued.token.reveal().encode()), "ca.crt": _encode(ca)},
+            data={"token": _encode(issued.token.reveal().encode()), "ca.crt": _encode(self.ca)},
         )
+
+    def _record(self, account: Account, issued: IssuedToken, now: datetime) -> dict[str, str]:
+        return {
+            Annotation.TOKEN_ISSUED: rfc3339(now),
+            Annotation.TOKEN_EXPIRY: rfc3339(issued.expires_at),
+            Annotation.TOKEN_REQUEST: account.request,
+            Annotation.TOKEN_DIGEST: content_digest(issued.token, self.ca),
+            Annotation.ROTATION_REQUEST: account.rotation_request,
+            Annotation.TOKEN_SERVER: self.endpoint.server,
+        }
 
 
 def _encode(value: bytes) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.accounts.metrics import HubAccountMetrics
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, Account, AccountSecret, is_owned_by
@@ -14,9 +15,12 @@ from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
 from watchword.api.names import Annotation, ConditionType, Finalizer
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
+from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339_micro
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
+from watchword.pki.errors import InvalidJwt
+from watchword.pki.unverified_jwt import claimed_instant, read_unverified_claims
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
@@ -25,10 +29,10 @@ from watchword.runtime.status import StatusWriter
 PENDING_AFTER = timedelta(seconds=5)
 REQUEST_PATIENCE = timedelta(seconds=10)
 REVOKED = "Revoked"
+ADDON_NOT_ENABLED = "AddonNotEnabled"
 
 
-@dataclass(frozen=True)
-class AccountGuardReconciler:
+class AccountGuardReconciler(Struct, frozen=True):
     """Reconciles ManagedServiceAccount of one group; also triggered by its Secret, its cluster and the add-on."""
 
     reader: Reader
@@ -63,7 +67,7 @@ class AccountGuardReconciler:
             message = (
                 f"the add-on is not on the cluster: `watchword addon enable {ADDON_NAME} -c {account.key.namespace}`"
             )
-            absent = Condition.false(ConditionType.ALL_ACCOUNTS_PRESENT, "AddonNotEnabled", message)
+            absent = Condition.false(ConditionType.ALL_ACCOUNTS_PRESENT, ADDON_NOT_ENABLED, message)
             await self.status.set_condition(self.kind, account.object, absent)
         elif Finalizer.ACCOUNT not in finalizers_of(account.object):
             await self._set_finalizers(account, [*finalizers_of(account.object), Finalizer.ACCOUNT])
@@ -77,7 +81,8 @@ class AccountGuardReconciler:
         if Finalizer.ACCOUNT not in finalizers_of(account.object):
             return Done()
         addon = self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(account.key.namespace, ADDON_NAME))
-        if lives_on or cluster is None or addon is None or is_confirmed(account.object):
+        ends = lives_on or cluster is None or addon is None
+        if ends or is_confirmed(account.object) or is_kept_by_ocm(account.object):
             kept = [name for name in finalizers_of(account.object) if name != Finalizer.ACCOUNT]
             await self._set_finalizers(account, kept)
             deleted = deletion_of(account.object)
@@ -121,7 +126,7 @@ class AccountGuardReconciler:
         if found is not None and not is_owned_by(found, declared):
             return False  # a Secret of something else: the agent says so
         secret = AccountSecret.read(found) if found is not None else None
-        if secret is None or not (secret.is_intact or _is_ocm_secret(secret)):
+        if secret is None or not (secret.is_intact or is_ocm_token(account.object, secret)):
             await self._request_rotation(account)
             return True
         server = server_of(cluster)
@@ -167,6 +172,26 @@ def _was_on_cluster(account: Object) -> bool:
     return is_deleting(account) and Finalizer.ACCOUNT in finalizers_of(account)
 
 
-def _is_ocm_secret(secret: AccountSecret) -> bool:
-    """Whether an agent of Open Cluster Management wrote it, which leaves no digest."""
-    return bool(secret.token) and Annotation.TOKEN_DIGEST not in secret.annotations
+def is_kept_by_ocm(account: Object) -> bool:
+    """Whether an agent of Open Cluster Management keeps the account, which revokes it once the object is gone."""
+    said = find_condition(account, ConditionType.ALL_ACCOUNTS_PRESENT)
+    is_of_agent = said is not None and said.reason != ADDON_NOT_ENABLED
+    return bool((account.get("status") or {}).get("tokenSecretRef")) and not is_of_agent
+
+
+def is_ocm_token(account: Object, secret: AccountSecret) -> bool:
+    """Whether an agent of Open Cluster Management wrote the token: it leaves no digest, or that of an earlier token.
+
+    Then the status tells of this very token, and the record in the Secret does not.
+    """
+    if not secret.token or Annotation.TOKEN_DIGEST not in secret.annotations:
+        return bool(secret.token)
+    reported = parse_rfc3339(str((account.get("status") or {}).get("expirationTimestamp") or ""))
+    return reported is not None and secret.expires_at != reported == _claimed_end(secret.token)
+
+
+def _claimed_end(token: Sensitive[str]) -> datetime | None:
+    try:
+        return claimed_instant(read_unverified_claims(token.reveal()), "exp")
+    except InvalidJwt:
+        return None

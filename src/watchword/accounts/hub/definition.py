@@ -7,7 +7,6 @@ from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.images import IMAGE
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ADDON_NAMESPACE
 from watchword.api.resources import (
     DEPLOYMENTS,
     MANAGED_SERVICE_ACCOUNTS,
@@ -45,13 +44,12 @@ GRANTS = (
 """What the agent may do on the hub, in the namespace of its cluster: nothing else."""
 
 
-def accounts_addon(*, namespace: str = ADDON_NAMESPACE, image: str = IMAGE) -> AddonDefinition:
+def accounts_addon(*, image: str = IMAGE) -> AddonDefinition:
     """Return the definition of the add-on."""
     return AddonDefinition(
         ADDON_NAME,
         grants=GRANTS,
         manifests=lambda instance: agent_manifests(instance, image),
-        install_namespace=namespace,
         trusted=frozenset({CREATION}),
     )
 

@@ -6,10 +6,9 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from datetime import UTC
 from typing import Any
 
-from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
 
 _INTEGERS = {"int32": 31, "int64": 63}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -129,7 +128,7 @@ def _time(value: Any, *, micro: bool) -> str:
     if instant is None or (micro and not _MICRO_TIME.fullmatch(value)):
         raise TypeMismatch(_unparsed(value, _MICRO_LAYOUT if micro else _TIME_LAYOUT))
     if micro:
-        return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return rfc3339_micro(instant)
     return rfc3339(instant)
 
 

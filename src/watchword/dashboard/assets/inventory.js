@@ -5,7 +5,7 @@ import { addonColumns, clusterColumns, credentialColumns } from "./columns.js";
 import { element, setText } from "./elements.js";
 import { count } from "./format.js";
 import { Grid } from "./grid.js";
-import { clusterOf } from "./store.js";
+import { clusterOf, searchText } from "./store.js";
 
 export function credentials(store, parameters) {
   const usual = chooseSpan(store.table("credential"), store.now());
@@ -72,6 +72,7 @@ function inventory(store, parameters, description) {
   };
   const changed = () => {
     remember(search, selects);
+    grid.toTop();
     update();
   };
   search.addEventListener("input", changed);
@@ -83,7 +84,7 @@ function matcher(query, selects) {
   const terms = query.toLowerCase().split(/\s+/).filter(Boolean);
   const [kind, health] = ["kind", "health"].map((name) => selects.find((each) => each.name === name)?.input.value ?? "");
   return (row) =>
-    terms.every((term) => row.text.includes(term)) &&
+    terms.every((term) => searchText(row).includes(term)) &&
     (!kind || row.kind === kind) &&
     (!health || String(row.health) === health);
 }
