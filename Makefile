@@ -61,7 +61,7 @@ endif
 envtest: setup ## build a real kube-apiserver, its etcd and companions with Go: VERSION=(release); instant when present
 	$(BIN)/python tools/envtest.py
 
-REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets tests/operator/test_installation.py
+REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets tests/operator/test_installation.py tests/e2e/install/test_helm.py
 
 test-envtest: setup ## run the core suites on the real kube-apiserver: VERSION=(release)
 	$(BIN)/pytest --plane=kube-apiserver $(REAL_SUITES)
@@ -130,9 +130,9 @@ helm: setup ## build Helm with Go, for the checks of the chart; instant when pre
 chart: setup ## render the Helm chart and the kustomize bases from the code
 	$(BIN)/python -m tools.chart
 
-EXTRAS ?= grpc
+EXTRAS ?= aws,grpc
 
-image: setup ## build the image into dist/image without a container engine (needs mmdebstrap): EXTRAS=grpc
+image: setup ## build the image into dist/image without a container engine (needs mmdebstrap): EXTRAS=aws,grpc
 	$(BIN)/python -m tools.image --target=dist/image --extras=$(EXTRAS)
 
 image-check: setup ## build the image twice, compare the digests, push, pull and run it

@@ -53,7 +53,7 @@ class Probe:
 
     async def _watch(self) -> None:
         path = f"{PATH}?fieldSelector=metadata.name%3D{NAME}"
-        async with aclosing(watch(self.server.port, self.server.trust, path)) as events:
+        async with aclosing(watch(self.server, path)) as events:
             async for _, obj in events:
                 self._arrived.put_nowait((obj.get("data") or {}).get("n", ""))
 

@@ -68,7 +68,7 @@ class AddonApprovalReconciler(Struct, frozen=True):
         message = "the agent of the add-on's cluster asks for the add-on's own certificate"
         approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.clock.now())
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
-        self.events.audit(csr, APPROVED_REASON, message)
+        self.events.normal(csr, APPROVED_REASON, message)
         return Done()
 
 

@@ -102,7 +102,9 @@ class RegistrationReconciler(Struct, frozen=True):
             harmless = [grant for grant, texts in verdicts if not texts]
             await self.rights.remove(instance.addon.key, keep=grant_manifests.wanted_keys(instance, harmless))
             advice = "name fewer rights, or let the hub's administrator trust the grant by name"
-            return Condition.false(APPLIED, REFUSED, f"{'; '.join(objections)}: {advice}")
+            message = f"{'; '.join(objections)}: {advice}"
+            self.events.refusal(instance.addon.object, REFUSED, message)
+            return Condition.false(APPLIED, REFUSED, message)
         try:
             for grant in definition.grants:
                 if not self.rights.is_written(instance, grant, identity):

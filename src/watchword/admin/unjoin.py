@@ -39,6 +39,7 @@ from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.drivers.kubeconfig_connector import user_with_secret_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized
+from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.kube.retry import RetryPolicy
 from watchword.operator.klusterlet_manifests import agent_manifests, bound_agent_manifests, namespace_of
@@ -49,6 +50,7 @@ from watchword.runtime.ensure import with_preconditions
 HUB_PATIENCE = timedelta(seconds=25)  # for the hub to remove the rights, once notified
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for an operator to clean up, if there is one
 HUB_RETRY = RetryPolicy(attempts=3, attempt_timeout=5.0, deadline=12.0)
+PLUGIN_RETRY = RetryPolicy(attempts=2, attempt_timeout=30.0, deadline=40.0)  # the plugin runs within the first attempt
 ATTEMPTS = 5
 CREDENTIALS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
 
@@ -89,13 +91,21 @@ class ExistingMembership(HiddenFields, frozen=True):
     @property
     def has_credential(self) -> bool:
         """Whether there is anything to show to the hub, be it good or not."""
-        if CATALOG.holder_of(self.data):
-            return True
+        user = self._user()
+        held = user is not None and bool(user.certificate_data or user.token or user.plugin)
+        return bool(CATALOG.holder_of(self.data)) or held
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """How long the hub is asked: a plugin that gives the credential needs its own time."""
+        user = self._user()
+        return PLUGIN_RETRY if user is not None and user.plugin else HUB_RETRY
+
+    def _user(self) -> UserEntry | None:
         try:
-            user = user_with_secret_data(parse_kubeconfig(self.data.get(KUBECONFIG, b"")).choose().user, self.data)
+            return user_with_secret_data(parse_kubeconfig(self.data.get(KUBECONFIG, b"")).choose().user, self.data)
         except KubeError:
-            return False
-        return bool(user.certificate_data or user.token or user.plugin)
+            return None
 
 
 class UnjoinResult(Struct, frozen=True):
@@ -228,7 +238,9 @@ class Unjoiner(Struct, frozen=True):
 async def _hub_of(membership: ExistingMembership) -> AsyncIterator[Client]:
     """Connect to the hub as this very cluster."""
     context = ConnectorContext(cluster=membership.cluster, bootstrap=None)
-    hub = Client(CATALOG.connector(CATALOG.holder_of(membership.data), context).own(membership.data), retry=HUB_RETRY)
+    hub = Client(
+        CATALOG.connector(CATALOG.holder_of(membership.data), context).own(membership.data), retry=membership.retry
+    )
     try:
         yield hub
     finally:

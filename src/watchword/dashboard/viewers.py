@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -52,7 +52,7 @@ class ReviewedRights:
 
     client: Client
     clock: Clock
-    places: Callable[[], Iterable[str]]  # clusters and namespaces for which rights are asked one by one
+    places: Callable[[], frozenset[str]]  # clusters and namespaces for which rights are asked one by one
     sessions: SessionStore = field(default_factory=SessionStore)
     login: bool = True
     _reviews: dict[Session, _Review] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class ReviewedRights:
         session = self.sessions.find(cookie, now)
         if session is None or session.token is None:
             return None
-        places, held = frozenset(self.places()), self._reviews.get(session)
+        places, held = self.places(), self._reviews.get(session)
         if held is not None and now - held.at < REVIEWED_EVERY and places <= held.places:
             return held.seen
         who = await review_token(self.client, session.token)

@@ -121,10 +121,10 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         return self.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
-        """Approve, with the reason in the approval itself: an event would cost another request."""
+        """Approve, with the reason in the approval itself."""
         approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
-        self.context.events.audit(csr, APPROVED_REASON, message)
+        self.context.events.normal(csr, APPROVED_REASON, message)
         return Done()
 
 

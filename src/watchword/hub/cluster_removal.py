@@ -79,20 +79,21 @@ class ClusterRemovalReconciler(Struct, frozen=True):
             left = self.reader.list(resource, namespace=cluster.name)
             if left:
                 for obj in choose_next_to_delete(left):
-                    await self._delete(resource, obj, abandoned=is_abandoned(cluster.object))
+                    await self._delete(cluster, resource, obj)
                 return [f"{resource.plural}/{obj['metadata']['name']}" for obj in left[:5]]
         return []
 
-    async def _delete(self, resource: Resource, obj: Object, *, abandoned: bool) -> None:
+    async def _delete(self, cluster: Cluster, resource: Resource, obj: Object) -> None:
         key = ObjectKey.of(obj)
         try:
             if not is_deleting(obj):
                 await self.client.delete(resource, key, uid=uid_of(obj))
-            elif abandoned and finalizers_of(obj):
+            elif is_abandoned(cluster.object) and finalizers_of(obj):
                 await self.client.patch(resource, key, with_preconditions(obj, {"metadata": {"finalizers": None}}))
-                self.events.warning(
-                    obj, "FinalizersDropped", "the cluster is gone and cannot finish the removal itself"
-                )
+                what = f"{resource.plural}/{key.name}"
+                note = f"{what} is removed without its agent: the cluster is gone and cannot finish the removal itself"
+                # About the cluster: its namespace takes no more Events once it is being deleted.
+                self.events.warning(cluster.object, "FinalizersDropped", note, action=what)
         except NotFound:
             pass  # another writer was faster
 

@@ -34,6 +34,7 @@ from watchword.hub.cluster_removal import ClusterRemovalReconciler
 from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_affected_by
 from watchword.hub.cluster_taints import ClusterTaintReconciler
 from watchword.hub.credential_events import credential_event_controllers
+from watchword.hub.request_events import request_event_controller
 from watchword.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
 from watchword.hub.work_expiry import WorkExpiryReconciler
 from watchword.kube.client import Client
@@ -161,6 +162,7 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
         ),
     ]
     specs += credential_event_controllers(reader, parts.events, parts.drivers.catalog)
+    specs.append(request_event_controller(reader, parts.events, parts.clock))
     return [*specs, *parts.drivers.controllers()]
 
 

@@ -48,7 +48,7 @@ PULL_SECRETS_RIGHTS = (
     ),
     RbacRule("sees which namespaces opted out", "", ("namespaces",), READ),
     RbacRule("finds the integrated registry", "", ("services",), READ, tuple(key.name for key in REGISTRY_SERVICES)),
-    RbacRule("tells about refreshes that fail", "events.k8s.io", ("events",), ("create", "patch", "update")),
+    RbacRule("tells what happens to pull secrets", "events.k8s.io", ("events",), ("create", "patch", "update")),
 )
 """What the controllers of pull secrets may do everywhere."""
 

@@ -105,7 +105,7 @@ def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...
         ControllerSpec(
             "legacypullsecrets",
             SECRETS,
-            LegacyPullSecretReconciler(cache, client, settings),
+            LegacyPullSecretReconciler(cache, client, settings, parts.events),
             triggers=(Trigger(SECRETS, lambda obj: legacy_secrets_for_token(cache, obj)), *every_secret),
         ),
     )

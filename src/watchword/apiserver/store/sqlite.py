@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +23,7 @@ from watchword.apiserver.store.writer import (
     CopyLog,
     CopyResult,
     LogWriter,
+    MarkRevision,
     Outcome,
 )
 from watchword.pki.encryption import EncryptionKeys
@@ -53,6 +54,7 @@ class SqliteStore:
     ) -> None:
         self._cipher = RowCipher(encryption)
         self._path, self._mark_path = path, path.with_name(f"{path.name}.mark")
+        self._marking = threading.Lock()
         self._lock = FileLock(path.with_name(f"{path.name}.lock"))
         try:
             require_present(path, self._mark_path)
@@ -67,7 +69,7 @@ class SqliteStore:
             self._lock.release()
             raise
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._writer = LogWriter(self._log, self._hand_over, renewal_pause)
+        self._writer = LogWriter(self._log, self._hand_over, self._mark, renewal_pause)
         self._writer.start()
         self._next = self._state.revision + 1
         self._epoch = 0
@@ -88,7 +90,11 @@ class SqliteStore:
 
     def _write_marker(self) -> None:
         self._marked = self._state.revision
-        write_marker(self._mark_path, RestoreMarker.of(self._path, self._marked))
+        self._mark(self._marked)
+
+    def _mark(self, revision: int) -> None:
+        with self._marking:  # the writer's thread marks, too
+            write_marker(self._mark_path, RestoreMarker.of(self._path, revision))
 
     @property
     def revision(self) -> int:
@@ -226,8 +232,8 @@ class SqliteStore:
             if not done.done():
                 done.set_result(event.record)
         if self._state.revision - self._marked >= MARK_EVERY:
-            with contextlib.suppress(OSError):  # compaction reports it
-                self._write_marker()
+            self._marked = self._state.revision
+            self._writer.submit(MarkRevision(self._marked))
 
     def _conclude_compaction(self, outcome: CompactionResult) -> None:
         if outcome.error is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +27,12 @@ class Append(Struct, frozen=True):
 
 class CommitNow(Struct, frozen=True):
     """Commit what was queued before without waiting for more."""
+
+
+class MarkRevision(Struct, frozen=True):
+    """Note beside the file which revision was committed."""
+
+    revision: int
 
 
 class CopyLog(Struct, frozen=True):
@@ -64,7 +71,7 @@ Outcome = BatchResult | CompactionResult | CopyResult
 ReportResult = Callable[[Outcome], None]
 """Called on the writer's thread; must hand over to the event loop."""
 
-Item = Append | CommitNow | Compaction | CopyLog | CloseLog
+Item = Append | CommitNow | Compaction | CopyLog | MarkRevision | CloseLog
 
 
 class LogWriter:
@@ -74,9 +81,10 @@ class LogWriter:
     can wait do so until `pause` seconds after the last commit, or until another item is queued.
     """
 
-    def __init__(self, log: RevisionLog, report: ReportResult, pause: float) -> None:
+    def __init__(self, log: RevisionLog, report: ReportResult, mark: Callable[[int], None], pause: float) -> None:
         self._log = log
         self._report = report
+        self._mark = mark
         self._pause = pause
         self._waits_until = 0.0
         self._inbox: SimpleQueue[Item] = SimpleQueue()
@@ -88,7 +96,7 @@ class LogWriter:
         """Begin to write."""
         self._thread.start()
 
-    def submit(self, item: Append | CommitNow | Compaction | CopyLog) -> None:
+    def submit(self, item: Append | CommitNow | Compaction | CopyLog | MarkRevision) -> None:
         """Put one item into the queue; outcomes are reported in the same order."""
         self._inbox.put(item)
 
@@ -107,6 +115,9 @@ class LogWriter:
                 self._forget(item)
             elif isinstance(item, CopyLog):
                 self._copy()
+            elif isinstance(item, MarkRevision):
+                with contextlib.suppress(OSError):  # compaction reports it
+                    self._mark(item.revision)
             elif isinstance(item, Append):
                 self._commit(self._gather(item))
         self._log.close()

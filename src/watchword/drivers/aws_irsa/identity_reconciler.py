@@ -146,7 +146,6 @@ class IdentityReconciler:
         await self.records.delete(record)
         self._due.pop(record.key.name, None)
         if found is not None:
-            self.events.normal(found, "AwsIdentityRevoked", f"role {record.identity.role.name} is deleted")
             await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(READY,)))
 
     async def _report_ready(self, found: Object, record: IdentityRecord) -> None:
