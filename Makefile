@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes docs dist helm chart image image-check all lock clean
+.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes bench-report docs dist helm chart image image-check all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +103,11 @@ bench: envtest $(BENCH_STAMP) ## measure the client and the runtime against thei
 
 bench-planes: envtest ## measure the embedded control plane beside kube-apiserver and etcd, in one run
 	$(BIN)/python -m bench.planes
+
+SCALE ?= small
+
+bench-report: envtest $(BENCH_STAMP) ## run every benchmark beside every peer in PEERS_BIN, write bench/results/report.md: SCALE=small|full
+	PYTHONPATH=src $(BIN)/python -m bench.report --scale=$(SCALE) --client-python=$(BENCH_VENV)/bin/python
 
 # An environment of its own: the peers' packages must not colour what the tests see.
 $(BENCH_STAMP): requirements-bench.lock

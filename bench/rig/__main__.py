@@ -7,15 +7,12 @@ import asyncio
 import signal
 import sys
 import tempfile
-import time
 from importlib import import_module
 from pathlib import Path
 
-import orjson
-
 import watchword
 from bench.rig.bytecode import compile_modules
-from bench.rig.result import Result, table
+from bench.rig.result import Result, keep_result, table
 from bench.rig.run import Run
 from bench.rig.subject import Subject, read_subject
 from watchword.runtime.event_loop import run
@@ -70,15 +67,9 @@ async def _once(subject: Subject, arguments: argparse.Namespace) -> Result:
             raise
         finally:
             await one.close()
-    _keep(result, arguments.out)
+    name = f"{result.workload}-{result.subject}-{result.variant or 'default'}"
+    keep_result(arguments.out, name, result.document())
     return result
-
-
-def _keep(result: Result, folder: Path | None) -> None:
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{result.workload}-{result.subject}-{result.variant or 'default'}-{time.time_ns()}.json"
-        path.write_bytes(orjson.dumps(result.document(), option=orjson.OPT_INDENT_2))
 
 
 if __name__ == "__main__":

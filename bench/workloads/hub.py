@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bench.rig.run import Cluster, bounded
 from watchword.api.conditions import find_condition
 from watchword.api.crds import HUB_CRDS, MANAGED_CRDS
@@ -60,7 +62,12 @@ async def allow_bootstrap(hub: Cluster) -> str:
     await hub.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(role, rules=rules))
     binding = a_cluster_role_binding(role.name, role=role.name, users=[BOOTSTRAP_USER])
     await hub.client.create(CLUSTER_ROLE_BINDINGS, binding)
-    return str(hub.plane.credentials.kubeconfig(hub.plane.server, BOOTSTRAP_USER))
+    return str(bootstrap_kubeconfig(hub))
+
+
+def bootstrap_kubeconfig(hub: Cluster) -> Path:
+    """Return the path of the bootstrap user's kubeconfig."""
+    return hub.plane.credentials.kubeconfig(hub.plane.server, BOOTSTRAP_USER)
 
 
 def an_accepted_cluster(name: str) -> Object:

@@ -52,7 +52,7 @@ class AddonApprovalReconciler(Struct, frozen=True):
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Approve a request that is exactly what an agent would send, or leave it and report why."""
         csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
-        if csr is None or not is_pending(csr) or Label.ADDON_NAME not in labels_of(csr):
+        if csr is None or not is_pending_addon_request(csr):
             return Done()
         facts = find_request_facts(self.reader, self.definitions, csr)
         signer = (csr.get("spec") or {}).get("signerName")
@@ -70,6 +70,11 @@ class AddonApprovalReconciler(Struct, frozen=True):
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
         self.events.normal(csr, APPROVED_REASON, message)
         return Done()
+
+
+def is_pending_addon_request(csr: Object) -> bool:
+    """Whether a request is labelled with an add-on and waits for a decision."""
+    return Label.ADDON_NAME in labels_of(csr) and is_pending(csr)
 
 
 def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Object) -> RequestFacts:

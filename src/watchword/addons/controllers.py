@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from watchword.addons import certificate_approval, deployment, grant_manifests, grant_writer, works
 from watchword.addons.certificate_approval import AddonApprovalReconciler
-from watchword.addons.certificate_signing import AddonSigningReconciler
+from watchword.addons.certificate_signing import AddonSigningReconciler, is_awaiting_signature
 from watchword.addons.definition import DefinitionLookup
 from watchword.addons.deployment import AddonDeploymentReconciler
 from watchword.addons.grant_writer import GrantWriter
@@ -140,8 +140,16 @@ def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:
     )
     signing = AddonSigningReconciler(reader, client, events, clock, parts.definitions, parts.catalog)
     waiting = (Trigger(MANAGED_CLUSTER_ADDONS, _pending(parts)),)
-    yield ControllerSpec("addon-approval", CERTIFICATE_SIGNING_REQUESTS, approving, waiting)
-    yield ControllerSpec("addon-signing", CERTIFICATE_SIGNING_REQUESTS, signing, waiting)
+    yield ControllerSpec(
+        "addon-approval",
+        CERTIFICATE_SIGNING_REQUESTS,
+        approving,
+        waiting,
+        concerns=certificate_approval.is_pending_addon_request,
+    )
+    yield ControllerSpec(
+        "addon-signing", CERTIFICATE_SIGNING_REQUESTS, signing, waiting, concerns=is_awaiting_signature
+    )
 
 
 def _pending(parts: AddonParts) -> Callable[[Object], list[ObjectKey]]:

@@ -28,7 +28,7 @@ def decode_data(secret: Object | None) -> dict[str, bytes]:
     decoded: dict[str, bytes] = {}
     for name, value in ((secret or {}).get("data") or {}).items():
         try:
-            decoded[name] = base64.b64decode(value or "", validate=True)
+            decoded[name] = binascii.a2b_base64(value or "", strict_mode=True)
         except (binascii.Error, ValueError):
             continue
     return decoded

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Protocol
@@ -38,6 +38,7 @@ from watchword.apiserver.model import (
 )
 from watchword.apiserver.negotiation import error_response, warning_headers
 from watchword.apiserver.registry.kind_table import KindTable
+from watchword.apiserver.registry.system_fields import make_uuid
 from watchword.apiserver.requestinfo import read_request_info
 from watchword.apiserver.serving.resources import ResourceServer
 
@@ -87,7 +88,7 @@ class ApiServerConfig(Struct, frozen=True):
     limit: RateLimiter | None = None
     observe: Observe | None = None
     now: Now = lambda: datetime.now(UTC)
-    new_audit_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    new_audit_id: Callable[[], str] = lambda: make_uuid(os.urandom)
 
 
 class ApiServer:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -42,6 +43,9 @@ from watchword.pki.usages import CLIENT_USAGES
 from watchword.runtime.renewal import choose_renewal_time
 
 KEY, CERTIFICATE, PENDING_KEY = "tls.key", "tls.crt", "pending.key"
+
+LoadKey: TypeAlias = Callable[[bytes], PrivateKey]
+"""Reads a private key in PEM; raises `PkiError`."""
 
 IMMEDIATELY = timedelta(0)
 RECHECK_INTERVAL = timedelta(minutes=2)  # a decision triggers a reconcile; this is for an event that was lost
@@ -102,10 +106,12 @@ def request_manifest(
     return certificate_request_manifest(certificate_spec(wanted, key, lifetime, name=name), key)
 
 
-def decide_certificate_validity(wanted: WantedCredential, held: SecretData, *, now: datetime) -> ValidCredential | None:
+def decide_certificate_validity(
+    wanted: WantedCredential, held: SecretData, *, now: datetime, load_key: LoadKey = PrivateKey.from_pem
+) -> ValidCredential | None:
     """Return until when the certificate held is good, or None when it must not be used."""
     try:
-        issued = IssuedCertificate(PrivateKey.from_pem(Sensitive(held[KEY])), split_bundle(held[CERTIFICATE]))
+        issued = IssuedCertificate(load_key(held[KEY]), split_bundle(held[CERTIFICATE]))
     except (KeyError, PkiError):
         return None
     subject = CertificateSubject(wanted.subject.user, wanted.subject.groups)

@@ -175,6 +175,7 @@ class CertificateHubDriver(Struct, frozen=True):
             root=CERTIFICATE_SIGNING_REQUESTS,
             reconciler=self.approvals,
             triggers=(Trigger(MANAGED_CLUSTERS, self._pending_requests),),
+            concerns=lambda csr: Label.ADDON_NAME not in labels_of(csr),
         )
 
     def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:

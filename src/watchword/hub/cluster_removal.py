@@ -108,6 +108,13 @@ class ClusterRemovalReconciler(Struct, frozen=True):
         await self.status.set_condition(MANAGED_CLUSTERS, obj, Condition.true(ConditionType.DELETING, reason, message))
 
 
+def clusters_being_removed(reader: Reader, obj: Object) -> list[ObjectKey]:
+    """Map what lies in a cluster's namespace to that cluster, while it is being removed."""
+    key = ObjectKey.cluster(obj["metadata"]["namespace"])
+    cluster = reader.get(MANAGED_CLUSTERS, key)
+    return [key] if cluster is not None and is_deleting(cluster) else []
+
+
 def choose_next_to_delete(objects: Iterable[Object]) -> list[Object]:
     """Return the objects whose turn it is: those with the lowest clean-up priority."""
     rows = [(cleanup_priority(obj), obj) for obj in objects]

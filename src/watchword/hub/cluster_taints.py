@@ -28,6 +28,10 @@ class ClusterTaintReconciler(Struct, frozen=True):
     client: Client
     clock: Clock
 
+    def concerns(self, cluster: Object) -> bool:
+        """Whether a cluster has other taints than it should have."""
+        return choose_taints(cluster, now=self.clock.now()) is not None
+
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Put on or take off the two taints that follow from availability."""
         found = self.reader.get(MANAGED_CLUSTERS, key)

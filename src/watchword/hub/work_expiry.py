@@ -41,6 +41,11 @@ class WorkExpiryReconciler(Struct, frozen=True):
         return Done()
 
 
+def may_expire(work: Object) -> bool:
+    """Whether a work is to be deleted at some time."""
+    return decide_work_expiry(work) is not None
+
+
 def decide_work_expiry(work: Object) -> datetime | None:
     """Return the instant after which a work is not wanted any more; None when there is none."""
     option: Any = (work.get("spec") or {}).get("deleteOption") or {}

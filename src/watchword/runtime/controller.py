@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from watchword._structlog import structlog
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.kube.cancellation import is_cancellation_requested
 from watchword.kube.deadlines import Deadlines
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
@@ -72,8 +72,8 @@ class Controller:
         )
 
     def subscribe(self, caches: Mapping[str, Cache]) -> None:
-        """Register all triggers of the spec; every existing root object is enqueued once."""
-        caches[self.spec.connection_name].add_handler(self.spec.root, lambda delta: self.queue.add(delta.key))
+        """Register all triggers of the spec; every existing root object that concerns it is enqueued once."""
+        caches[self.spec.connection_name].add_handler(self.spec.root, self._enqueue_root)
         for trigger in self.spec.triggers:
             caches[trigger.connection_name].add_handler(trigger.resource, self._enqueue_related(trigger.keys))
         if self.spec.trigger_source is not None:
@@ -96,6 +96,16 @@ class Controller:
             self._log.warning("work in flight was abandoned", controller=self.spec.name, keys=self.queue.in_flight)
             return False
         return True
+
+    def _enqueue_root(self, delta: Delta) -> None:
+        if delta.new is None or self._may_need_work(delta.new):
+            self.queue.add(delta.key)
+
+    def _may_need_work(self, obj: Object) -> bool:
+        try:
+            return self.spec.concerns(obj)
+        except Exception:  # noqa: BLE001 - an unexpected object: its reconcile reports what is wrong with it
+            return True
 
     def _enqueue_related(self, mapper: KeyMapper) -> Any:
         def trigger(delta: Delta) -> None:

@@ -10,7 +10,7 @@ from watchword.drivers.certificate_hub import CertificateApprovalReconciler, Cer
 from watchword.drivers.grpc.authority import AtStart, SignerAuthorityReconciler
 from watchword.drivers.grpc.hub_options import read_allow_list, server_hosts
 from watchword.drivers.grpc.server_objects import SIGNER_SECRET
-from watchword.drivers.grpc.signing import GrpcSigningReconciler
+from watchword.drivers.grpc.signing import GrpcSigningReconciler, is_awaiting_signature
 from watchword.drivers.interface import HubContext
 from watchword.pki.subjects import AlternativeNames
 from watchword.runtime.informer import WatchScope
@@ -36,7 +36,12 @@ class GrpcHubDriver(CertificateHubDriver, frozen=True):
         """Return approval, signing, and the maintenance of the authority."""
         yield from super().controllers()
         if self.signing is not None:
-            yield ControllerSpec(name="grpc-signing", root=CERTIFICATE_SIGNING_REQUESTS, reconciler=self.signing)
+            yield ControllerSpec(
+                name="grpc-signing",
+                root=CERTIFICATE_SIGNING_REQUESTS,
+                reconciler=self.signing,
+                concerns=is_awaiting_signature,
+            )
         if self.authority is not None:
             yield ControllerSpec(
                 name="grpc-authority",
