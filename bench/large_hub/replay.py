@@ -178,14 +178,11 @@ def _replay_cost(server: ReplayServer) -> float:
 
 async def _idle(metrics: Metrics, *, pause: float = 0.5) -> None:
     """Wait until the controllers run and no key is left."""
-    few = [each for each in metrics.registry.families if each.name in ("watchword_queue_keys", "watchword_leading")]
+    queued = next(family for family in metrics.registry.families if family.name == "watchword_queue_keys")
     while True:
         await asyncio.sleep(pause)
-        samples = [sample for family in few for sample in family.samples()]
-        queued = [(labels, value) for name, labels, value in samples if name == "watchword_queue_keys"]
-        busy = sum(value for labels, value in queued if labels["state"] in ("ready", "in_flight"))
-        leading = any(name == "watchword_leading" and value for name, _, value in samples)
-        if leading and not busy:
+        busy = sum(value for _, labels, value in queued.samples() if labels["state"] in ("ready", "in_flight"))
+        if metrics.registry.get_sample_value("watchword_leading") and not busy:
             return
 
 

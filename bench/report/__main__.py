@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import compileall
 import os
 import platform
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from bench.report.rows import Circumstances, Skipped, render_report
 from bench.report.selection import read_subject_files
 from bench.report.sources import Report
+from bench.rig.bytecode import compile_modules
 from watchword.testing.assets import find_assets
 
 ROOT = Path(__file__).parents[2]
@@ -24,8 +24,8 @@ TARGET = ROOT / "bench" / "results" / "report.md"
 def main() -> None:
     """Measure everything and write the report; a benchmark that fails is listed and the rest goes on."""
     arguments = _arguments()
-    for folder in ("src", "bench"):  # so that no subject compiles its modules while it is measured
-        compileall.compile_dir(ROOT / folder, quiet=1)
+    for folder in ("src", "bench"):
+        compile_modules(ROOT / folder)
     report = Report(full=arguments.scale == "full")
     places = {
         "python": sys.executable,

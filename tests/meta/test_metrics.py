@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "watchword"
 DECLARED_IN = SOURCE / "runtime" / "metrics.py"
-KINDS = {"ComputedGauge", "Counter", "Gauge", "Histogram"}
+KINDS = {"Counter", "Gauge", "Histogram"}
 BOUNDED = {"controller", "state", "result", "resource", "kind", "cluster", "reason", "manager", "field"}
 """Labels whose values are few: names of our own, or held in bounds by a `LabelBudget`."""
 

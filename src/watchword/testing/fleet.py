@@ -129,8 +129,7 @@ class FleetHarness:
 
     def reconciles(self, controller: str) -> float:
         """Return how often a controller of the hub that was started last has reconciled anything."""
-        families = self.metrics[-1].registry.families
-        samples = [sample for family in families for sample in family.samples()]
+        samples = [sample for family in self.metrics[-1].registry.families for sample in family.samples()]
         counted = [(labels, value) for name, labels, value in samples if name == "watchword_reconcile_total"]
         return sum(value for labels, value in counted if labels["controller"] == controller)
 
