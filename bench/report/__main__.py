@@ -36,6 +36,7 @@ def main() -> None:
     report.run_planes()
     _run_clients(report, arguments.client_python)
     report.run_large_hub()
+    report.run_small_hub()
     where = Circumstances(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", _machine(), _revision(), arguments.scale)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(render_report(where, report.rows, report.skipped), encoding="utf-8")

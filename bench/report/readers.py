@@ -49,6 +49,21 @@ def client_rows(document: Mapping[str, Any]) -> Iterable[ReportRow]:
                 yield ReportRow(f"client: {line['title']}", "", subject, wall_ms=1000 / figure, cpu_ms=spent)
 
 
+def small_hub_rows(document: Mapping[str, Any]) -> Iterable[ReportRow]:
+    """Read the same hub on both control planes; figures are for one cluster, or one renewal of a lease."""
+    clusters = document["clusters"]
+    size = _size({"clusters": clusters})
+    for server, cells in document["servers"].items():
+        subject = OURS if server == EMBEDDED else server
+        for phase in ("creation", "deletion"):
+            wall = cells[f"{phase}, seconds until settled"] / clusters * 1000
+            spent = cells[f"{phase}, CPU of the server, s"] / clusters * 1000
+            memory = cells["memory of the server, MiB"]
+            yield ReportRow(f"small hub: {phase}", size, subject, wall_ms=wall, cpu_ms=spent, memory_mib=memory)
+        renewal = cells["CPU of the server for one renewal, ms"]
+        yield ReportRow("small hub: renewal of a lease", size, subject, cpu_ms=renewal)
+
+
 def large_hub_rows(document: Mapping[str, Any]) -> Iterable[ReportRow]:
     """Read a run with a large fleet, beside as many bare writes."""
     figures, name, size = document["figures"], "large hub: join", _size(document["size"])

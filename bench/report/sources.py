@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from bench.report.readers import client_rows, large_hub_rows, plane_rows, rig_rows
+from bench.report.readers import client_rows, large_hub_rows, plane_rows, rig_rows, small_hub_rows
 from bench.report.rows import OURS, ReportRow, Skipped
 from bench.report.selection import SubjectFile, choose_subjects
 from bench.rig.__main__ import WORKLOADS
@@ -67,6 +67,11 @@ class Report:
         """Run a large fleet."""
         size = ["--clusters=1000"] if self.full else ["--clusters=50", "--addons=2", "--rest=20"]
         self._take("large hub", OURS, ["bench.large_hub", *size], large_hub_rows)
+
+    def run_small_hub(self) -> None:
+        """Run a hub on both control planes."""
+        size = ["--clusters=500"] if self.full else ["--clusters=30", "--renew-seconds=10"]
+        self._take("small hub", "all", ["bench.small_hub", *size], small_hub_rows)
 
     def _take(
         self, benchmark: str, subject: str, command: Sequence[str], read: ReadRows, *, python: str = sys.executable

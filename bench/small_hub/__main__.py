@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bench.planes.servers import MIB, Server, embedded, processor_seconds, real, resident
+from bench.rig.result import keep_result
 from bench.small_hub.fleet import PlayedFleet
 from bench.small_hub.probe import NAME, Latency, Probe
 from bench.workloads.hub import install_hub
@@ -63,7 +64,9 @@ def main() -> None:
     for name in options.server or SERVERS:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder, SERVERS[name](Path(folder) / name) as server:
             figures[name] = run(measure(server, options))
-    _print(figures)
+    rows = {name: _cells(found) for name, found in figures.items()}
+    _print(rows)
+    keep_result(options.out, "small-hub", {"clusters": options.clusters, "servers": rows})
 
 
 async def measure(server: Server, options: argparse.Namespace) -> Figures:
@@ -124,8 +127,7 @@ def _size(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / MIB
 
 
-def _print(figures: Mapping[str, Figures]) -> None:
-    rows = {name: _cells(found) for name, found in figures.items()}
+def _print(rows: Mapping[str, Mapping[str, float]]) -> None:
     print("| | " + " | ".join(rows) + " | ratio |")
     print("|---|" + "---|" * (len(rows) + 1))
     for row, first in next(iter(rows.values())).items():
@@ -167,6 +169,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--renew-seconds", type=float, default=60.0, help="how long leases are renewed")
     parser.add_argument("--server", action="append", choices=list(SERVERS), help="both unless named")
     parser.add_argument("--folder", type=Path, help="where the servers keep their data")
+    parser.add_argument("--out", type=Path, help="a folder for a file of all figures")
     return parser.parse_args()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.report.readers import client_rows, large_hub_rows, plane_rows, rig_rows
+from bench.report.readers import client_rows, large_hub_rows, plane_rows, rig_rows, small_hub_rows
 from bench.report.rows import Circumstances, ReportRow, Skipped, render_report
 from bench.report.selection import choose_subjects, read_subject_files
 from bench.report.sources import SMALL
@@ -135,4 +135,21 @@ def test_large_hub_is_compared_with_bare_writes() -> None:
     assert list(large_hub_rows({"figures": figures, "size": {"clusters": 50}})) == [
         ReportRow("large hub: join", "clusters=50", "bare writes", wall_ms=100.0),
         ReportRow("large hub: join", "clusters=50", "watchword", 400.0, 20.0, 70.0, 40.0),
+    ]
+
+
+def test_small_hub_is_compared_for_one_cluster_and_one_renewal() -> None:
+    cells = {
+        "creation, seconds until settled": 10.0,
+        "creation, CPU of the server, s": 5.0,
+        "deletion, seconds until settled": 20.0,
+        "deletion, CPU of the server, s": 2.5,
+        "memory of the server, MiB": 80.0,
+        "CPU of the server for one renewal, ms": 1.5,
+    }
+
+    assert list(small_hub_rows({"clusters": 50, "servers": {"embedded": cells}})) == [
+        ReportRow("small hub: creation", "clusters=50", "watchword", wall_ms=200.0, cpu_ms=100.0, memory_mib=80.0),
+        ReportRow("small hub: deletion", "clusters=50", "watchword", wall_ms=400.0, cpu_ms=50.0, memory_mib=80.0),
+        ReportRow("small hub: renewal of a lease", "clusters=50", "watchword", cpu_ms=1.5),
     ]
