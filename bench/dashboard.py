@@ -36,13 +36,18 @@ CHANGES = 40
 FIRST_ROW = "[role=row][aria-rowindex='2']"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
 NOTE_FIRST_ROW = f"""
-new MutationObserver((_, observer) => {{
-  if (!document.querySelector("{FIRST_ROW}")) return;
-  observer.disconnect();
-  requestAnimationFrame(() => (window.firstRow = performance.now()));
-}}).observe(document, {{ childList: true, subtree: true }});
+window.firstRow = new Promise((resolve) => {{
+  new MutationObserver((_, observer) => {{
+    if (!document.querySelector("{FIRST_ROW}")) return;
+    observer.disconnect();
+    requestAnimationFrame(() => resolve(performance.now()));
+  }}).observe(document, {{ childList: true, subtree: true }});
+}});
 """
-PAINT = "() => [performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1, window.firstRow]"
+PAINT = """async () => {
+  const rows = await window.firstRow;
+  return [performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? -1, rows];
+}"""
 FRAMES, SEARCHES = 120, 8
 SCROLL = f"""async () => {{
   const grid = document.querySelector("[role=grid]");
@@ -100,8 +105,9 @@ async def measure(clusters: int, screenshots: Path | None) -> None:
                 async with opened_stream(dashboard.address, cookie) as stream:  # waits until every row is decided
                     await stream.message()
                     print(f"server: {(await dashboard.usage())[0]:.2f} s CPU until every row is decided")
+                before, _ = await dashboard.usage(probe=True)
                 async with opened_stream(dashboard.address, cookie) as stream:
-                    await measure_stream(dashboard, stream, listed)
+                    await measure_stream(dashboard, stream, listed=listed, before=before)
                     await measure_changes(dashboard, stream, plane)
                 await look(dashboard, cookie, screenshots)
             await plane.close()
@@ -192,9 +198,8 @@ async def opened_stream(address: str, cookie: str) -> AsyncIterator[Stream]:
     writer.close()
 
 
-async def measure_stream(dashboard: DashboardProcess, stream: Stream, listed: int) -> None:
+async def measure_stream(dashboard: DashboardProcess, stream: Stream, *, listed: int, before: float) -> None:
     """Read everything once, as a browser does that opens the page."""
-    before, _ = await dashboard.usage(probe=True)
     began, messages, left = time.perf_counter(), 0, 1
     while left:
         data, size = await stream.message()
@@ -255,7 +260,6 @@ async def measure_opening(page: Page, base: str, dashboard: DashboardProcess) ->
     """Open the table of credentials in a browser that has the files already."""
     await dashboard.usage(probe=True)
     await page.goto(f"{base}?again#/credentials")
-    await page.wait_for_function("window.firstRow")
     paint, rows = await page.evaluate(PAINT)
     _, blocked = await dashboard.usage()
     print(f"browser: first paint after {paint:.0f} ms, first rows after {rows:.0f} ms")

@@ -94,11 +94,10 @@ class PlayedFleet:
                 await self.changed.wait()
 
     async def _follow(self, path: str, take: Callable[[str, Object], None]) -> None:
-        async with aclosing(watch(self.server.port, self.server.trust, path)) as events:
+        async with aclosing(watch(self.server, path)) as events:
             async for kind, obj in events:
                 take(kind, obj)
                 self.changed.set()
-        raise RuntimeError(f"the watch of {path} has ended: its server cut it off")
 
     def _cluster_changed(self, kind: str, cluster: Object) -> None:
         name = cluster["metadata"]["name"]

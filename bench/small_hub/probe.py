@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -47,13 +47,11 @@ class Probe:
     @property
     def latency(self) -> Latency:
         """The distribution of everything measured so far."""
-        ordered = sorted(self.seconds)
-        count = len(ordered)
-        return Latency(ordered[count // 2], ordered[min(count * 99 // 100, count - 1)], ordered[-1], count)
+        return latency_of(self.seconds)
 
     async def _watch(self) -> None:
         path = f"{PATH}?fieldSelector=metadata.name%3D{NAME}"
-        async with aclosing(watch(self.server.port, self.server.trust, path)) as events:
+        async with aclosing(watch(self.server, path)) as events:
             async for _, obj in events:
                 self._arrived.put_nowait((obj.get("data") or {}).get("n", ""))
 
@@ -68,3 +66,10 @@ class Probe:
                 pass
             self.seconds.append(time.perf_counter() - begin)
             await asyncio.sleep(PAUSE)
+
+
+def latency_of(seconds: Sequence[float]) -> Latency:
+    """Return the distribution of some measurements."""
+    ordered = sorted(seconds)
+    count = len(ordered)
+    return Latency(ordered[count // 2], ordered[count * 99 // 100], ordered[-1], count)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,12 +48,23 @@ async def running(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def watch(port: int, trust: ssl.SSLContext, path: str) -> AsyncGenerator[tuple[str, Object], None]:
-    """Yield the type and the object of every event: first all that exist, then each change."""
-    connection = await Connection.open(port, trust)
+async def watch(server: Server, path: str) -> AsyncGenerator[tuple[str, Object], None]:
+    """Yield the type and the object of every event: first all that exist, then each change; goes on where one ends."""
+    revision = "0"
+    while True:
+        async with aclosing(_watch_once(server, path, revision)) as events:
+            async for kind, obj in events:
+                if kind == "ERROR":
+                    raise RuntimeError(f"the watch of {path} was refused: {obj.get('message')}")
+                revision = obj["metadata"]["resourceVersion"]
+                yield kind, obj
+
+
+async def _watch_once(server: Server, path: str, revision: str) -> AsyncGenerator[tuple[str, Object], None]:
+    connection = await Connection.open(server.port, server.trust)
     try:
         mark = "&" if "?" in path else "?"
-        connection.send(("GET", f"{path}{mark}watch=1&resourceVersion=0", "", b""))
+        connection.send(("GET", f"{path}{mark}watch=1&resourceVersion={revision}", "", b""))
         await connection.head()
         rest = b""
         while chunk := await connection.chunk():

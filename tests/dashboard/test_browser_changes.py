@@ -30,6 +30,47 @@ MARK = f"() => {ROWS}.forEach((line) => (line.marked = {NAME}))"
 LISTED = f"() => [...{ROWS}].map((line) => {NAME})"
 STILL_MARKED = f"() => [...{ROWS}].filter((line) => line.marked === {NAME}).map((line) => {NAME})"
 
+SHUFFLE = """async () => {
+  const { View } = await import("/assets/view.js");
+  const view = new View((row) => row.held, "key");
+  const [rows, wrong] = [new Map(), []];
+  let seed = 1;
+  const draw = (below) => (seed = (seed * 48271) % 2147483647) % below;
+  for (let step = 0; step < 500; step += 1) {
+    const id = draw(60);
+    if (rows.has(id)) view.remove(rows.get(id));
+    rows.delete(id);
+    if (draw(3)) {
+      rows.set(id, { id, held: draw(4) > 0, key: `${String(draw(90)).padStart(3, "0")} ${id}` });
+      view.add(rows.get(id));
+    }
+    if (draw(2)) continue;
+    const expected = [...rows.values()].filter((row) => row.held).sort((one, other) => (one.key < other.key ? -1 : 1));
+    const listed = view.list();
+    if (listed.length !== expected.length || listed.some((row, at) => row !== expected[at])) wrong.push(step);
+  }
+  return wrong;
+}"""
+FIT = """async () => {
+  const [{ Store }, { credentials }] = await Promise.all([import("/assets/store.js"), import("/assets/inventory.js")]);
+  const rows = (days, count) => Object.fromEntries(Array.from({ length: count }, (_, number) => {
+    const row = { table: "credential", kind: "token", holder: "agent", health: 6, issued: 0, renewal: null };
+    return [`credential/${days}/${number}`, { ...row, expires: days * 86400, command: "", note: "" }];
+  }));
+  return ["span=0", ""].map((query) => {
+    const store = new Store();
+    store.receive({ now: 0, gone: [], left: 1, put: rows(0.1, 10), healths: [], events: [], unseen: {} }, true);
+    const page = credentials(store, new URLSearchParams(query));
+    const read = () => page.page.querySelector("[name=span]").selectedOptions[0].text;
+    page.update();
+    const first = read();
+    store.receive({ now: 0, gone: [], left: 0, put: rows(400, 90) }, false);
+    page.update();
+    page.dispose();
+    return [first, read()];
+  });
+}"""
+
 
 async def open_clusters(visited: Visit, count: int) -> None:
     """Open the table of clusters, and mark the element of each row with the cluster that it shows."""
@@ -137,3 +178,19 @@ async def test_page_is_up_to_date_without_duplicates_after_a_broken_connection(
 
         assert await visited.page.evaluate(LISTED) == ["edge-4", "edge-1", "edge-3", "edge-5", "edge-6"]
         assert await visited.page.evaluate(STILL_MARKED) == ["edge-4", "edge-1", "edge-3", "edge-5"]
+
+
+async def test_rows_that_come_and_go_stay_in_order(plane: Plane, hub: CredentialFleet, browser: Browser) -> None:
+    async with signed_in(plane, browser) as visited:
+        wrong = await visited.page.evaluate(SHUFFLE)
+
+        assert wrong == []
+
+
+async def test_axis_fits_the_credentials_once_all_of_them_are_there(
+    plane: Plane, hub: CredentialFleet, browser: Browser
+) -> None:
+    async with signed_in(plane, browser) as visited:
+        spans = await visited.page.evaluate(FIT)
+
+        assert spans == [["12 hours", "12 hours"], ["12 hours", "2 years"]]

@@ -174,6 +174,17 @@ async def test_indexes_follow_every_change() -> None:
     assert [ObjectKey.of(obj) for obj in cache.by_index(SECRETS, "type", "y")] == [A]
 
 
+async def test_index_covers_a_part_of_a_kind_that_is_watched_later() -> None:
+    cache = Cache(no_feed)
+    cache.informer(SECRETS, WatchScope(labels="a"))
+    cache.index(SECRETS, "type", lambda obj: [obj["type"]])
+
+    later = cache.informer(SECRETS, WatchScope(labels="b"))
+    later.handle_update(Snapshot([raw(A, 1, type="x")], "5"))
+
+    assert [ObjectKey.of(obj) for obj in cache.by_index(SECRETS, "type", "x")] == [A]
+
+
 async def test_index_has_every_key_of_a_value_that_several_objects_share() -> None:
     cache = Cache(no_feed)
     cache.index(SECRETS, "type", lambda obj: [obj["type"]])
@@ -209,17 +220,6 @@ async def test_all_handlers_of_a_change_share_one_decoded_object() -> None:
 
     assert len(seen) == 2
     assert seen[0] is seen[1]
-
-
-async def test_index_covers_a_part_of_a_kind_that_is_watched_later() -> None:
-    cache = Cache(no_feed)
-    cache.informer(SECRETS, WatchScope(labels="a"))
-    cache.index(SECRETS, "type", lambda obj: [obj["type"]])
-
-    later = cache.informer(SECRETS, WatchScope(labels="b"))
-    later.handle_update(Snapshot([raw(A, 1, type="x")], "5"))
-
-    assert [ObjectKey.of(obj) for obj in cache.by_index(SECRETS, "type", "x")] == [A]
 
 
 async def test_what_is_of_no_interest_is_not_kept() -> None:

@@ -32,6 +32,16 @@ class Visibility(Struct, frozen=True):
         parts = self.parts_of(source)
         return parts is None or part in parts
 
+    def extended(self, further: Visibility) -> Visibility | None:
+        """Return these rights with those on further places; None when a whole kind was granted or withdrawn."""
+        if any((further.parts_of(source) is None) != (parts is None) for source, parts in self.parts.items()):
+            return None
+        both = {
+            source: None if parts is None else parts | (further.parts_of(source) or frozenset())
+            for source, parts in self.parts.items()
+        }
+        return self if both == self.parts else Visibility(both)
+
     def explain(self, unseen: Mapping[str, str]) -> dict[str, str]:
         """Return what is left out and why, what the dashboard itself cannot read included."""
         if self.everything:

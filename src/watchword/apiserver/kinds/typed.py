@@ -69,6 +69,10 @@ class TypedDecoder(Struct, frozen=True):
                 if each.always:
                     shaped[key] = self._empty(each, depth)
                 continue
+            if type(given) is str and each.type == "string" and not each.shape:  # most fields: nothing to convert
+                if given or each.always or each.pointer:
+                    shaped[key] = given
+                continue
             inner = f"{path}{place.prefix}{key}"
             try:
                 fit = self._field(each, given, f"{inner}.", depth)

@@ -29,6 +29,13 @@ export class Axis {
     this.span = SPANS[number] ?? SPANS[0];
   }
 
+  // Takes the span that fits these rows; says whether it is another one.
+  fit(rows, now) {
+    const before = this.span;
+    this.span = SPANS[chooseSpan(rows, now)];
+    return this.span !== before;
+  }
+
   // Where an instant stands, in percent; what lies outside stands at the edge.
   place(seconds, now) {
     const { before, after } = this.span;

@@ -25,7 +25,7 @@ export function cluster(store, parameters, name) {
     section("Add-ons", addons.element),
     details,
   );
-  let [shown, reading] = [null, false];
+  let [shown, reading, fitted] = [null, false, !store.left];
   const read = async () => {
     if (reading) return;
     reading = true;
@@ -44,6 +44,10 @@ export function cluster(store, parameters, name) {
     const row = store.rows.get(`cluster/${name}`);
     summary.replaceChildren(...(row ? summaryOf(store, row) : [element("p", {}, missing(store))]));
     credentials.setRows(own("credential"), "No credential of this cluster is known.");
+    if (!fitted && !store.left) {
+      fitted = true;
+      if (axis.fit(own("credential"), store.now())) credentials.redraw();
+    }
     addons.setRows(own("add-on"), "This cluster has no add-ons.");
     if (shown === null || store.touched.has(name)) read();
   };

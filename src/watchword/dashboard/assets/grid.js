@@ -109,6 +109,12 @@ export class Grid {
       .map(([, row]) => row);
   }
 
+  redraw() {
+    const now = this.now();
+    this.heading();
+    for (const line of this.rendered.values()) this.fill(line, line.row, now);
+  }
+
   refresh() {
     const now = this.now();
     for (const { row, cells } of this.rendered.values()) {

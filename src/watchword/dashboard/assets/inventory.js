@@ -11,12 +11,22 @@ export function credentials(store, parameters) {
   const usual = chooseSpan(store.table("credential"), store.now());
   const axis = new Axis(Number(parameters.get("span") ?? usual));
   const spans = SPANS.map((span, number) => [String(number), span.title]);
+  // The rows that come first may not be like the rest.
+  let fitted = parameters.has("span") || !store.left;
+  const fit = (span, grid) => {
+    if (fitted || store.left) return;
+    fitted = true;
+    if (!axis.fit(store.table("credential"), store.now())) return;
+    span.required = span.input.value = String(SPANS.indexOf(axis.span));
+    grid.redraw();
+  };
   return inventory(store, parameters, {
     title: "Credentials",
     table: "credential",
     noun: "credential",
     columns: credentialColumns(store, axis),
     legend: true,
+    fit,
     choices: [
       { name: "kind", title: "Kind", options: () => values(store, "credential", "kind") },
       { name: "health", title: "Health", options: () => healths(store) },
@@ -65,6 +75,7 @@ function inventory(store, parameters, description) {
   );
   const update = () => {
     selects.forEach((each) => each.fill());
+    description.fit?.(selects.find((each) => each.name === "span"), grid);
     const all = store.table(description.table);
     const rows = all.filter(matcher(search.value, selects));
     setText(found, rows.length === all.length ? count(all.length, description.noun) : `${rows.length.toLocaleString("en")} of ${count(all.length, description.noun)}`);
