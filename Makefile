@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes docs dist helm chart image image-check all lock clean
+.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes bench-report docs dist helm chart image image-check all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,7 +61,7 @@ endif
 envtest: setup ## build a real kube-apiserver, its etcd and companions with Go: VERSION=(release); instant when present
 	$(BIN)/python tools/envtest.py
 
-REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets tests/operator/test_installation.py
+REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets tests/operator/test_installation.py tests/e2e/install/test_helm.py
 
 test-envtest: setup ## run the core suites on the real kube-apiserver: VERSION=(release)
 	$(BIN)/pytest --plane=kube-apiserver $(REAL_SUITES)
@@ -104,6 +104,11 @@ bench: envtest $(BENCH_STAMP) ## measure the client and the runtime against thei
 bench-planes: envtest ## measure the embedded control plane beside kube-apiserver and etcd, in one run
 	$(BIN)/python -m bench.planes
 
+SCALE ?= small
+
+bench-report: envtest $(BENCH_STAMP) ## run every benchmark beside every peer in PEERS_BIN, write bench/results/report.md: SCALE=small|full
+	PYTHONPATH=src $(BIN)/python -m bench.report --scale=$(SCALE) --client-python=$(BENCH_VENV)/bin/python
+
 # An environment of its own: the peers' packages must not colour what the tests see.
 $(BENCH_STAMP): requirements-bench.lock
 	$(PYTHON) -m venv $(BENCH_VENV)
@@ -130,9 +135,9 @@ helm: setup ## build Helm with Go, for the checks of the chart; instant when pre
 chart: setup ## render the Helm chart and the kustomize bases from the code
 	$(BIN)/python -m tools.chart
 
-EXTRAS ?= grpc
+EXTRAS ?= aws,grpc
 
-image: setup ## build the image into dist/image without a container engine (needs mmdebstrap): EXTRAS=grpc
+image: setup ## build the image into dist/image without a container engine (needs mmdebstrap): EXTRAS=aws,grpc
 	$(BIN)/python -m tools.image --target=dist/image --extras=$(EXTRAS)
 
 image-check: setup ## build the image twice, compare the digests, push, pull and run it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -66,6 +67,7 @@ def logs_in_file(tmp_path: Path) -> Iterator[Path]:
             yield path
         finally:
             structlog.configure(**usual)
+    sys.stdout.write(path.read_text())  # with the output of the test: what it logged is searched for secrets
 
 
 @pytest_asyncio.fixture

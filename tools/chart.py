@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools.chart_removal import removal_hook
+from msgspec.structs import replace
+
+from tools.chart_removal import pull_secret_removal_hook, removal_hook
 from watchword import __version__
 from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object
-from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NETWORK_POLICIES, POD_MONITORS
+from watchword.api.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    POD_MONITORS,
+    SERVICE_MONITORS,
+    SERVICES,
+)
 from watchword.api.yaml import dump
 from watchword.operator.installation import AgentNames, DeployedSettings, Installation
 from watchword.operator.pull_secret_manifests import PullSecretBundleOptions, pull_secret_bundle
@@ -23,8 +32,13 @@ ROOT = Path(__file__).parents[1]
 HEADER = "# Rendered by `python -m tools.chart`; change the code that `watchword manifests` runs instead.\n"
 TOKEN = re.compile(r"zz\d+zz(?:-addon)?")
 OPTIONAL_LINE = re.compile(r"^(?P<indent> *)(?P<key>[\w./-]+): (?P<token>zz\d+zz)$")
-ALL_ACCESS = WorkloadAccess(network_policy=True, pod_monitor=True)
-SWITCHES = {NETWORK_POLICIES: "networkPolicy", POD_MONITORS: "podMonitor"}
+ALL_ACCESS = WorkloadAccess(network_policy=True, pod_monitor=True, service_monitor=True)
+SWITCHES = {
+    NETWORK_POLICIES: "networkPolicy",
+    POD_MONITORS: "podMonitor",
+    SERVICES: "serviceMonitor",  # no process has another Service
+    SERVICE_MONITORS: "serviceMonitor",
+}
 SPEC = {
     "hub": ("registrationConfiguration", "workConfiguration", "addOnManagerConfiguration"),
     "agent": ("registrationConfiguration", "workConfiguration", "externalServerURLs"),
@@ -172,6 +186,7 @@ def chart_files() -> dict[str, str]:
             words, pull_secret_bundle(settings.pull_secrets), pull_secret_bundle(used)
         ),
         "templates/removal.yaml": _enclosed("if or .Values.hub.enabled .Values.agent.enabled", removal_hook()),
+        "templates/pull-secrets-removal.yaml": _enclosed("if .Values.pullSecrets.enabled", pull_secret_removal_hook()),
     }
 
 

@@ -1,27 +1,45 @@
-"""The hook by which `helm uninstall` removes what the operator deployed before it removes the operator."""
+"""The hooks by which `helm uninstall` removes what controllers made before it removes the controllers."""
 
 from __future__ import annotations
 
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.pull_secrets import CONFIGURATION
 from watchword.api.resources import RBAC_GROUP
 from watchword.api.yaml import dump
+from watchword.operator.pull_secret_manifests import PULL_SECRETS
 from watchword.operator.rbac import OPERATOR_GROUP
-from watchword.operator.rendering import CONTAINER_SECURITY, POD_SECURITY
+from watchword.operator.rendering import CONTAINER_SECURITY, POD_SECURITY, role_with_binding
 
 NAME = "watchword-removal"
 IMAGE = "IMAGE_OF_THE_CHART"
 ARGUMENTS = "ARGUMENTS_OF_THE_CHART"
-PULL_SECRETS = "PULL_SECRETS_OF_THE_CHART"
+REFERENCES = "PULL_SECRETS_OF_THE_CHART"
 
 
 def removal_hook() -> str:
-    """Return the Job with its rights; Helm removes them once it has ended well."""
-    text = "".join(f"---\n{dump(obj)}" for obj in (_account(), _role(), _binding(), _job()))
+    """Return the Job that deletes ClusterManager and Klusterlet, with its rights; Helm removes them afterwards."""
+    job = _job(ObjectKey(NAME, NAME), NAME, ARGUMENTS)
+    return _filled(_account(), _role(), _binding(), job)
+
+
+def pull_secret_removal_hook() -> str:
+    """Return the Job that lets the controllers remove their pull secrets, with the one right that they lack."""
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CONFIGURATION.name], "verbs": ["patch"]}
+    key = ObjectKey(PULL_SECRETS.namespace, f"{PULL_SECRETS.name}-removal")
+    rights = [obj for _, obj in role_with_binding(key, [rule], PULL_SECRETS)]
+    for obj in rights:
+        obj["metadata"]["annotations"] = _hook(0)
+    return _filled(*rights, _job(key, PULL_SECRETS.name, ["undeploy", "--pull-secrets"]))
+
+
+def _filled(*objects: Object) -> str:
+    """Return the objects as templates."""
+    text = "".join(f"---\n{dump(obj)}" for obj in objects)
     return (
         text.replace(f"image: {IMAGE}", 'image: {{ include "watchword.image" . | quote }}')
         .replace(f"namespace: {NAME}", "namespace: {{ .Release.Namespace | quote }}")
         .replace(f"args: {ARGUMENTS}", 'args: {{ include "watchword.removalArguments" . }}')
-        .replace(f"imagePullSecrets: {PULL_SECRETS}", "imagePullSecrets: {{ toJson .Values.imagePullSecrets }}")
+        .replace(f"imagePullSecrets: {REFERENCES}", "imagePullSecrets: {{ toJson .Values.imagePullSecrets }}")
     )
 
 
@@ -58,15 +76,15 @@ def _binding() -> Object:
     }
 
 
-def _job() -> Object:
-    container = {"name": "removal", "image": IMAGE, "args": ARGUMENTS, "securityContext": dict(CONTAINER_SECURITY)}
+def _job(key: ObjectKey, account: str, arguments: str | list[str]) -> Object:
+    container = {"name": "removal", "image": IMAGE, "args": arguments, "securityContext": dict(CONTAINER_SECURITY)}
     pod = {
-        "serviceAccountName": NAME,
+        "serviceAccountName": account,
         "restartPolicy": "Never",
-        "imagePullSecrets": PULL_SECRETS,
+        "imagePullSecrets": REFERENCES,
         "containers": [container],
         "securityContext": dict(POD_SECURITY),
     }
-    metadata = {"name": NAME, "namespace": NAME, "annotations": _hook(1)}
+    metadata = {"name": key.name, "namespace": key.namespace, "annotations": _hook(1)}
     spec = {"backoffLimit": 2, "template": {"spec": pod}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}

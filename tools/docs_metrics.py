@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import Metric
-
 from watchword.accounts.metrics import AgentAccountMetrics, HubAccountMetrics
 from watchword.pullsecrets.metrics import KnownSecrets, PullSecretMetrics
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts
 from watchword.runtime.metrics import Metrics
+from watchword.runtime.prometheus import CollectorRegistry, MetricFamily, Series
 
 INTRODUCTION = """# Metrics
 
@@ -20,8 +18,9 @@ no attacker can make series without end. A dashboard for Grafana and alert rules
 lie in `deploy/observability`. Rendered from the code by `make docs`.
 
 `kind` is `cluster` for the agent's own credential; renewals of add-ons are counted under `addon-token` and
-`addon-csr`, by how the credential is obtained, and `addon` is the one of a cluster that ends first. `reason` of
-`watchword_denied_total` is that of the event which tells about the refusal ([reasons](conditions.md)).
+`addon-csr`, by how the credential is obtained, and `addon` is the one of a cluster that ends first; `authority` and
+`join-token` are of the hub. `reason` of `watchword_denied_total` is that of the event which tells about the refusal
+([reasons](conditions.md)).
 
 The embedded control plane serves `/metrics` at its API address to users who may `get` that path, such as members of
 `system:monitoring`: `watchword_apiserver_background_task_healthy`, `_runs_total` and `_failures_total` by `task`
@@ -44,12 +43,10 @@ def render_metrics() -> str:
     TokenCounts(registry)
     HubAccountMetrics(registry, now=lambda: datetime.now(UTC))
     AgentAccountMetrics(registry)
-    labels = {collector: collector._labelnames for collector in registry._collector_to_names}  # type: ignore[attr-defined]  # noqa: SLF001 - asked nowhere else
-    rows = [_row(family, names) for collector, names in labels.items() for family in collector.collect()]
+    rows = [_row(family) for family in registry.families]
     return "\n".join([INTRODUCTION, "| metric | type | labels | says |", "|---|---|---|---|", *sorted(rows), ""])
 
 
-def _row(family: Metric, labels: tuple[str, ...]) -> str:
-    name = f"{family.name}_total" if family.type == "counter" else family.name
-    named = ", ".join(f"`{label}`" for label in labels) or "none"
-    return f"| `{name}` | {family.type} | {named} | {family.documentation} |"
+def _row(family: MetricFamily[Series]) -> str:
+    named = ", ".join(f"`{label}`" for label in family.label_names) or "none"
+    return f"| `{family.shown_name}` | {family.kind} | {named} | {family.documentation} |"

@@ -26,6 +26,9 @@ PACKAGES = ("python3-minimal", "libpython3-stdlib", "ca-certificates", "tzdata")
 MIRROR = "http://deb.debian.org/debian"
 TOOLS = ("mmdebstrap",)
 USER = 65532
+EXTRAS = ("aws", "grpc")
+AWS_SERVICES = ("eks", "iam", "sts")
+"""Those that our code asks; botocore describes hundreds of others, which would be a third of the image."""
 PRUNED = (
     *("usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian", "usr/share/perl5", "usr/share/bug"),
     *("usr/share/pixmaps", "usr/share/applications", "usr/share/debconf", "usr/share/polkit-1", "usr/share/dpkg"),
@@ -42,7 +45,7 @@ class BuildOptions:
 
     target: Path  # the OCI layout
     tag: str = __version__
-    extras: tuple[str, ...] = ("grpc",)
+    extras: tuple[str, ...] = EXTRAS
     mirror: str = MIRROR
 
 
@@ -51,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", type=Path, default=ROOT / "dist" / "image")
     parser.add_argument("--tag", default=__version__)
-    parser.add_argument("--extras", default="grpc", help="extras of the package, separated by commas")
+    parser.add_argument("--extras", default=",".join(EXTRAS), help="extras of the package, separated by commas")
     parser.add_argument("--mirror", default=MIRROR, help="a date of snapshot.debian.org fixes Debian's packages")
     chosen = parser.parse_args()
     missing = [name for name in TOOLS if shutil.which(name) is None]
@@ -75,17 +78,21 @@ def build_image(options: BuildOptions) -> str:
         sbom = write_sbom(components, version=__version__)
         place(rootfs / "usr/share/sbom/watchword.cdx.json", sbom)
         compile_bytecode(rootfs)
-        configuration = ImageConfiguration(
-            entrypoint=("/usr/local/bin/watchword",),
-            command=("--help",),
-            user=f"{USER}:{USER}",
-            environment=("PATH=/usr/local/bin:/usr/bin:/bin", "PYTHONUNBUFFERED=1", "HOME=/tmp"),
-            created=source_date(),
-            labels={"org.opencontainers.image.title": "watchword", "org.opencontainers.image.version": __version__},
-        )
-        digest = write_layout(rootfs, options.target, options.tag, configuration)
+        digest = write_layout(rootfs, options.target, options.tag, image_configuration(source_date()))
         place(options.target.with_suffix(".cdx.json"), sbom)
         return digest
+
+
+def image_configuration(created: int) -> ImageConfiguration:
+    """Return how a container is started; deploy/Containerfile says the same."""
+    return ImageConfiguration(
+        entrypoint=("/usr/local/bin/watchword",),
+        command=("--help",),
+        user=f"{USER}:{USER}",
+        environment=("PATH=/usr/local/bin:/usr/bin:/bin", "PYTHONUNBUFFERED=1", "HOME=/tmp"),
+        created=created,
+        labels={"org.opencontainers.image.title": "watchword", "org.opencontainers.image.version": __version__},
+    )
 
 
 def source_date() -> int:
@@ -147,6 +154,9 @@ def prune(rootfs: Path) -> None:
             path.unlink()
     for path in (*(rootfs / "usr/bin").glob("dpkg*"), *(rootfs / "usr/sbin").iterdir()):
         path.unlink()
+    for path in (rootfs / f"usr/local/lib/python{PYTHON}/dist-packages/botocore/data").glob("*/"):
+        if path.name not in AWS_SERVICES:
+            shutil.rmtree(path)
 
 
 def complete(rootfs: Path) -> None:

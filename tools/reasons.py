@@ -15,6 +15,7 @@ ROOMS = (
     "addons",
     "accounts",
     "certificates",
+    "cli",
     "discovery",
     "drivers",
     "operator",

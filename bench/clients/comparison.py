@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.clients.measure import CONCURRENCY, NAMESPACE, OBJECTS, SIZE, Cost
+from bench.rig.result import keep_result
 from watchword.api.resources import NAMESPACES, SECRETS
 from watchword.runtime.event_loop import run
 from watchword.testing.assets import find_assets
@@ -26,6 +28,7 @@ ROUNDS = 2
 EVENTS = 50_000
 CACHED = 10_000
 LIMIT = 900.0
+OF_THE_CLIENT = "    CPU time of the client for each"
 
 
 @dataclass(frozen=True)
@@ -49,40 +52,66 @@ STREAMS = (
 )
 
 
-def main() -> None:
+@dataclass(frozen=True)
+class Line:
+    """One line of what is printed: a figure of each client."""
+
+    title: str
+    unit: str
+    figures: dict[str, float]
+
+
+def main(arguments: Sequence[str] = ()) -> None:
     """Measure and print."""
+    options = _options(arguments)
     print(f"{'':52}" + "".join(f"{title:>24}" for title in SUBJECTS.values()))
+    lines: list[Line] = []
     with tempfile.TemporaryDirectory(prefix="watchword-bench-") as folder:
         with open_kube_apiserver(find_assets(), _made(Path(folder) / "real")) as backend:
             run(_fill(backend))
             for task in REQUESTS:
-                _print_row(task, backend.cluster.kubeconfig)
+                smaller = replace(task, count=max(CONCURRENCY, int(task.count * options.share)))
+                lines += _print_row(smaller, backend.cluster.kubeconfig)
         with _replay(_made(Path(folder) / "replay")) as kubeconfig:
             for task in STREAMS:
-                _print_row(task, kubeconfig)
+                lines += _print_row(task, kubeconfig)
+    keep_result(options.out, "clients", {"lines": [asdict(line) for line in lines]})
 
 
-def _print_row(task: Task, kubeconfig: Path) -> None:
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--share", type=float, default=1.0, help="of the usual number of requests")
+    parser.add_argument("--out", type=Path, help="a folder for a file of all figures")
+    return parser.parse_args(arguments)
+
+
+def _print_row(task: Task, kubeconfig: Path) -> list[Line]:
     """Run the task with every subject in turn, several rounds, and print the best of each."""
     costs: dict[str, list[Cost]] = {name: [] for name in SUBJECTS}
     for number in range(ROUNDS):
         for name in list(SUBJECTS)[:: -1 if number % 2 else 1]:  # nobody always comes first
             costs[name].append(_measure(name, task, kubeconfig))
+    lines = _lines(task, costs)
+    for line in lines:
+        _print_line(line)
+    return lines
+
+
+def _lines(task: Task, costs: dict[str, list[Cost]]) -> list[Line]:
     if task.unit == "MB":
-        _print_line(task.title, "MB", {name: min(one.megabytes for one in costs[name]) for name in SUBJECTS})
-        return
-    _print_line(task.title, "/s", {name: max(task.count / one.seconds for one in costs[name]) for name in SUBJECTS})
+        return [Line(task.title, "MB", {name: min(one.megabytes for one in costs[name]) for name in SUBJECTS})]
+    rates = {name: max(task.count / one.seconds for one in costs[name]) for name in SUBJECTS}
     spent = {name: min(one.cpu_seconds for one in costs[name]) * 1e6 / task.count for name in SUBJECTS}
-    _print_line("    CPU time of the client for each", "µs", spent)
+    return [Line(task.title, "/s", rates), Line(OF_THE_CLIENT, "µs", spent)]
 
 
-def _print_line(title: str, unit: str, figures: dict[str, float]) -> None:
-    ours = figures["watchword"]
+def _print_line(line: Line) -> None:
+    ours = line.figures["watchword"]
     cells = [
-        f"{figure:,.0f} {unit}" + ("" if name == "watchword" else f" ({figure / ours:.2f}x)")
-        for name, figure in figures.items()
+        f"{figure:,.0f} {line.unit}" + ("" if name == "watchword" else f" ({figure / ours:.2f}x)")
+        for name, figure in line.figures.items()
     ]
-    print(f"{title:52}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+    print(f"{line.title:52}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
 
 
 def _measure(subject: str, task: Task, kubeconfig: Path) -> Cost:
@@ -123,4 +152,4 @@ def _made(folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from bench.planes.loads import LOADS, Bench
 from bench.planes.many import INSTANCES
 from bench.planes.servers import Server, embedded, real
+from bench.rig.result import keep_result
 from watchword.runtime.event_loop import run
 
 STARTS = {"embedded": embedded, "kube-apiserver": real}
@@ -34,6 +35,7 @@ def main() -> None:
     """Measure and print."""
     options = _options()
     rows, many = run(measure(options.rounds))
+    keep_result(options.out, "planes", {"rows": {name: asdict(row) for name, row in rows.items()}})
     _print(rows, many)
 
 
@@ -108,6 +110,7 @@ def _cpu_cells(cpu: Figures) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=2, help="how often each load runs; the best counts")
+    parser.add_argument("--out", type=Path, help="a folder for a file of all figures")
     return parser.parse_args()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ class Server:
     trust: ssl.SSLContext
     processes: tuple[ChildProcess, ...]
     start_seconds: float
+    data: Path  # the folder of everything that it stores
+    credentials: ClusterCredentials
 
     @property
     def memory(self) -> float:
@@ -38,6 +40,15 @@ class Server:
     def cpu(self) -> float:
         """Seconds of processor time that its processes have had so far."""
         return sum(processor_seconds(process.pid) for process in self.processes)
+
+    @property
+    def written(self) -> int:
+        """Bytes that its processes have caused to be written to the disk so far."""
+        return sum(written_bytes(process.pid) for process in self.processes)
+
+    def kubeconfig(self, user: str, groups: Sequence[str]) -> Path:
+        """Write a kubeconfig of a user."""
+        return self.credentials.kubeconfig(f"https://127.0.0.1:{self.port}", user, groups)
 
 
 def resident(pid: int) -> int:
@@ -52,6 +63,12 @@ def processor_seconds(pid: int) -> float:
     return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
 
 
+def written_bytes(pid: int) -> int:
+    """Return the bytes that a process has caused to be written to the disk."""
+    lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes:"))
+
+
 @contextmanager
 def embedded(folder: Path) -> Iterator[Server]:
     """Run `watchword apiserver` with fsync on every group of writes."""
@@ -62,23 +79,30 @@ def embedded(folder: Path) -> Iterator[Server]:
     spent = time.perf_counter() - begin
     try:
         credentials = backend.credentials()
-        yield Server("embedded", _port(backend.server), _client(credentials, folder), (backend.process,), spent)
+        trust = _client(credentials, folder)
+        processes = (backend.process,)
+        yield Server("embedded", _port(backend.server), trust, processes, spent, folder / "data", credentials)
     finally:
         backend.stop()
 
 
 @contextmanager
-def real(folder: Path) -> Iterator[Server]:
-    """Run etcd, with fsync, and kube-apiserver."""
+def real(folder: Path, controllers: Sequence[str] = ()) -> Iterator[Server]:
+    """Run etcd, with fsync, and kube-apiserver; with these controllers of kube-controller-manager."""
     folder.mkdir()
     cluster = KubeControlPlane(find_assets(), folder, durable=True)
     begin = time.perf_counter()
     cluster.start()
     spent = time.perf_counter() - begin
+    manager = [cluster.start_controllers(controllers)] if controllers else []
     try:
         trust = _client(cluster.credentials, folder)
-        yield Server("kube-apiserver", _port(cluster.server), trust, cluster.processes, spent)
+        processes = (*cluster.processes, *manager)
+        data = folder / "etcd"
+        yield Server("kube-apiserver", _port(cluster.server), trust, processes, spent, data, cluster.credentials)
     finally:
+        for process in manager:
+            process.stop()
         cluster.stop()
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import orjson
-from prometheus_client import generate_latest
 
 from bench.reliability.credentials import read_credential
 from bench.reliability.figure import Figure, markdown_table
@@ -87,7 +86,7 @@ async def _search(fleet: CredentialFleet) -> SecretSearch:
         if kind is not SECRETS:
             search.search(f"{kind.kind} objects", orjson.dumps(obj))
     for metrics in fleet.metrics:
-        search.search("metrics of programs", generate_latest(metrics.registry))
+        search.search("metrics of programs", metrics.registry.exposition())
     return search
 
 

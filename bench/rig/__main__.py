@@ -7,13 +7,12 @@ import asyncio
 import signal
 import sys
 import tempfile
-import time
 from importlib import import_module
 from pathlib import Path
 
-import orjson
-
-from bench.rig.result import Result, table
+import watchword
+from bench.rig.bytecode import compile_modules
+from bench.rig.result import Result, keep_result, table
 from bench.rig.run import Run
 from bench.rig.subject import Subject, read_subject
 from watchword.runtime.event_loop import run
@@ -36,6 +35,7 @@ def main() -> None:
     """Run every subject, `--repeat` times in turn, and print the table."""
     arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything started is ended
+    compile_modules(Path(watchword.__file__).parent)
     subjects = [read_subject(path) for path in arguments.subject]
     results = [run(_once(subject, arguments)) for _ in range(arguments.repeat) for subject in subjects]
     print(table(results))
@@ -67,15 +67,9 @@ async def _once(subject: Subject, arguments: argparse.Namespace) -> Result:
             raise
         finally:
             await one.close()
-    _keep(result, arguments.out)
+    name = f"{result.workload}-{result.subject}-{result.variant or 'default'}"
+    keep_result(arguments.out, name, result.document())
     return result
-
-
-def _keep(result: Result, folder: Path | None) -> None:
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{result.workload}-{result.subject}-{result.variant or 'default'}-{time.time_ns()}.json"
-        path.write_bytes(orjson.dumps(result.document(), option=orjson.OPT_INDENT_2))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
+
+import orjson
 
 from bench.rig.meter import Mark
 
@@ -64,6 +68,14 @@ def table(results: Iterable[Result]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def keep_result(folder: Path | None, name: str, document: Mapping[str, Any]) -> None:
+    """Write what was measured into a folder, if one is given; nothing there is overwritten."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}-{time.time_ns()}.json"
+        path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+
+
 def costs(done: Mark, quiet: Mark) -> dict[str, Any]:
     """Return the fields of a result that a meter knows."""
     return {
@@ -71,8 +83,8 @@ def costs(done: Mark, quiet: Mark) -> dict[str, Any]:
         "requests": {name: one.total for name, one in quiet.requests.items()},
         "requests_by_action": _joined({name: one.by_action for name, one in quiet.requests.items()}),
         "failed_requests": _joined({name: one.failed for name, one in quiet.requests.items()}),
-        "subject_cpu_seconds": _of_subject(quiet.cpu_seconds),
-        "subject_peak_mib": _of_subject(quiet.peak_mib),
+        "subject_cpu_seconds": of_subject(quiet.cpu_seconds),
+        "subject_peak_mib": of_subject(quiet.peak_mib),
         "cpu_seconds": quiet.cpu_seconds,
         "memory_mib": {name: (quiet.first_mib[name], peak) for name, peak in quiet.peak_mib.items()},
     }
@@ -82,5 +94,6 @@ def _joined(by_cluster: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     return {f"{name}: {key}": count for name, counts in by_cluster.items() for key, count in counts.items()}
 
 
-def _of_subject(figures: Mapping[str, float]) -> float:
+def of_subject(figures: Mapping[str, float]) -> float:
+    """Return the sum over the processes of the subject."""
     return sum(figure for name, figure in figures.items() if name.startswith(SUBJECT))

@@ -65,34 +65,39 @@ class Run:
         self.clusters: dict[str, Cluster] = {}
         self._processes: dict[str, ChildProcess] = {}
 
-    async def cluster(self, name: str) -> Cluster:
-        """Start a cluster in which subjects are ordinary users with every right."""
+    async def cluster(self, name: str, *, audited: Mapping[str, object] = POLICY, data: Path | None = None) -> Cluster:
+        """Start a cluster in which subjects are ordinary users with every right; `data` is of an earlier one."""
         folder = self._folder / name
         folder.mkdir()
         audit = AuditLog(folder / "audit.log")
         audit.path.touch()
         policy = folder / "audit-policy.json"
-        policy.write_bytes(orjson.dumps(POLICY))
+        policy.write_bytes(orjson.dumps(audited))
         flags = (f"--audit-policy-file={policy}", f"--audit-log-path={audit.path}", "--audit-log-maxsize=0")
         plane = KubeControlPlane(self._assets, folder, api_flags=flags, durable=True)
+        if data is not None:
+            plane.load(data)
         found = self.clusters[name] = Cluster(name, plane, connect(plane.kubeconfig), audit)
         await asyncio.to_thread(plane.start)
         binding = a_cluster_role_binding("rig-subjects", role="cluster-admin", groups=[GROUP])
-        await found.client.create(CLUSTER_ROLE_BINDINGS, binding)
+        await found.client.apply(CLUSTER_ROLE_BINDINGS, binding)
         return found
 
-    def launch_all(self, **values: object) -> None:
-        """Start every program of the subject that runs once."""
+    def launch_all(self, replica: str = "", meter: Meter | None = None, **values: object) -> None:
+        """Start every program of the subject that runs once; each replica has a name of its own."""
         for program in self.subject.programs(self.workload, per_agent=False):
-            self._launch(program, program.name, values)
+            self._launch_measured(program, f"{program.name}{replica}", meter, values)
+
+    def end_all(self, replica: str = "", *, kill: bool = False) -> None:
+        """End the programs of one replica, gracefully or as `kill -9` does."""
+        for program in self.subject.programs(self.workload, per_agent=False):
+            process = self._processes.pop(f"{program.name}{replica}")
+            process.kill() if kill else process.stop()
 
     def launch_agent(self, number: int, meter: Meter | None = None, **values: object) -> None:
         """Start the programs of one agent."""
         for program in self.subject.programs(self.workload, per_agent=True):
-            label = f"{program.name}-{number}"
-            process = self._launch(program, label, values)
-            if meter is not None:
-                meter.add(f"{SUBJECT}{label}", process.pid)
+            self._launch_measured(program, f"{program.name}-{number}", meter, values)
 
     async def quiet(self, seconds: float = QUIET_SECONDS, limit: float = 120.0) -> None:
         """Wait until the subject has made no request for some seconds; renewing leases does not count."""
@@ -152,6 +157,11 @@ class Run:
             for controllers in cluster.controllers:
                 controllers.stop()
             cluster.plane.stop()
+
+    def _launch_measured(self, program: Program, label: str, meter: Meter | None, values: Mapping[str, object]) -> None:
+        process = self._launch(program, label, values)
+        if meter is not None:
+            meter.add(f"{SUBJECT}{label}", process.pid)
 
     def _launch(self, program: Program, label: str, values: Mapping[str, object]) -> ChildProcess:
         folder = self._folder / "subject" / label

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bench.rig.run import Cluster, bounded
 from watchword.api.conditions import find_condition
 from watchword.api.crds import HUB_CRDS, MANAGED_CRDS
@@ -15,6 +17,7 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     NAMESPACES,
 )
+from watchword.kube.client import Client
 from watchword.testing.builders import a_cluster, a_cluster_role_binding, a_namespace
 from watchword.testing.eventually import eventually
 
@@ -25,13 +28,18 @@ DEFAULT_SET = {Label.CLUSTER_SET: "default"}
 
 async def prepare_hub(hub: Cluster) -> None:
     """Install the hub's kinds and its namespace."""
-    await bounded(_install(hub, definition) for definition in HUB_CRDS)
-    await hub.client.create(NAMESPACES, a_namespace(HUB_NAMESPACE))
+    await install_hub(hub.client)
+
+
+async def install_hub(client: Client) -> None:
+    """Install the hub's kinds and its namespace, through any client."""
+    await bounded(_install(client, definition) for definition in HUB_CRDS)
+    await client.create(NAMESPACES, a_namespace(HUB_NAMESPACE))
 
 
 async def prepare_managed(spoke: Cluster) -> None:
     """Install a managed cluster's kinds and its namespaces."""
-    await bounded(_install(spoke, definition) for definition in MANAGED_CRDS)
+    await bounded(_install(spoke.client, definition) for definition in MANAGED_CRDS)
     for name in (ADDON_NAMESPACE, AGENT_NAMESPACE):
         await spoke.client.create(NAMESPACES, a_namespace(name))
 
@@ -54,7 +62,12 @@ async def allow_bootstrap(hub: Cluster) -> str:
     await hub.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(role, rules=rules))
     binding = a_cluster_role_binding(role.name, role=role.name, users=[BOOTSTRAP_USER])
     await hub.client.create(CLUSTER_ROLE_BINDINGS, binding)
-    return str(hub.plane.credentials.kubeconfig(hub.plane.server, BOOTSTRAP_USER))
+    return str(bootstrap_kubeconfig(hub))
+
+
+def bootstrap_kubeconfig(hub: Cluster) -> Path:
+    """Return the path of the bootstrap user's kubeconfig."""
+    return hub.plane.credentials.kubeconfig(hub.plane.server, BOOTSTRAP_USER)
 
 
 def an_accepted_cluster(name: str) -> Object:
@@ -80,11 +93,11 @@ def is_true(obj: Object, condition: str) -> bool:
     return found is not None and found.status == "True"
 
 
-async def _install(cluster: Cluster, definition: Object) -> None:
-    await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+async def _install(client: Client, definition: Object) -> None:
+    await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     key = ObjectKey.of(definition)
     await eventually(
-        cluster.client,
+        client,
         CUSTOM_RESOURCE_DEFINITIONS,
         key,
         lambda found: bool(found) and is_true(found or {}, "Established"),

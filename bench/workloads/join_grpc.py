@@ -29,11 +29,11 @@ from watchword.api.resources import (
 )
 from watchword.api.time import rfc3339_micro
 from watchword.certificates.requester import GRPC_SERVER_USER
-from watchword.drivers.grpc.authority import SIGNER_SECRET
 from watchword.drivers.grpc.client.channel import EventChannel, GrpcCredential
 from watchword.drivers.grpc.client.object_store import ObjectStores
 from watchword.drivers.grpc.client.transport import GrpcTransport
 from watchword.drivers.grpc.config import GrpcEndpoint, bootstrap_config
+from watchword.drivers.grpc.server_objects import SIGNER_SECRET
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Unreachable
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry

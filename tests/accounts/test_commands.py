@@ -20,7 +20,7 @@ from watchword.kube.access_reviews import who_am_i
 from watchword.kube.connect import connect
 from watchword.testing.eventually import eventually, is_gone
 
-pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120), pytest.mark.usefixtures("logs_in_file")]
 MSA = MANAGED_SERVICE_ACCOUNTS
 
 

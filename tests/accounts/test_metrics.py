@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from prometheus_client import CollectorRegistry
 from tests.accounts.fleet import AccountsFleet
 
 from watchword.accounts.agent.token_decision import RefreshReason
@@ -17,6 +16,7 @@ from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.kube.errors import Forbidden
+from watchword.runtime.prometheus import CollectorRegistry
 from watchword.runtime.virtual_time import EPOCH
 from watchword.testing.eventually import eventually, is_gone
 

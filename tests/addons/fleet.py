@@ -11,8 +11,6 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from prometheus_client import CollectorRegistry
-
 from watchword.addons.definition import AddonDefinition
 from watchword.addons.process import run_addon
 from watchword.agent.addons.controllers import addon_controllers
@@ -34,6 +32,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Unauthorized
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.in_process_transport import InProcessTransport
+from watchword.runtime.prometheus import CollectorRegistry
 from watchword.testing.builders import an_addon, lifetime_settings
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector, transport_with

@@ -20,7 +20,7 @@ from watchword.testing.credentials import write_private
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import PlaneConnector
 
-pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180), pytest.mark.usefixtures("logs_in_file")]
 Output = pytest.CaptureFixture[str]
 
 
@@ -49,7 +49,7 @@ async def test_addon_is_enabled_listed_and_disabled(addon_fleet: AddonFleet, cap
     capsys.readouterr()
 
     await watchword(addon_fleet, "addon", "list", "--cluster", cluster)
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if not line.startswith("{")]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[1] == ["reporter", cluster, "Unknown", "token", "good"]
     await watchword(addon_fleet, "addon", "disable", "reporter", "other", "--clusters", cluster, "--wait")
     assert f"add-on other is not enabled on {cluster}" in capsys.readouterr().out
@@ -103,12 +103,12 @@ async def test_addon_is_shown_with_its_credential_and_conditions(addon_fleet: Ad
     await watchword(addon_fleet, "addon", "show", "reporter", "--cluster", cluster)
     shown = capsys.readouterr().out
     await watchword(addon_fleet, "addon", "show", "reporter", "--cluster", cluster, "-o", "json")
-    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith('{"')]
+    as_json = json.loads(capsys.readouterr().out)
 
     user = f"system:serviceaccount:{cluster}:{cluster}-reporter-agent"
     assert f"Credential: reporter-hub-kubeconfig, for the hub, by token, as {user}" in shown
     assert "AddonTokenRefreshed: True (AddonTokenRefreshed)" in shown
-    assert json.loads("\n".join(lines))["metadata"]["name"] == "reporter"
+    assert as_json["metadata"]["name"] == "reporter"
 
 
 async def test_sample_addon_runs_on_what_lies_in_its_secret(addon_fleet: AddonFleet, tmp_path: Path) -> None:

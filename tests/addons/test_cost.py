@@ -34,7 +34,8 @@ class Counting:
         self.inner, self.seen = inner, seen
 
     async def send(self, request: Request) -> Response:
-        self.seen[f"{request.method} {request.path.rsplit('/', 1)[0]}"] += 1
+        if not request.path.endswith("/events"):  # sent beside the work, which does not wait for them
+            self.seen[f"{request.method} {request.path.rsplit('/', 1)[0]}"] += 1
         return await self.inner.send(request)
 
     @asynccontextmanager

@@ -24,6 +24,7 @@ from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.testing.builders import a_secret, an_addon, lifetime_settings
+from watchword.testing.events import is_told
 from watchword.testing.eventually import eventually
 
 ONE, TWO = "example.com/one", "example.com/two"
@@ -139,6 +140,15 @@ async def test_any_other_subject_is_never_signed(signed: Signed, subject: Creden
     await eventually(signed.fleet.client, CERTIFICATE_SIGNING_REQUESTS, approved, _is_signed)
     refused = await signed.fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, hostile)
     assert refused.get("status") in ({}, None)
+
+
+async def test_authority_that_cannot_be_read_is_told(signed: Signed) -> None:
+    await signed.certificate(ONE)
+    await signed.fleet.client.delete(SECRETS, ObjectKey(HUB_NAMESPACE, signed.key.name))
+
+    request = await signed.ask(CredentialSubject(f"one-{signed.cluster}", ("example:one",)))
+
+    await is_told(signed.fleet.client, request.name, "SigningAuthorityUnusable")
 
 
 async def test_approval_by_hand_does_not_make_another_subject_right(signed: Signed) -> None:

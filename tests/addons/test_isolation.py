@@ -25,6 +25,7 @@ from watchword.kube.errors import Forbidden, Unauthorized
 from watchword.kube.tokens import request_token
 from watchword.testing.builders import a_config_map, a_secret, a_service_account
 from watchword.testing.canary import Canary
+from watchword.testing.events import is_told
 from watchword.testing.eventually import eventually
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
@@ -71,6 +72,7 @@ async def test_no_binding_ever_names_whom_an_agent_claims_to_be(addon_fleet: Add
         await addon_fleet.register(key, {**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": subject}})
         await addon_fleet.until(key, lambda obj: registrations_of(obj) == own)
         assert bound_names((await addon_fleet.client.list(ROLE_BINDINGS, namespace=cluster)).items) == before
+    await is_told(addon_fleet.client, key.name, "SubjectMismatch")
 
 
 def account_user(cluster: str, addon: str = "reporter") -> str:

@@ -22,6 +22,7 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
 )
 from watchword.testing.builders import a_cluster_role, a_config_map, a_lease
+from watchword.testing.events import is_told
 from watchword.testing.eventually import eventually, is_gone
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
@@ -169,6 +170,8 @@ async def test_dangerous_role_is_bound_only_when_trusted(addon_fleet: AddonFleet
     assert (_reason(said), "cluster-admin" in names) == (
         ("SetPermissionApplied", True) if trusted else ("PermissionRefused", False)
     )
+    if not trusted:
+        await is_told(addon_fleet.client, addon.name, "PermissionRefused")
 
 
 async def test_rights_in_a_shared_namespace_are_one_for_each_cluster_and_go_with_it(addon_fleet: AddonFleet) -> None:

@@ -21,6 +21,7 @@ from watchword.api.resources import (
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.testing.builders import a_config_map
+from watchword.testing.events import is_told
 from watchword.testing.eventually import eventually_all, is_gone
 
 ON_HUB = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, MANIFEST_WORKS)
@@ -76,6 +77,7 @@ async def test_removed_addon_leaves_nothing(addon_fleet: AddonFleet, auth: str) 
     await addon_fleet.client.delete(MANAGED_CLUSTER_ADDONS, key)
 
     await nothing_is_left(addon_fleet, key)
+    await is_told(addon_fleet.client, key.name, "AddonRemoved")
 
 
 @BOTH

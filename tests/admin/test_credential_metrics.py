@@ -8,21 +8,28 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from watchword.agent.credential_metrics import CredentialMetricsObserver, remaining_validity_ratio
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
-from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
+from watchword.api.time import rfc3339
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
+from watchword.discovery.token_secret import TokenRecord, write_token_secret
+from watchword.discovery.tokens import BootstrapToken
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.interface import NewCredential, ObtainResult, Pending, ValidCredential
-from watchword.hub.credential_expiry_metrics import expiry_controllers, read_authority_validity
+from watchword.hub.credential_expiry_metrics import (
+    expiry_controllers,
+    read_authority_validity,
+    read_join_token_validity,
+)
 from watchword.pki.authority import Authority
 from watchword.runtime.expiry_metrics import MeasuredCredentials
 from watchword.runtime.metrics import CredentialMetrics, remaining_life
+from watchword.runtime.prometheus import CollectorRegistry
 from watchword.runtime.reconcile import Reader
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -189,3 +196,12 @@ def test_authority_that_is_published_is_measured() -> None:
 
     assert validity is not None
     assert validity.expires == new.certificate.not_after
+
+
+def test_join_token_is_measured_from_its_creation_to_its_expiry() -> None:
+    record = TokenRecord(BootstrapToken.generate(), expires=START + DAY)
+    secret = write_token_secret(record)
+    secret["metadata"]["creationTimestamp"] = rfc3339(START)
+
+    assert read_join_token_validity(secret) == CredentialValidity(START, START + DAY)
+    assert read_join_token_validity(SECRETS.manifest(EDGE)) is None

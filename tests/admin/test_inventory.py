@@ -26,7 +26,7 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTE
 from watchword.api.sensitive import Sensitive
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
-from watchword.drivers.aws_irsa.identity_conditions import READY
+from watchword.drivers.aws_irsa.condition_types import READY
 from watchword.drivers.catalog import CATALOG
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey

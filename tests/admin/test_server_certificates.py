@@ -11,7 +11,7 @@ from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory import build_inventory
 from watchword.admin.inventory_rows import HubFacts
 from watchword.api.meta import Object
-from watchword.drivers.grpc.authority import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY
+from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames

@@ -13,9 +13,9 @@ from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.drivers.grpc.authority import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY
 from watchword.drivers.grpc.hub_options import HOSTS
 from watchword.drivers.grpc.manifests import SERVER
+from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY
 from watchword.operator.bundles import operator_bundle
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from watchword.admin.unjoin import Unjoiner, find_membership
+import pytest
+
+from watchword.admin.unjoin import ExistingMembership, Unjoiner, find_membership
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_KUBECONFIG_SECRET, Label
 from watchword.api.resources import NAMESPACES, SECRETS
+from watchword.api.yaml import dump
 from watchword.testing.builders import a_secret
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane
+
+V1BETA1 = "client.authentication.k8s.io/v1beta1"
 
 
 def a_credential(name: str, namespace: str, cluster: str) -> Object:
@@ -53,3 +58,25 @@ async def test_namespace_with_another_agent_is_kept(plane: Plane) -> None:
     assert "deletionTimestamp" not in namespace["metadata"]
     assert await plane.client().find(SECRETS, ObjectKey(own, HUB_KUBECONFIG_SECRET)) is None
     assert await plane.client().find(SECRETS, ObjectKey(own, "hub-of-another")) is not None
+
+
+@pytest.mark.parametrize(
+    ("user", "longest"),
+    [
+        pytest.param({"token": "t"}, 5.0, id="a credential that is there"),
+        pytest.param(
+            {"exec": {"apiVersion": V1BETA1, "command": "aws", "args": []}}, 30.0, id="one that a plugin gives"
+        ),
+        pytest.param({}, 5.0, id="none"),
+    ],
+)
+def test_hub_is_asked_for_as_long_as_a_plugin_may_take(user: Object, longest: float) -> None:
+    text = {
+        "current-context": "hub",
+        "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "agent"}}],
+        "clusters": [{"name": "hub", "cluster": {"server": "https://hub.test:6443"}}],
+        "users": [{"name": "agent", "user": user}],
+    }
+    membership = ExistingMembership("edge", "agent", None, {"kubeconfig": dump(text).encode()})
+
+    assert membership.retry.attempt_timeout == longest

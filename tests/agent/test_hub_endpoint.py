@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.agent.hub_endpoint import HubEndpoint, known_servers, original_server
 from watchword.agent.hub_endpoint_monitor import HubEndpointMonitor

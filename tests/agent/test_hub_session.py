@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -275,13 +274,9 @@ REFUSAL = Pending("CSRDenied", "the hub denied the request", recheck=timedelta(m
 @pytest.mark.parametrize(
     ("answer", "known", "expected"),
     [
-        pytest.param(dataclasses.replace(REFUSAL, failed=False), None, False, id="waiting is no refusal"),
-        pytest.param(
-            dataclasses.replace(REFUSAL, recheck=timedelta(seconds=119)), REFUSAL, False, id="the same, a second later"
-        ),
-        pytest.param(
-            dataclasses.replace(REFUSAL, message="for another reason"), REFUSAL, True, id="for another reason"
-        ),
+        pytest.param(replace(REFUSAL, failed=False), None, False, id="waiting is no refusal"),
+        pytest.param(replace(REFUSAL, recheck=timedelta(seconds=119)), REFUSAL, False, id="the same, a second later"),
+        pytest.param(replace(REFUSAL, message="for another reason"), REFUSAL, True, id="for another reason"),
         pytest.param(REFUSAL, None, True, id="the first"),
     ],
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.api.sensitive import Sensitive

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import orjson
 import pytest
 
 from bench.rig.audit import AuditLog
+from bench.rig.bytecode import compile_modules
 from bench.rig.processes import usage
 from bench.rig.result import Result, table
 from bench.rig.subject import Program, read_subject
@@ -126,3 +128,20 @@ def test_result_is_a_row_of_a_table() -> None:
     )
 
     assert table([result]).splitlines()[-1] == "| join | mine | k=2 | 4.00 | 0.5 | 8.00 | 1 | 1.50 | 80 |"
+
+
+def test_modules_are_compiled_before_processes_that_import_them_are_measured(tmp_path: Path) -> None:
+    module = tmp_path / "package" / "module.py"
+    module.parent.mkdir()
+    module.write_text("VALUE = 1\n")
+
+    compile_modules(tmp_path)
+
+    assert Path(cache_from_source(str(module))).exists()
+
+
+def test_module_that_cannot_be_compiled_ends_the_benchmark(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("VALUE =\n")
+
+    with pytest.raises(SystemExit, match=f"cannot compile the modules in {tmp_path}"):
+        compile_modules(tmp_path)

@@ -13,7 +13,7 @@ from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli._exit_codes import ExitCode
 from watchword.drivers.aws_irsa.claims import MANAGED_ARN
-from watchword.drivers.aws_irsa.identity_conditions import READY
+from watchword.drivers.aws_irsa.condition_types import READY
 from watchword.runtime.status import StatusWriter
 from watchword.testing.builders import a_cluster
 

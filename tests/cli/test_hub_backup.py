@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from watchword.api.meta import ObjectKey, uid_of
-from watchword.api.names import HUB_KUBECONFIG_SECRET
+from watchword.api.names import HUB_KUBECONFIG_SECRET, HUB_NAMESPACE
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CLUSTER_ROLE_BINDINGS,
@@ -39,6 +39,7 @@ from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.testing.builders import a_cluster
+from watchword.testing.events import is_told
 from watchword.testing.eventually import eventually, is_gone
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ async def test_cluster_that_was_denied_since_the_backup_stays_denied(cli_fleet: 
     await cli_fleet.run("deny", "--clusters", EDGE.name)
 
     shown = await cli_fleet.run("restore", file, "--hub", "--replace", "--yes")
+    await is_told(cli_fleet.client, HUB_NAMESPACE, "HubRestored")
 
     assert "managedcluster/edge-1: denied since the backup, and stays denied" in shown
     assert (await cli_fleet.client.get(MANAGED_CLUSTERS, EDGE))["spec"]["hubAcceptsClient"] is False
@@ -219,6 +221,7 @@ async def test_nothing_is_left_of_a_hub_that_was_removed(cli_fleet: Fleet) -> No
         await eventually(cli_fleet.client, NAMESPACES, ObjectKey.cluster(name), is_gone)
     assert len(added) > 40
     assert await everything(cli_fleet.client) - before == set()
+    await is_told(cli_fleet.client, HUB_NAMESPACE, "HubRemoved")
 
 
 async def test_hub_with_clusters_is_not_removed_unasked(cli_fleet: Fleet) -> None:

@@ -197,7 +197,7 @@ async def test_a_rebuilt_cluster_gets_its_name_only_from_the_hub_s_administrator
 async def test_take_over_does_nothing_without_confirmation(member: Member) -> None:
     claimed = a_cluster(member.name, accepted=True, annotations={Annotation.CLUSTER_UID: "of the old one"})
     await member.fleet.client.create(MANAGED_CLUSTERS, claimed)
-    said = await member.fleet.run("rejoin", "--take-over", "--cluster-name", member.name, code=4)
+    said = await member.fleet.run("rejoin", "--take-over", "--cluster-name", member.name, code=2)
     found = await member.fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
     assert "belongs to a cluster that has joined" in said
     assert "--yes" in said

@@ -139,8 +139,9 @@ async def test_unknown_name_is_refused_before_anything_is_changed(
 
 async def test_without_a_terminal_nothing_is_revoked_unless_confirmed(cli_fleet: Fleet) -> None:
     token = await a_token(cli_fleet)
-    said = await cli_fleet.run("revoke", "token", token[:6], code=4)
-    assert "confirm with --yes" in said
+    said = await cli_fleet.run("revoke", "token", token[:6], code=2)
+    assert f"delete Secret kube-system/bootstrap-token-{token[:6]}" in said
+    assert "give --yes" in said
     assert await is_accepted(cli_fleet, token)
 
 

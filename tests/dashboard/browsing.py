@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from playwright.async_api import Browser, Page, expect
 
 from watchword.dashboard.process import DashboardOptions, ServedDashboard, observe_readable, serve_dashboard
+from watchword.runtime.clock import Clock
 from watchword.testing.plane import Plane
 
 FIRST_ROW = "[role=row][aria-rowindex='2']"
@@ -35,11 +36,14 @@ class Visit:
 
 
 @asynccontextmanager
-async def visit(plane: Plane, browser: Browser, *, login: bool = False) -> AsyncIterator[Visit]:
+async def visit(
+    plane: Plane, browser: Browser, *, login: bool = False, clock: Clock | None = None
+) -> AsyncIterator[Visit]:
     """Serve the dashboard on loopback, and open a page of the browser."""
+    options = DashboardOptions(login=login)
     async with (
         observe_readable(plane.client()) as observer,
-        serve_dashboard(plane.client(), observer, DashboardOptions(login=login), clock=plane.clock) as served,
+        serve_dashboard(plane.client(), observer, options, clock=clock or plane.clock) as served,
     ):
         context = await browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
         context.set_default_timeout(PATIENCE)

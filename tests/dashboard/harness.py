@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import http.client
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
@@ -14,18 +16,43 @@ import orjson
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC_GROUP, ROLE_BINDINGS, SERVICE_ACCOUNTS
-from watchword.dashboard.live import BoardBuilder
-from watchword.dashboard.process import list_places, observe_readable
+from watchword.api.names import Label
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    RBAC_GROUP,
+    ROLE_BINDINGS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.dashboard.fleet import Fleet
+from watchword.dashboard.process import observe_readable
 from watchword.dashboard.server import DashboardServer
 from watchword.dashboard.viewers import OwnRights, ReviewedRights, Viewers
 from watchword.kube.client import Client
 from watchword.kube.tokens import request_token
+from watchword.pki.csr import build_csr
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import CertificateSubject
+from watchword.runtime.clock import Clock
+from watchword.runtime.tasks import running
 from watchword.testing.builders import a_service_account
 from watchword.testing.plane import Plane
 
 HOST = "127.0.0.1:8080"
 ORIGIN = f"http://{HOST}"
+
+
+@dataclass
+class ShiftedClock:
+    """A clock that the test sets."""
+
+    base: Clock
+    shift: timedelta = timedelta(0)
+
+    def now(self) -> datetime:
+        """Return the shifted instant."""
+        return self.base.now() + self.shift
 
 
 @dataclass
@@ -73,14 +100,13 @@ class DashboardHarness:
             yield LiveBoard(stream)
 
     async def board(self) -> dict[str, Any]:
-        """Return the first event of the stream: everything that this session may see.
+        """Return everything that this session may see.
 
         In virtual time a second passes only once every watch has delivered what was written.
         """
         await asyncio.sleep(1)
         async with self.live() as live:
-            _, data = await live.event()
-            return data
+            return await live.board()
 
     async def rows(self, table: str) -> list[dict[str, Any]]:
         """Return the rows of a table."""
@@ -105,6 +131,15 @@ class LiveBoard:
                 return lines["event"], orjson.loads(lines["data"])
         return "", {}
 
+    async def board(self) -> dict[str, Any]:
+        """Return everything that is sent at first, in however many events."""
+        name, board = await self.event()
+        assert name == "board", name
+        while board["left"]:
+            _, more = await self.event()
+            board = {**board, **more, "put": {**board["put"], **more["put"]}}
+        return board
+
     async def change(self) -> tuple[str, dict[str, Any]]:
         """Return the next event that changes a row, or the end; there are four events in a minute at least."""
         for _ in range(20):
@@ -121,11 +156,12 @@ async def open_dashboard(
     """Run the dashboard with a client's rights, without a socket."""
     own = client or plane.client()
     async with observe_readable(own) as observer:
-        builder = BoardBuilder(observer, plane.clock)
+        fleet = Fleet(observer, plane.clock)
         viewers: Viewers = OwnRights(own, plane.clock)
         if login:
-            viewers = ReviewedRights(own, plane.clock, lambda: list_places(builder.facts()))
-        yield DashboardHarness(DashboardServer(builder, viewers))
+            viewers = ReviewedRights(own, plane.clock, fleet.index.places)
+        async with running(fleet.run(), "dashboard rows"):
+            yield DashboardHarness(DashboardServer(fleet, viewers))
 
 
 async def a_person(plane: Plane, name: str) -> tuple[ObjectKey, str]:
@@ -166,3 +202,18 @@ def fetch(address: str, cookie: str = "") -> http.client.HTTPResponse:
     answer.read()
     connection.close()
     return answer
+
+
+def a_request(cluster: str) -> Object:
+    """Return a request of an agent for its certificate."""
+    key = PrivateKey.generate()
+    csr = build_csr(key, CertificateSubject(f"system:open-cluster-management:{cluster}:agent1"))
+    return CERTIFICATE_SIGNING_REQUESTS.manifest(
+        ObjectKey.cluster(f"{cluster}-1"),
+        metadata={"labels": {Label.CLUSTER_NAME: cluster}},
+        spec={
+            "request": base64.b64encode(csr).decode(),
+            "signerName": "kubernetes.io/kube-apiserver-client",
+            "usages": ["client auth"],
+        },
+    )

@@ -7,15 +7,12 @@ import base64
 
 import orjson
 import pytest
-from tests.dashboard.harness import DashboardHarness
+from tests.dashboard.harness import DashboardHarness, a_request
 
 from watchword.api.meta import ObjectKey
-from watchword.api.names import ConditionType, Label
+from watchword.api.names import ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.kube.client import Client
-from watchword.pki.csr import build_csr
-from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import CertificateSubject
 from watchword.testing.credential_fleet import HOUR, CredentialFleet, a_condition
 
 pytestmark = pytest.mark.planes("embedded")  # the fleet is everything that the hub holds
@@ -37,12 +34,12 @@ async def test_stream_sends_everything_and_then_only_what_changed(
     await dashboard.open_address()
 
     async with dashboard.live() as live:
-        name, board = await live.event()
+        board = await live.board()
         silent = a_condition(ConditionType.AVAILABLE, "Unknown", "ManagedClusterLeaseUpdateStopped", "silent")
         await set_conditions(hub.client, "edge-1", silent)
         update, change = await live.change()
 
-    assert (name, update) == ("board", "update")
+    assert update == "update"
     assert set(board["put"]) > set(change["put"]) == {"cluster/edge-1"}
     assert change["put"]["cluster/edge-1"]["note"] == "silent"
 
@@ -53,7 +50,7 @@ async def test_deleted_cluster_disappears(hub: CredentialFleet, dashboard: Dashb
     await dashboard.open_address()
 
     async with dashboard.live() as live:
-        await live.event()
+        await live.board()
         await hub.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster("edge-1"))
         _, change = await live.change()
 
@@ -140,17 +137,3 @@ async def test_renewals_and_changes_of_health_enter_the_history(
         ("cluster", "Good became Failing: silent"),
         ("agent of edge-1", "cluster certificate renewed, valid until 2026-01-05T00:00:00Z"),
     ]
-
-
-def a_request(cluster: str) -> dict[str, object]:
-    key = PrivateKey.generate()
-    csr = build_csr(key, CertificateSubject(f"system:open-cluster-management:{cluster}:agent1"))
-    return CERTIFICATE_SIGNING_REQUESTS.manifest(
-        ObjectKey.cluster(f"{cluster}-1"),
-        metadata={"labels": {Label.CLUSTER_NAME: cluster}},
-        spec={
-            "request": base64.b64encode(csr).decode(),
-            "signerName": "kubernetes.io/kube-apiserver-client",
-            "usages": ["client auth"],
-        },
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shlex
@@ -18,15 +19,24 @@ from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory_rows import AUTHORITY, JOIN_TOKEN, AddonRow, ClusterRow, CredentialRow, HubFacts
 from watchword.admin.pull_secret_rows import PULL_SECRET
 from watchword.api.credential_validity import CredentialValidity
+from watchword.api.meta import Object
+from watchword.api.pull_secrets import ANNOTATION_ACCOUNT, DOCKERCFG_KEY, DOCKERCFG_TYPE
+from watchword.api.sensitive import Sensitive
+from watchword.api.time import rfc3339
 from watchword.cli.main import cli
 from watchword.dashboard.assets import load_assets
-from watchword.dashboard.board import build_board
 from watchword.dashboard.history import describe_change
 from watchword.dashboard.next_step import choose_addon_command, choose_cluster_command, choose_credential_command
 from watchword.dashboard.pull_secret_rows import NOTES
+from watchword.dashboard.rows import decide_rows
 from watchword.dashboard.sources import FleetFacts
+from watchword.discovery.token_secret import TokenRecord
+from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
+from watchword.pullsecrets.dockercfg import render_dockercfg
 from watchword.pullsecrets.inventory import PullSecretHealth
+from watchword.pullsecrets.pull_secret import project_pull_secret
+from watchword.testing.credential_fleet import an_unsigned_token
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -114,9 +124,44 @@ def test_describe_change(old: dict[str, object], new: dict[str, object], told: l
 def test_two_authorities_of_one_name_are_two_rows() -> None:
     authorities = [Authority.make("ca", now=NOW - timedelta(days=days)).certificate for days in (1, 2)]
 
-    board = build_board(FleetFacts(HubFacts(authorities=authorities)), now=NOW)
+    decided = decide_rows(FleetFacts(HubFacts(authorities=authorities)), "kube-public/cluster-info", number=4, now=NOW)
 
-    assert len(board.rows) == 2
+    assert len({row.id for row in decided.rows}) == 2
+
+
+def some_facts() -> dict[str, FleetFacts]:
+    """Return facts whose rows the time alone changes, each by another rule."""
+    authority = Authority.make("ca", now=NOW).certificate
+    token = TokenRecord(BootstrapToken.generate(), expires=NOW + timedelta(days=1))
+    metadata: Object = {"name": "default-dockercfg", "namespace": "shop", "uid": "1", "creationTimestamp": rfc3339(NOW)}
+    metadata["annotations"] = {ANNOTATION_ACCOUNT: "default"}
+    secret: Object = {"type": DOCKERCFG_TYPE, "metadata": metadata}
+    token_text = an_unsigned_token("shop", "default", NOW, NOW + timedelta(days=1))
+    contents = {"empty": b"{}", "filled": render_dockercfg(["registry"], Sensitive(token_text))}
+    pull_secrets = {
+        name: project_pull_secret({**secret, "data": {DOCKERCFG_KEY: base64.b64encode(content).decode()}})
+        for name, content in contents.items()
+    }
+    return {
+        "authority": FleetFacts(HubFacts(authorities=(authority,))),
+        "join token": FleetFacts(HubFacts(tokens=(token,))),
+        **{f"{name} pull secret": FleetFacts(HubFacts(), [each]) for name, each in pull_secrets.items() if each},
+    }
+
+
+@pytest.mark.parametrize("name", some_facts())
+def test_rows_stay_the_same_until_they_are_to_be_decided_anew(name: str) -> None:
+    facts, instant, changes = some_facts()[name], NOW, 0
+
+    while (decided := decide_rows(facts, name, number=0, now=instant)).recheck is not None:
+        last = decided.recheck - timedelta(milliseconds=2)
+        for later in (instant + (last - instant) * part / 8 for part in range(9)):
+            assert decide_rows(facts, name, number=0, now=max(later, instant)).rows == decided.rows
+        instant = decided.recheck
+        changes += decide_rows(facts, name, number=0, now=instant).rows != decided.rows
+
+    assert changes >= 1
+    assert decide_rows(facts, name, number=0, now=instant + timedelta(days=9999)).rows == decided.rows
 
 
 def test_every_health_of_a_pull_secret_has_a_row() -> None:

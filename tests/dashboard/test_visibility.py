@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
+import orjson
 import pytest
-from tests.dashboard.harness import DashboardHarness, a_person, allow, open_dashboard, read
+from tests.dashboard.harness import DashboardHarness, a_person, a_request, allow, open_dashboard, read
 
 from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import ObjectKey
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS, MANAGED_CLUSTERS
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MANAGED_CLUSTERS,
+)
 from watchword.dashboard.sources import DASHBOARD_SOURCES, PROBE_EVERY
 from watchword.kube.access_reviews import UserIdentity, may
 from watchword.runtime.manifests import establish_crds
@@ -102,7 +109,7 @@ async def test_right_that_is_granted_later_is_noticed_within_a_minute(
     await login_dashboard.sign_in(token)
 
     async with login_dashboard.live() as live:
-        _, before = await live.event()
+        before = await live.board()
         await allow(plane, person, read("managedclusters", CLUSTER_GROUP))
         _, after = await live.change()
 
@@ -122,11 +129,30 @@ async def test_right_that_is_taken_away_hides_the_rows_within_a_minute(
     await login_dashboard.sign_in(token)
 
     async with login_dashboard.live() as live:
-        await live.event()
+        await live.board()
         await plane.client().delete(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(rule))
         _, after = await live.change()
 
     assert "cluster/edge-1" in after["gone"]
+
+
+async def test_history_tells_of_requests_only_those_who_may_list_them(
+    plane: Plane, hub: CredentialFleet, login_dashboard: DashboardHarness
+) -> None:
+    await hub.cluster("edge-1")
+    await asyncio.sleep(1)
+    await hub.client.create(CERTIFICATE_SIGNING_REQUESTS, a_request("edge-1"))
+    await asyncio.sleep(1)
+    told = {}
+    for name, rule in {"viewer": ("managedclusters", CLUSTER_GROUP), "auditor": ("*", "*")}.items():
+        person, token = await a_person(plane, name)
+        await allow(plane, person, read(*rule))
+        await login_dashboard.sign_in(token)
+        page = orjson.loads((await login_dashboard.get("/api/clusters/edge-1")).body)
+        told[name] = [row["what"] for row in page["history"]]
+
+    assert told["viewer"] == []
+    assert any("another key asks for its name" in what for what in told["auditor"])
 
 
 async def test_kubeconfig_with_few_rights_shows_what_it_may_and_names_the_rest(

@@ -16,6 +16,8 @@ from watchword.api.time import rfc3339
 from watchword.drivers.certificate_agent import CertificateAgentDriver
 from watchword.drivers.certificate_decisions import (
     ISSUANCE_TIMEOUT,
+    LONGEST_RECHECK_INTERVAL,
+    RECHECK_INTERVAL,
     RETRY_AFTER_REFUSAL,
     certificate_spec,
     choose_current_request,
@@ -195,6 +197,27 @@ def test_undecided_request_is_waited_for() -> None:
     assert isinstance(answer, Pending)
     assert (answer.reason, answer.failed, answer.keep) == ("AwaitingHubApproval", False, {})
     assert request_manifest(WANTED, KEY)["metadata"]["labels"] == {Label.CLUSTER_NAME: "edge"}
+
+
+@pytest.mark.parametrize(
+    ("waited", "recheck"),
+    [
+        pytest.param(None, RECHECK_INTERVAL, id="not known since when"),
+        pytest.param(-DAY, RECHECK_INTERVAL, id="since the future, by a clock that is behind"),
+        pytest.param(SECOND, RECHECK_INTERVAL, id="just sent"),
+        pytest.param(timedelta(hours=1), timedelta(minutes=15), id="for an hour"),
+        pytest.param(DAY, LONGEST_RECHECK_INTERVAL, id="for a day"),
+    ],
+)
+def test_longer_a_request_waits_the_later_it_is_looked_at(waited: timedelta | None, recheck: timedelta) -> None:
+    request = request_manifest(WANTED, KEY)
+    if waited is not None:
+        request["metadata"]["creationTimestamp"] = rfc3339(NOW - waited)
+
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request, now=NOW)
+
+    assert isinstance(answer, Pending)
+    assert answer.recheck == recheck
 
 
 def asked_by(requester: str, *conditions: Object) -> Object:

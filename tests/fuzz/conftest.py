@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from hypothesis import HealthCheck, settings
+from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.access_config import access_control_factory

@@ -109,6 +109,16 @@ async def test_changes_that_overtake_the_end_of_the_initial_events_are_in_the_sn
     assert await facts(Script(watching(*events)), 1) == [Snapshot([raw(newer)], "9")]
 
 
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "listed"])
+async def test_snapshot_keeps_of_each_object_what_its_reader_needs(streamed: bool) -> None:  # noqa: FBT001 - a row
+    a = secret("a", 3)
+    answer = watching(line("ADDED", a), bookmark(7, end=True)) if streamed else listing(7, a)
+
+    found = await facts(Script(answer), 1, send_initial_events=streamed, reduce=lambda _: b"{}")
+
+    assert found == [Snapshot([b"{}"], "7")]
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -32,10 +32,10 @@ def measured() -> set[str]:
     HubAccountMetrics(metrics.registry, now=lambda: datetime.now(UTC))
     AgentAccountMetrics(metrics.registry)
     names: set[str] = set()
-    for family in metrics.registry.collect():
-        counted = {f"{family.name}_total"} if family.type == "counter" else set()
+    for family in metrics.registry.families:
+        counted = {f"{family.name}_total"} if family.kind == "counter" else set()
         spread = {f"{family.name}_{part}" for part in ("bucket", "sum", "count")}
-        names |= counted or (spread if family.type == "histogram" else {family.name})
+        names |= counted or (spread if family.kind == "histogram" else {family.name})
     return names
 
 

@@ -19,6 +19,7 @@ from watchword.api.resources import (
     NAMESPACES,
     NETWORK_POLICIES,
     POD_MONITORS,
+    SERVICE_MONITORS,
 )
 from watchword.operator.cluster_manager_manifests import bound_hub_manifests
 from watchword.operator.crds import install_crds
@@ -31,6 +32,7 @@ VALUES = {
     "nodePlacement": {"nodeSelector": {"role": "infra"}, "tolerations": [{"key": "role", "operator": "Exists"}]},
     "networkPolicy": {"enabled": True},
     "podMonitor": {"enabled": True},
+    "serviceMonitor": {"enabled": True},
     "operator": {"replicas": 2, "resources": {"limits": {"memory": "1Gi"}}},
     "hub": {"replicas": 3, "resources": {"limits": {"memory": "2Gi"}}},
     "agent": {"clusterName": "edge", "resources": {"limits": {"memory": "3Gi"}}},
@@ -59,8 +61,9 @@ async def test_server_accepts_every_object_in_a_dry_run(plane: Plane, rows: list
         if resource is NAMESPACES:
             await client.apply(resource, obj, force=True)
 
-    # PodMonitor is not a kind of Kubernetes, and the embedded control plane has no network to make policies for.
-    unserved = (CUSTOM_RESOURCE_DEFINITIONS, POD_MONITORS, *([NETWORK_POLICIES] if plane.name == "embedded" else []))
+    # Monitors are no kinds of Kubernetes, and the embedded control plane has no network to make policies for.
+    monitors = (POD_MONITORS, SERVICE_MONITORS)
+    unserved = (CUSTOM_RESOURCE_DEFINITIONS, *monitors, *([NETWORK_POLICIES] if plane.name == "embedded" else []))
     for resource, obj in rows:
         if resource not in unserved:
             await client.apply(resource, obj, manager="rehearsal", force=True, dry_run=True)

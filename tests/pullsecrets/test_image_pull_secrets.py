@@ -24,6 +24,7 @@ from watchword.api.pull_secrets import DOCKERCFG_KEY
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SERVICES, TOKEN_REVIEWS
 from watchword.pki.keys import PrivateKey
 from watchword.pullsecrets.signing_keys import SignerTiming
+from watchword.testing.events import is_told
 from watchword.testing.eventually import eventually, is_gone
 
 HOUR = 3600.0
@@ -113,6 +114,16 @@ async def test_token_ends_with_its_secret_and_with_its_account(cluster: PullSecr
     await cluster.client.delete(SERVICE_ACCOUNTS, cluster.key("builder"))
     await eventually(cluster.client, SECRETS, ObjectKey.of(first), is_gone)
     assert not await is_accepted(cluster, token_of(second))
+
+
+@pytest.mark.planes("embedded")  # similar Events of the accounts of other tests would be combined
+async def test_new_pull_secret_and_its_token_are_told(cluster: PullSecretHarness) -> None:
+    cluster.start()
+    await cluster.account("builder")
+    secret = await cluster.listed("builder")
+
+    await is_told(cluster.client, "builder", "PullSecretCreated")
+    await is_told(cluster.client, secret["metadata"]["name"], "PullSecretRefreshed")
 
 
 @pytest.mark.planes("embedded")

@@ -7,6 +7,7 @@ from tests.pullsecrets.harness import PullSecretHarness, claims_of, content_of, 
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, labels_of, uid_of
 from watchword.api.pull_secrets import ANNOTATION_ACCOUNT_NAME, ANNOTATION_BINDING, ANNOTATION_PULL_SECRET, LEGACY_TOKEN
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
+from watchword.testing.events import is_told
 from watchword.testing.eventually import eventually, is_gone
 
 
@@ -63,6 +64,7 @@ async def test_deleted_legacy_pull_secret_takes_its_token_along(cluster: PullSec
     await cluster.client.delete(SECRETS, ObjectKey.of(secret))
 
     await eventually(cluster.client, SECRETS, ObjectKey.of(token), is_gone)
+    await is_told(cluster.client, token["metadata"]["name"], "LegacyTokenRemoved")
     await _is_bound(cluster, secret)
 
 
@@ -85,6 +87,7 @@ async def test_legacy_pull_secret_without_owner_follows_its_token(cluster: PullS
     await cluster.client.delete(SECRETS, ObjectKey.of(token))
 
     await _is_bound(cluster, secret)
+    await is_told(cluster.client, secret["metadata"]["name"], "PullSecretRemoved")
 
 
 async def test_token_secret_of_another_account_is_never_deleted(cluster: PullSecretHarness) -> None:

@@ -7,7 +7,6 @@ import sys
 
 import orjson
 import pytest
-from prometheus_client import generate_latest
 from tests.pullsecrets.harness import PullSecretHarness, token_of
 
 from watchword.admin.doctor.model import CheckContext
@@ -22,7 +21,7 @@ from watchword.testing.eventually import eventually, is_gone
 
 
 def values_of(metrics: Metrics) -> dict[str, float]:
-    lines = generate_latest(metrics.registry).decode().splitlines()
+    lines = metrics.registry.exposition().decode().splitlines()
     return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
 
 
@@ -43,7 +42,7 @@ async def test_metrics_tell_age_expiry_state_and_refreshes(cluster: PullSecretHa
     assert 2990 <= found["watchword_pull_secret_soonest_expiry_seconds"] <= 3010
     assert found['watchword_pull_secret_refresh_total{reason="empty"}'] >= 2
     assert found["watchword_pull_secret_first_token_seconds_count"] >= 2
-    assert token_of(secret) not in generate_latest(metrics.registry).decode()
+    assert token_of(secret) not in metrics.registry.exposition().decode()
 
 
 @pytest.mark.planes("embedded")

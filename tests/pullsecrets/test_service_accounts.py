@@ -27,6 +27,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.pullsecrets.pull_secret import default_secret_name
+from watchword.testing.events import is_told
 from watchword.testing.eventually import eventually, eventually_all, is_gone
 
 
@@ -133,9 +134,9 @@ async def test_program_that_rewrites_an_account_for_ten_minutes_is_named_and_cau
         await cluster.client.apply(SERVICE_ACCOUNTS, rewritten, manager="argocd-controller", force=True)
         await asyncio.sleep(1)
 
-    events = await eventually_all(cluster.client, EVENTS, bool, namespace=cluster.namespace)
-    notes = [event["note"] for event in events.values() if event["reason"] == "ServiceAccountRewritten"]
-    assert notes
+    await is_told(cluster.client, "builder", "ServiceAccountRewritten")
+    events = (await cluster.client.list(EVENTS, namespace=cluster.namespace)).items
+    notes = [event["note"] for event in events if event["reason"] == "ServiceAccountRewritten"]
     assert "argocd-controller" in notes[0]
     own = [row for row in await cluster.pull_secrets() if annotations_of(row)[ANNOTATION_ACCOUNT] == "builder"]
     assert len(own) == 1

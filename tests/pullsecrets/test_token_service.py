@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jws
 from joserfc.jwk import ECKey
-from prometheus_client import CollectorRegistry, generate_latest
 from tests.pullsecrets.harness import PullSecretHarness
 from tests.pullsecrets.registry import allow
 
@@ -25,6 +24,7 @@ from watchword.pki.authority import Authority
 from watchword.pki.jwt import TokenSigner
 from watchword.pullsecrets.registry_auth.scopes import Scope, parse_scopes, required_access
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts, TokenService, TokenServiceOptions
+from watchword.runtime.prometheus import CollectorRegistry
 
 AUDIENCE = "registry.test"
 
@@ -153,7 +153,7 @@ async def test_answers_are_counted_without_anything_of_the_token(cluster: PullSe
     await service.handle(asks(await token_for(cluster, "puller")))
     await service.handle(asks("wrong"))
 
-    text = generate_latest(registry).decode()
+    text = registry.exposition().decode()
     assert 'watchword_registry_token_total{result="granted"} 1.0' in text
     assert 'watchword_registry_token_total{result="refused"} 1.0' in text
 

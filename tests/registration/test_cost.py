@@ -47,7 +47,7 @@ OF_THE_HUB = {
     "create rolebindings": 2,
     "create leases": 1,
     "patch managedclusters/status": 2,  # accepted; clocks agree
-    "create events": 1,  # accepted
+    "create events": 3,  # approved, accepted, issued
 }
 OF_THE_HUB_FOR_ANY_NUMBER = {
     "create managedclusters": 3,  # tests whether an identity may accept a cluster that must not

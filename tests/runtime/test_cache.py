@@ -185,6 +185,43 @@ async def test_index_covers_a_part_of_a_kind_that_is_watched_later() -> None:
     assert [ObjectKey.of(obj) for obj in cache.by_index(SECRETS, "type", "x")] == [A]
 
 
+async def test_index_has_every_key_of_a_value_that_several_objects_share() -> None:
+    cache = Cache(no_feed)
+    cache.index(SECRETS, "type", lambda obj: [obj["type"]])
+    informer = cache.informer(SECRETS)
+    c = ObjectKey("ns", "c")
+    informer.handle_update(Snapshot([raw(A, 1, type="x"), raw(B, 2, type="x"), raw(c, 3, type="x")], "5"))
+    informer.handle_update(deleted(A, 6))
+    assert cache.index_keys(SECRETS, "type", "x") == [B, c]
+
+    informer.handle_update(deleted(B, 7))
+    informer.handle_update(deleted(c, 8))
+    informer.handle_update(added(A, 9, type="x"))
+
+    assert cache.index_keys(SECRETS, "type", "x") == [A]
+
+
+async def test_labels_of_all_objects_are_read_one_by_one() -> None:
+    cache = Cache(no_feed)
+    informer = cache.informer(SECRETS)
+    informer.handle_update(Snapshot([raw(A, 1, metadata={"labels": {"app": "x"}}), raw(B, 2)], "5"))
+
+    assert list(cache.labels(SECRETS)) == [{"app": "x"}, {}]
+
+
+async def test_all_handlers_of_a_change_share_one_decoded_object() -> None:
+    informer = told(Snapshot([raw(A, 1)], "5"))
+    seen: list[Object | None] = []
+    informer.add_handler(lambda delta: seen.append(delta.new))
+    informer.add_handler(lambda delta: seen.append(delta.new))
+    seen.clear()
+
+    informer.handle_update(modified(A, 6))
+
+    assert len(seen) == 2
+    assert seen[0] is seen[1]
+
+
 async def test_what_is_of_no_interest_is_not_kept() -> None:
     informer = Informer(SECRETS, WatchScope(), project=lambda obj: obj if obj.get("type") == "ours" else None)
     heard: list[bool] = []

@@ -89,9 +89,16 @@ async def running(
     workers: int = 2,
     metrics: Metrics | None = None,
     trigger_source: TriggerSource | None = None,
+    concerns: Callable[[Object], bool] = lambda _: True,
 ) -> AsyncIterator[tuple[Controller, Cache]]:
     spec = ControllerSpec(
-        "test", SECRETS, reconciler, triggers=triggers, workers=workers, trigger_source=trigger_source
+        "test",
+        SECRETS,
+        reconciler,
+        triggers=triggers,
+        workers=workers,
+        trigger_source=trigger_source,
+        concerns=concerns,
     )
     cache = Cache(no_feed)
     controller = Controller(spec, metrics=metrics or Metrics(), random=Random(1))
@@ -101,6 +108,35 @@ async def running(
         task = group.create_task(controller.run())
         yield controller, cache
         task.cancel()
+
+
+def is_labelled(secret: Object) -> bool:
+    return bool(secret["metadata"]["labels"])
+
+
+async def test_object_that_does_not_concern_a_controller_is_not_reconciled() -> None:
+    reconciler = Scripted()
+    async with running(reconciler, concerns=lambda obj: obj["metadata"]["name"] == "b"):
+        await asyncio.sleep(60)
+
+    assert [name for name, _ in reconciler.visits] == ["b"]
+
+
+async def test_object_that_concerned_a_controller_is_reconciled_when_it_is_gone() -> None:
+    reconciler = Scripted()
+    async with running(reconciler, concerns=lambda _: False) as (_, cache):
+        cache.informer(SECRETS).handle_update(ObjectChange("DELETED", raw("a", 6), "6"))
+        await asyncio.sleep(60)
+
+    assert [name for name, _ in reconciler.visits] == ["a"]
+
+
+async def test_object_of_which_cannot_be_told_whether_it_concerns_a_controller_is_reconciled() -> None:
+    reconciler = Scripted()
+    async with running(reconciler, concerns=is_labelled):  # there are no labels
+        await asyncio.sleep(60)
+
+    assert sorted(name for name, _ in reconciler.visits) == ["a", "b"]
 
 
 async def test_every_object_that_exists_is_reconciled_once() -> None:

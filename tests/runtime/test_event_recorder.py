@@ -149,19 +149,25 @@ async def test_every_new_event_is_an_audit_line_also_when_it_is_dropped(harness:
     assert list(first.values()) == ["Warning", "CSRRefused", "ManagedCluster", "edge", "u1"]
 
 
-async def test_decision_that_the_api_records_itself_is_an_audit_line_and_no_event(harness: RecorderHarness) -> None:
+async def test_another_decision_of_the_same_reason_is_an_audit_line_although_the_event_is_a_series(
+    harness: RecorderHarness,
+) -> None:
     with capture_logs() as lines:
-        harness.recorder.audit(CLUSTER, "AutoApproved", "the agent renews its own certificate")
-        await asyncio.sleep(1)
+        for until in ("noon", "noon", "midnight"):
+            harness.recorder.normal(CLUSTER, "CredentialRotated", f"valid until {until}")
+        await harness.recorder.flush(timedelta(seconds=5))
 
-    assert [line["reason"] for line in lines if line["event"] == "decision"] == ["AutoApproved"]
-    assert harness.events() == []
+    assert [line["note"] for line in lines if line["event"] == "decision"] == [
+        "valid until noon",
+        "valid until midnight",
+    ]
+    assert len(harness.events()) == 1
 
 
 async def test_no_secret_is_in_an_audit_line(harness: RecorderHarness) -> None:
     token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg"
     with capture_logs() as lines:
-        harness.recorder.audit(CLUSTER, "Refused", f"refused: Bearer {token}")
+        harness.recorder.warning(CLUSTER, "Refused", f"refused: Bearer {token}")
 
     assert token not in str(lines)
 

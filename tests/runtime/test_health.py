@@ -4,9 +4,9 @@ import asyncio
 
 import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry, Gauge
 
 from watchword.runtime.health import HealthEndpoints, serve_health
+from watchword.runtime.prometheus import CollectorRegistry, Gauge
 
 
 @pytest.fixture

@@ -36,7 +36,9 @@ def test_same_seed_gives_the_same_run_in_any_process(images: PlaneImages) -> Non
 
 
 def test_fixed_lives_mix_sizes_and_densities_and_hold_every_seed_that_failed() -> None:
-    assert {life.clusters for life in FIXED_LIVES} >= {1, 3, 20, 50}
+    assert len(FIXED_LIVES) == 200
+    assert len({life.seed for life in FIXED_LIVES}) == 200
+    assert {life.clusters for life in FIXED_LIVES} >= {1, 2, 3, 5, 8, 20, 50}
     assert {life.incidents_per_day for life in FIXED_LIVES} >= {2.0, 10.0, 20.0}
     assert {life.seed for life in FIXED_LIVES} >= {7101, 91012, 31415933, *range(555001, 555011)}
 

@@ -10,7 +10,6 @@ from enum import StrEnum
 from functools import partial
 
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from watchword.accounts.agent.token_decision import RefreshReason
 from watchword.api.conditions import find_condition, is_true
@@ -18,6 +17,7 @@ from watchword.api.meta import Object, is_deleting
 from watchword.api.names import ConditionType
 from watchword.api.time import parse_rfc3339
 from watchword.runtime.metrics import LabelBudget
+from watchword.runtime.prometheus import CollectorRegistry, Counter, Gauge, Histogram
 
 
 class AccountPhase(StrEnum):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.addons.definition import AddonInstance, DefinitionLookup, Signer
 from watchword.api.addon import Addon, AddonSubject
@@ -29,8 +30,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader
 INDEX = "addon-requests"
 
 
-@dataclass(frozen=True)
-class RequestFacts:
+class RequestFacts(Struct, frozen=True):
     """Everything that a decision about a request depends on besides the request."""
 
     addon: Addon | None
@@ -38,8 +38,7 @@ class RequestFacts:
     signer: Signer | None = None
 
 
-@dataclass(frozen=True)
-class AddonApprovalReconciler:
+class AddonApprovalReconciler(Struct, frozen=True):
     """Reconciles CertificateSigningRequest of add-ons; triggered by it and by its ManagedClusterAddOn."""
 
     reader: Reader
@@ -53,7 +52,7 @@ class AddonApprovalReconciler:
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Approve a request that is exactly what an agent would send, or leave it and report why."""
         csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
-        if csr is None or not is_pending(csr) or Label.ADDON_NAME not in labels_of(csr):
+        if csr is None or not is_pending_addon_request(csr):
             return Done()
         facts = find_request_facts(self.reader, self.definitions, csr)
         signer = (csr.get("spec") or {}).get("signerName")
@@ -69,8 +68,13 @@ class AddonApprovalReconciler:
         message = "the agent of the add-on's cluster asks for the add-on's own certificate"
         approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.clock.now())
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
-        self.events.audit(csr, APPROVED_REASON, message)
+        self.events.normal(csr, APPROVED_REASON, message)
         return Done()
+
+
+def is_pending_addon_request(csr: Object) -> bool:
+    """Whether a request is labelled with an add-on and waits for a decision."""
+    return Label.ADDON_NAME in labels_of(csr) and is_pending(csr)
 
 
 def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Object) -> RequestFacts:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.addons.certificate_approval import find_request_facts, validate_addon_request
 from watchword.addons.definition import DefinitionLookup
@@ -24,8 +25,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 RECHECK_INTERVAL = timedelta(minutes=5)  # an administrator has to repair a missing or damaged Secret
 
 
-@dataclass(frozen=True)
-class AddonSigningReconciler:
+class AddonSigningReconciler(Struct, frozen=True):
     """Reconciles CertificateSigningRequest of add-ons. The key is read when it is needed, and not kept."""
 
     reader: Reader

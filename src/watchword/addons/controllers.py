@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.addons import certificate_approval, deployment, grant_manifests, grant_writer, works
 from watchword.addons.certificate_approval import AddonApprovalReconciler
-from watchword.addons.certificate_signing import AddonSigningReconciler
+from watchword.addons.certificate_signing import AddonSigningReconciler, is_awaiting_signature
 from watchword.addons.definition import DefinitionLookup
 from watchword.addons.deployment import AddonDeploymentReconciler
 from watchword.addons.grant_writer import GrantWriter
@@ -35,8 +36,7 @@ from watchword.runtime.reconcile import ControllerSpec, Trigger
 from watchword.runtime.status import StatusWriter
 
 
-@dataclass(frozen=True)
-class AddonParts:
+class AddonParts(Struct, frozen=True):
     """What an add-on's hub controller is made of."""
 
     cache: Cache
@@ -140,8 +140,16 @@ def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:
     )
     signing = AddonSigningReconciler(reader, client, events, clock, parts.definitions, parts.catalog)
     waiting = (Trigger(MANAGED_CLUSTER_ADDONS, _pending(parts)),)
-    yield ControllerSpec("addon-approval", CERTIFICATE_SIGNING_REQUESTS, approving, waiting)
-    yield ControllerSpec("addon-signing", CERTIFICATE_SIGNING_REQUESTS, signing, waiting)
+    yield ControllerSpec(
+        "addon-approval",
+        CERTIFICATE_SIGNING_REQUESTS,
+        approving,
+        waiting,
+        concerns=certificate_approval.is_pending_addon_request,
+    )
+    yield ControllerSpec(
+        "addon-signing", CERTIFICATE_SIGNING_REQUESTS, signing, waiting, concerns=is_awaiting_signature
+    )
 
 
 def _pending(parts: AddonParts) -> Callable[[Object], list[ObjectKey]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.addons import works
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, DefinitionLookup
@@ -21,8 +21,7 @@ from watchword.runtime.status import StatusChange, StatusWriter
 INDEX = "addon-works"
 
 
-@dataclass(frozen=True)
-class AddonDeploymentReconciler:
+class AddonDeploymentReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by its works."""
 
     reader: Reader

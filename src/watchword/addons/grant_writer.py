@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.addons import grant_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
@@ -23,8 +24,7 @@ INDEX = "addon-rights"
 BY_ROLE = "addon-rights-by-role"
 
 
-@dataclass(frozen=True)
-class GrantWriter:
+class GrantWriter(Struct, frozen=True):
     """Keeps Roles and RoleBindings of add-ons' agents."""
 
     reader: Reader

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.addons import grant_manifests
@@ -29,8 +29,7 @@ RECHECK_INTERVAL = timedelta(minutes=1)
 BY_CLUSTER = "cluster"  # the index of add-ons by the cluster that they are on
 
 
-@dataclass(frozen=True)
-class RegistrationReconciler:
+class RegistrationReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by the rights made for it."""
 
     reader: Reader
@@ -103,7 +102,9 @@ class RegistrationReconciler:
             harmless = [grant for grant, texts in verdicts if not texts]
             await self.rights.remove(instance.addon.key, keep=grant_manifests.wanted_keys(instance, harmless))
             advice = "name fewer rights, or let the hub's administrator trust the grant by name"
-            return Condition.false(APPLIED, REFUSED, f"{'; '.join(objections)}: {advice}")
+            message = f"{'; '.join(objections)}: {advice}"
+            self.events.refusal(instance.addon.object, REFUSED, message)
+            return Condition.false(APPLIED, REFUSED, message)
         try:
             for grant in definition.grants:
                 if not self.rights.is_written(instance, grant, identity):

@@ -157,8 +157,8 @@ def addon_from_labels(work: Object) -> list[ObjectKey]:
 
 def is_current(present: Object, wanted: Object) -> bool:
     """Whether a work says what is wanted: its manifests exactly, or a removed field would stay on the clusters."""
-    manifests = (present.get("spec") or {}).get("workload")
-    same = _without_empty(manifests) == _without_empty(wanted["spec"]["workload"])
+    manifests, declared = (present.get("spec") or {}).get("workload"), wanted["spec"]["workload"]
+    same = manifests == declared or _without_empty(manifests) == _without_empty(declared)
     rest = {**wanted, "spec": {name: value for name, value in wanted["spec"].items() if name != "workload"}}
     return same and choose_changes(present, rest, Comparison.CONTAINS) is None
 
@@ -167,7 +167,7 @@ def _without_empty(value: Any) -> Any:
     """Leave out empty maps and nulls, which Open Cluster Management adds to manifests and which say nothing."""
     if isinstance(value, list):
         return [_without_empty(item) for item in value]
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return value
     rows = {name: _without_empty(item) for name, item in value.items()}
     return {name: item for name, item in rows.items() if item is not None and item != {}}

@@ -8,7 +8,6 @@ import io
 import os
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -17,6 +16,7 @@ import msgspec
 
 from watchword import __version__
 from watchword.admin.errors import InvalidInput, OperationRefused
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.sensitive import Sensitive
 from watchword.kube.files import read_small_file, write_private_file
 from watchword.pki.encryption import EncryptionKeys
@@ -66,11 +66,12 @@ class BackupHeader(msgspec.Struct, frozen=True):
     sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BackupKey:
+class BackupKey(HiddenFields, frozen=True):
     """What encrypts a backup: keys of a key file, or a passphrase; neither leaves it in plain text."""
 
-    keys: EncryptionKeys | None = field(default=None, repr=False)
+    hidden = ("keys",)
+
+    keys: EncryptionKeys | None = None
     passphrase: Sensitive[str] | None = None
 
     @property
@@ -90,12 +91,13 @@ class BackupKey:
         return EncryptionKeys([Sensitive(stretched)])
 
 
-@dataclass(frozen=True, slots=True)
-class Backup:
+class Backup(HiddenFields, frozen=True):
     """A header and the files behind it."""
 
+    hidden = ("files",)
+
     header: BackupHeader
-    files: Mapping[str, bytes] = field(repr=False)
+    files: Mapping[str, bytes]
 
 
 def write_backup(path: Path, backup: Backup, key: BackupKey) -> BackupHeader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -30,7 +30,7 @@ from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate
 from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, project_pull_secret
 from watchword.runtime.cache import Cache
-from watchword.runtime.informer import WatchScope
+from watchword.runtime.informer import DeltaHandler, WatchScope
 from watchword.runtime.raw_objects import Projection
 
 SOURCES: dict[str, tuple[Resource, WatchScope]] = {
@@ -66,6 +66,7 @@ class HubObserver:
     changes: int = 0
     _read_from: tuple[str, ...] = ()
     _read: tuple[Certificate, ...] = ()
+    _listeners: list[DeltaHandler] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def facts(self) -> HubFacts:
@@ -128,7 +129,14 @@ class HubObserver:
         is_new = not self.cache.informers(resource)
         self.cache.informer(resource, scope, project=project)
         if is_new:
-            self.cache.add_handler(resource, self.notify_change)
+            for handler in (self.notify_change, *self._listeners):
+                self.cache.add_handler(resource, handler)
+
+    def subscribe(self, listener: DeltaHandler) -> None:
+        """Call a listener for every known object and for every change, of the kinds followed now and later."""
+        self._listeners.append(listener)
+        for resource in dict.fromkeys(informer.resource for informer in self.cache.informers()):
+            self.cache.add_handler(resource, listener)
 
     def notify_change(self, _: object = None) -> None:
         """Notify the waiting readers."""
@@ -170,6 +178,18 @@ async def observe_hub(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+def facts_by_source(found: Mapping[str, Sequence[Object]]) -> HubFacts:
+    """Return the facts that objects hold, given by the name of their source."""
+    return HubFacts(
+        clusters=found.get("clusters", ()),
+        addons=found.get("add-ons", ()),
+        requests=sort_by_creation(found.get("certificate requests", ())),
+        tokens=read_tokens(found.get("join tokens", ())),
+        authorities=read_authorities(found.get("the hub's authority", ())),
+        servers=[obj for name in SERVER_SOURCES for obj in found.get(name, ())],
+    )
 
 
 def read_tokens(secrets: Sequence[Object]) -> list[TokenRecord]:

@@ -6,8 +6,10 @@ import asyncio
 import base64
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from watchword.admin.audit_log import CredentialUsage
-from watchword.admin.hub_observer import SERVER_SOURCES, SOURCES, read_authorities, read_tokens, sort_by_creation
+from watchword.admin.hub_observer import SOURCES, facts_by_source
 from watchword.admin.inventory_rows import UNKNOWN_KIND, AccountToken, HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.credential_use import token_id
@@ -40,15 +42,10 @@ async def read_hub_facts(client: Client, *, usage: CredentialUsage | None = None
     accounts, pull_secrets = await asyncio.gather(_read_accounts(client), _read_pull_secrets(client))
     if pull_secrets is None and await _has_pull_secrets(client):
         unseen["pull secrets"] = FORBIDDEN
-    return HubFacts(
-        clusters=found.get("clusters", ()),
-        addons=found.get("add-ons", ()),
-        requests=sort_by_creation(found.get("certificate requests", ())),
-        tokens=read_tokens(found.get("join tokens", ())),
-        authorities=read_authorities(found.get("the hub's authority", ())),
+    return replace(
+        facts_by_source(found),
         accounts=accounts,
         pull_secrets=pull_secrets,
-        servers=[obj for name in SERVER_SOURCES for obj in found.get(name, ())],
         unseen=unseen,
         usage=usage,
         account_tokens=await _read_account_tokens(client) if usage is not None and accounts else {},

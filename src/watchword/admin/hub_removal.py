@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 from msgspec import Struct
@@ -25,6 +24,7 @@ from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
 from watchword.api.crds import HUB_CRDS
 from watchword.api.crds.accounts import ACCOUNT_CRDS
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
 from watchword.api.names import BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, ConditionType, Label
 from watchword.api.resources import (
@@ -57,11 +57,12 @@ OPERATOR_PATIENCE = timedelta(seconds=25)  # for the operator to stop the contro
 _SHARED = (NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS)  # removed last, and not always
 
 
-@dataclass(frozen=True, slots=True)
-class HubRemoval:
+class HubRemoval(HiddenFields, frozen=True):
     """What is removed, in this order, and what stays with the reason."""
 
-    rows: tuple[Manifest, ...] = field(repr=False)
+    hidden = ("rows",)
+
+    rows: tuple[Manifest, ...]
     kept: tuple[str, ...] = ()
 
     @property

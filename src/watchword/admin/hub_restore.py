@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +17,7 @@ from watchword.admin.hub_backup import OBJECTS_FILE, SAVED_KINDS, clean
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE
 from watchword.api.crds import HUB_CRDS
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, is_deleting
 from watchword.api.resources import CLUSTER_MANAGERS, CUSTOM_RESOURCE_DEFINITIONS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
@@ -29,12 +29,13 @@ from watchword.runtime.manifests import establish_crds
 FIELD_MANAGER = "watchword-restore"
 
 
-@dataclass(frozen=True, slots=True)
-class HubRestore:
+class HubRestore(HiddenFields, frozen=True):
     """A restore that was checked and is not begun; everything that changes is in one of these lists."""
 
-    created: tuple[Manifest, ...] = field(repr=False)  # not there: deleted since the backup, or another cluster
-    changed: tuple[Manifest, ...] = field(repr=False)  # there, and different
+    hidden = ("created", "changed")
+
+    created: tuple[Manifest, ...]  # not there: deleted since the backup, or another cluster
+    changed: tuple[Manifest, ...]  # there, and different
     unchanged: int
     skipped: tuple[str, ...]  # with the reason
     on_existing_hub: bool

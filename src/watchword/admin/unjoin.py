@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field
 
 from watchword.admin.apply import names_of
 from watchword.admin.deny import validate_denied
@@ -16,6 +14,7 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.operator_deployment import unneeded_operator_objects
 from watchword.admin.wait import ObjectWaiter
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, labels_of, uid_of
 from watchword.api.names import (
     AGENT_NAMESPACE,
@@ -40,6 +39,7 @@ from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.drivers.kubeconfig_connector import user_with_secret_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized
+from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.kubeconfig_parser import parse_kubeconfig
 from watchword.kube.retry import RetryPolicy
 from watchword.operator.klusterlet_manifests import agent_manifests, bound_agent_manifests, namespace_of
@@ -50,6 +50,7 @@ from watchword.runtime.ensure import with_preconditions
 HUB_PATIENCE = timedelta(seconds=25)  # for the hub to remove the rights, once notified
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for an operator to clean up, if there is one
 HUB_RETRY = RetryPolicy(attempts=3, attempt_timeout=5.0, deadline=12.0)
+PLUGIN_RETRY = RetryPolicy(attempts=2, attempt_timeout=30.0, deadline=40.0)  # the plugin runs within the first attempt
 ATTEMPTS = 5
 CREDENTIALS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
 
@@ -61,15 +62,16 @@ class Leftover(Struct, frozen=True):
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExistingMembership:
+class ExistingMembership(HiddenFields, frozen=True):
     """What there is of a membership on this cluster."""
+
+    hidden = ("data", "other_secrets")
 
     cluster: str
     namespace: str
     klusterlet: Object | None
-    data: SecretData = field(repr=False)  # of the credential for the hub
-    other_secrets: tuple[Object, ...] = field(default=(), repr=False)  # Secrets of an agent without a Klusterlet
+    data: SecretData  # of the credential for the hub
+    other_secrets: tuple[Object, ...] = ()  # Secrets of an agent without a Klusterlet
 
     @property
     def addons(self) -> list[Object]:
@@ -89,13 +91,21 @@ class ExistingMembership:
     @property
     def has_credential(self) -> bool:
         """Whether there is anything to show to the hub, be it good or not."""
-        if CATALOG.holder_of(self.data):
-            return True
+        user = self._user()
+        held = user is not None and bool(user.certificate_data or user.token or user.plugin)
+        return bool(CATALOG.holder_of(self.data)) or held
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """How long the hub is asked: a plugin that gives the credential needs its own time."""
+        user = self._user()
+        return PLUGIN_RETRY if user is not None and user.plugin else HUB_RETRY
+
+    def _user(self) -> UserEntry | None:
         try:
-            user = user_with_secret_data(parse_kubeconfig(self.data.get(KUBECONFIG, b"")).choose().user, self.data)
+            return user_with_secret_data(parse_kubeconfig(self.data.get(KUBECONFIG, b"")).choose().user, self.data)
         except KubeError:
-            return False
-        return bool(user.certificate_data or user.token or user.plugin)
+            return None
 
 
 class UnjoinResult(Struct, frozen=True):
@@ -145,7 +155,7 @@ class Unjoiner(Struct, frozen=True):
 
     client: Client
     clock: Clock
-    progress: Progress = struct_field(default=ignore_progress)
+    progress: Progress = field(default=ignore_progress)
     dry_run: bool = False
     purge_operator: bool = True  # with the last that it deployed
 
@@ -228,7 +238,9 @@ class Unjoiner(Struct, frozen=True):
 async def _hub_of(membership: ExistingMembership) -> AsyncIterator[Client]:
     """Connect to the hub as this very cluster."""
     context = ConnectorContext(cluster=membership.cluster, bootstrap=None)
-    hub = Client(CATALOG.connector(CATALOG.holder_of(membership.data), context).own(membership.data), retry=HUB_RETRY)
+    hub = Client(
+        CATALOG.connector(CATALOG.holder_of(membership.data), context).own(membership.data), retry=membership.retry
+    )
     try:
         yield hub
     finally:

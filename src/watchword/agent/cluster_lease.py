@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
+
+from msgspec import Struct, field
 
 from watchword.agent.hub_connection import HubConnection
 from watchword.api.cluster import Cluster
@@ -21,8 +22,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 JITTER = 0.25  # of the period, so that a fleet that started together does not stay together
 
 
-@dataclass(frozen=True)
-class LeaseRenewalReconciler:
+class LeaseRenewalReconciler(Struct, frozen=True):
     """Reconciles this cluster's own ManagedCluster on the hub; one request for each renewal, and no reads."""
 
     reader: Reader  # of the hub

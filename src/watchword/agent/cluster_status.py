@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.agent.api_server_health import ApiServerHealthCheck, ClusterHealth
 from watchword.agent.cluster_facts import ClaimPolicy, choose_claims, cluster_status_fields
@@ -23,8 +24,7 @@ from watchword.runtime.status import StatusChange, StatusWriter
 LEASE_RECHECK = timedelta(seconds=1)
 
 
-@dataclass(frozen=True)
-class ClusterStatusReconciler:
+class ClusterStatusReconciler(Struct, frozen=True):
     """Reconciles this cluster's own ManagedCluster on the hub; triggered by it, by nodes and by claims."""
 
     hub: Reader

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from watchword.agent.csr_watch import PendingCsrWatch
 from watchword.agent.hub_session import HubSession
@@ -23,8 +24,7 @@ HUB = "hub"
 """The name of the connection to the hub; the main one is that to the agent's own cluster."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentControllerContext:
+class AgentControllerContext(Struct, frozen=True, kw_only=True):
     """The connections to both API servers, the session with the hub, and what else controllers need."""
 
     options: AgentOptions

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from watchword.agent.api_server_health import ApiServerHealthCheck
 from watchword.agent.cluster_lease import LeaseRenewalReconciler
@@ -24,8 +25,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegistrationParts:
+class RegistrationParts(Struct, frozen=True, kw_only=True):
     """What the controllers of every agent are made of."""
 
     options: AgentOptions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
@@ -45,8 +44,7 @@ class CredentialObserver(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class CredentialKeeper:
+class CredentialKeeper(Struct, frozen=True, kw_only=True):
     """Takes the steps towards one credential and stores each in the Secret."""
 
     reader: Reader  # of this cluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.agent.credential import CredentialKeeper, CredentialSpec
 from watchword.agent.credential_metrics import CredentialMetricsObserver
@@ -24,8 +24,7 @@ from watchword.drivers.interface import (
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
-@dataclass(frozen=True, kw_only=True)
-class HubCredentialReconciler:
+class HubCredentialReconciler(Struct, frozen=True, kw_only=True):
     """Reconciles the Secret of the cluster's credential; triggered by it, the hub's decisions and the session."""
 
     identity: AgentIdentity

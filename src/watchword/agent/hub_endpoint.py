@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.agent.secret_data import HUB
 from watchword.api.bootstrap import EXTENSION_ENDPOINTS
-from watchword.drivers.hub_connector import HubConnector, ReplaceableBootstrap
+from watchword.drivers.hub_connector import HubConnector, bootstrap_credential_of
 from watchword.drivers.interface import KUBECONFIG, SecretData
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry
@@ -54,8 +55,7 @@ class HubEndpoint:
 
     def name(self) -> str:
         """Return the name of the hub's entry: that of the bootstrap kubeconfig, by which OCM's agent knows its hub."""
-        connector = self.connector
-        found = connector.bootstrap_credential() if isinstance(connector, ReplaceableBootstrap) else None
+        found = bootstrap_credential_of(self.connector)
         return found.cluster_name if found is not None else self._recorded_name or HUB
 
     def configured(self) -> ClusterEntry | None:

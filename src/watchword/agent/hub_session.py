@@ -25,6 +25,7 @@ from watchword.drivers.hub_connector import (
     HubConnector,
     OwnEndpoint,
     ReplaceableBootstrap,
+    bootstrap_credential_of,
     endpoint_data_of,
 )
 from watchword.drivers.interface import KUBECONFIG, NewCredential, ObtainResult, Pending, SecretData, ValidCredential
@@ -247,8 +248,7 @@ class HubSession:
         if use is ActiveCredential.OWN:  # the Secret's own kubeconfig may be damaged, or name an address that is gone
             own = {KUBECONFIG: self.kubeconfigs.for_user(self.user), **endpoint_data_of(self.connector)}
             return {**self._data, **own}
-        connector = self.connector
-        return connector.bootstrap_credential() if isinstance(connector, ReplaceableBootstrap) else None
+        return bootstrap_credential_of(self.connector)
 
     def _notify(self) -> None:
         self.changed.enqueue(ObjectKey.cluster(self.cluster_name))
@@ -267,8 +267,7 @@ class HubSession:
         )
 
 
-@dataclass(frozen=True)
-class HubSessionReconciler:
+class HubSessionReconciler(Struct, frozen=True):
     """Reconciles this cluster's own ManagedCluster on the hub: acceptance decides which credential is used."""
 
     session: HubSession

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 import string
-from dataclasses import dataclass, field
 
 from watchword.agent.options import AgentOptions
 from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import MANAGED_CLUSTERS_GROUP, agent_user, cluster_group
 from watchword.drivers.interface import CredentialSubject, SecretData
@@ -15,15 +15,16 @@ from watchword.drivers.interface import CredentialSubject, SecretData
 _ALPHABET = string.ascii_lowercase + string.digits
 
 
-@dataclass(frozen=True, slots=True)
-class AgentIdentity:
+class AgentIdentity(HiddenFields, frozen=True):
     """Kept across restarts by the Secret that holds the credential."""
+
+    hidden = ("held",)
 
     cluster: str
     agent: str
     uid: str
     secret_key: ObjectKey
-    held: SecretData = field(repr=False)
+    held: SecretData
 
     @property
     def subject(self) -> CredentialSubject:

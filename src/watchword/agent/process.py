@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from random import Random
 
+from msgspec import field
 from msgspec.structs import replace
 
 from watchword._structlog import structlog
@@ -31,6 +31,7 @@ from watchword.agent.hub_session import ActiveCredential, HubSession
 from watchword.agent.identity import AgentIdentity, restore_identity
 from watchword.agent.options import AgentOptions
 from watchword.agent.scopes import csr_scope, single_object_scope
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, NAMESPACES, SECRETS
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
@@ -52,9 +53,10 @@ from watchword.runtime.tasks import run_until_stopped, running
 REGISTRATION_BACKOFF = Backoff(first=1.0, limit=300.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentRuntime:
+class AgentRuntime(HiddenFields, frozen=True, kw_only=True):
     """What an agent runs on; everything but clock and randomness has the value that the program uses."""
+
+    hidden = ("environment",)
 
     clock: Clock
     random: Random
@@ -62,9 +64,7 @@ class AgentRuntime:
     metrics: Metrics = field(default_factory=Metrics)
     new_key: NewKey = PrivateKey.generate
     catalog: Catalog = CATALOG
-    environment: Mapping[str, str] = field(
-        default_factory=lambda: os.environ, repr=False
-    )  # of the agent's process or pod
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)  # of the agent's process or pod
     connector: HubConnector | None = None  # None: by the bootstrap kubeconfig of the options
     client_factory: ClientFactory | None = None  # None: over sockets; with a connector, the hub is not followed
     follow: WatchOptions | None = None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec import field
+
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object
 from watchword.drivers.interface import NewCredential, ObtainResult, Pending, SecretData
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
@@ -26,7 +28,7 @@ def decode_data(secret: Object | None) -> dict[str, bytes]:
     decoded: dict[str, bytes] = {}
     for name, value in ((secret or {}).get("data") or {}).items():
         try:
-            decoded[name] = base64.b64decode(value or "", validate=True)
+            decoded[name] = binascii.a2b_base64(value or "", strict_mode=True)
         except (binascii.Error, ValueError):
             continue
     return decoded
@@ -55,12 +57,13 @@ class HubEndpointSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class HubKubeconfigRenderer:
+class HubKubeconfigRenderer(HiddenFields, frozen=True):
     """Writes the kubeconfigs that go with credentials, each once while the hub stays where it is."""
 
+    hidden = ("rendered",)
+
     endpoint: HubEndpointSource
-    rendered: list[tuple[tuple[ClusterEntry, str, UserEntry], bytes]] = field(default_factory=list, repr=False)
+    rendered: list[tuple[tuple[ClusterEntry, str, UserEntry], bytes]] = field(default_factory=list)
 
     def for_user(self, user: UserEntry) -> bytes:
         """Return the kubeconfig of a user of the hub as it is described now."""
@@ -73,14 +76,13 @@ class HubKubeconfigRenderer:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class SecretExtras:
+class SecretExtras(HiddenFields, frozen=True):
     """What a Secret holds beside the credential itself."""
 
-    frame: SecretData = field(repr=False)  # always as wanted
-    with_credential: SecretData = field(
-        default_factory=dict, repr=False
-    )  # as wanted once there is a credential it fits
+    hidden = ("frame", "with_credential")
+
+    frame: SecretData  # always as wanted
+    with_credential: SecretData = field(default_factory=dict)  # as wanted once there is a credential it fits
     obsolete_keys: frozenset[str] = frozenset()  # gone once there is: the keys of drivers that served before
 
 

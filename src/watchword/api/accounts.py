@@ -6,7 +6,6 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +13,7 @@ import orjson
 
 from watchword.api.crds.accounts import DEFAULT_VALIDITY, LONGEST_AUDIENCE, LONGEST_NAME, MOST_AUDIENCES
 from watchword.api.credential_validity import CredentialValidity
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS
@@ -31,9 +31,10 @@ LONGEST_VALIDITY = timedelta(seconds=2**32)
 SELECTOR = f"{Label.MANAGED_ACCOUNT}=true"
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(HiddenFields, frozen=True):
     """A ManagedServiceAccount, read from its object; `objection` says why no token can be requested for it."""
+
+    hidden = ("object",)
 
     key: ObjectKey
     uid: str
@@ -44,7 +45,7 @@ class Account:
     deleting: bool
     rotation_request: str
     objection: str
-    object: Object = field(repr=False)
+    object: Object
 
     @classmethod
     def read(cls, obj: Object) -> Account:
@@ -129,15 +130,16 @@ def _name_objection(name: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class AccountSecret:
+class AccountSecret(HiddenFields, frozen=True):
     """The Secret of an account at the hub: its token, and what is known of it."""
+
+    hidden = ("object",)
 
     key: ObjectKey
     token: Sensitive[str]
     ca: bytes
     annotations: Mapping[str, str]
-    object: Object = field(repr=False)
+    object: Object
 
     @classmethod
     def read(cls, obj: Object) -> AccountSecret:

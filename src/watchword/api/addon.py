@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, uid_of
 from watchword.api.names import (
     ADDON_NAMESPACE,
@@ -58,7 +57,7 @@ class Registration(Struct, frozen=True):
 
     type: str
     signer: str
-    subject: AddonSubject = struct_field(default_factory=AddonSubject)
+    subject: AddonSubject = field(default_factory=AddonSubject)
     driver: str = ""  # declared by the agent; empty until it has
     legacy: bool = False  # spelled as in v1alpha1
 
@@ -95,9 +94,10 @@ class Registration(Struct, frozen=True):
         return f"{addon}-{self.signer.replace('/', '-')}-client-cert"
 
 
-@dataclass(frozen=True, slots=True)
-class Addon:
+class Addon(HiddenFields, frozen=True):
     """A ManagedClusterAddOn, read from its object. Hub and agent both write its status."""
+
+    hidden = ("object",)
 
     name: str
     cluster: str
@@ -107,7 +107,7 @@ class Addon:
     install_namespace: str  # empty: the agent's default
     registrations: tuple[Registration, ...]
     healthy_by_lease: bool
-    object: Object = field(repr=False)
+    object: Object
 
     @classmethod
     def read(cls, obj: Object) -> Addon:

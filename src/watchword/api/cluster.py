@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from watchword.api.conditions import is_true
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, labels_of, uid_of
 from watchword.api.names import (
     CLUSTER_LEASE,
@@ -23,9 +23,10 @@ from watchword.api.validation import is_dns_label
 DEFAULT_LEASE_SECONDS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(HiddenFields, frozen=True):
     """A ManagedCluster, read from its object. Labels and annotations are claims that its agent may edit."""
+
+    hidden = ("object",)
 
     name: str
     uid: str
@@ -35,7 +36,7 @@ class Cluster:
     cluster_set: str
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
-    object: Object = field(repr=False)
+    object: Object
 
     @classmethod
     def read(cls, obj: Object) -> Cluster:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from watchword.api.hidden_fields import HiddenFields
 
 
 def _first(headers: Iterable[tuple[str, str]], name: str) -> str:
@@ -20,16 +21,17 @@ class Peer(Struct, frozen=True):
     certificate_chain: tuple[bytes, ...] = ()  # DER, leaf first; verified by the authenticator, not by TLS alone
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(HiddenFields, frozen=True):
     """An HTTP request without a socket."""
+
+    hidden = ("body", "peer")
 
     method: str
     path: str  # percent-encoded, without the query
     query: tuple[tuple[str, str], ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
-    body: bytes = field(default=b"", repr=False)
-    peer: Peer = field(default_factory=Peer, repr=False)
+    body: bytes = b""
+    peer: Peer = field(default_factory=Peer)
 
     def header(self, name: str) -> str:
         """Return the first header of that name, empty when absent."""
@@ -40,14 +42,15 @@ class Request:
         return next((value for key, value in self.query if key == name), "")
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(HiddenFields, frozen=True):
     """An HTTP response: a complete body, or a stream of chunks for a watch."""
+
+    hidden = ("body", "stream")
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
-    body: bytes = field(default=b"", repr=False)
-    stream: AsyncIterator[bytes] | None = field(default=None, repr=False)
+    body: bytes = b""
+    stream: AsyncIterator[bytes] | None = None
     user: str = ""  # who authenticated; never sent, but a listener limits its connections by it
 
     def header(self, name: str) -> str:

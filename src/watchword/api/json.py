@@ -5,6 +5,8 @@ from __future__ import annotations
 from json import dumps as _dumps
 from typing import Any
 
+import orjson
+
 
 def copy_json(value: Any) -> Any:
     """Return a deep copy; scalars are shared."""
@@ -41,6 +43,14 @@ def same_json(one: Any, other: Any) -> bool:
 def show(value: Any) -> str:
     """Print a value as it appears in a message: compact, keys sorted."""
     return _dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
+
+
+def encode_identity(value: Any) -> bytes:
+    """Encode a value so that the same JSON always gives the same bytes."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # integers beyond 64 bits
+        return show(value).encode()
 
 
 def is_deeper_than(value: Any, limit: int) -> bool:

@@ -84,7 +84,7 @@ def _segment(name: str) -> str:
     return name if name.isascii() and name.replace("-", "").isalnum() else quote(name, safe="")
 
 
-class ObjectRef(Struct, frozen=True):
+class ObjectRef(Struct, frozen=True, cache_hash=True):
     """One object of an API server."""
 
     resource: Resource

@@ -21,6 +21,7 @@ JOBS = Resource("batch", "v1", "jobs", "Job")
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 POD_MONITORS = Resource("monitoring.coreos.com", "v1", "podmonitors", "PodMonitor")  # of Prometheus' operator
+SERVICE_MONITORS = Resource("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 ROLES = Resource(RBAC_GROUP, "v1", "roles", "Role")
 ROLE_BINDINGS = Resource(RBAC_GROUP, "v1", "rolebindings", "RoleBinding")

@@ -1,4 +1,4 @@
-"""Instants as Kubernetes writes them: RFC 3339, UTC, `Z`."""
+"""Instants as Kubernetes writes them (RFC 3339, UTC, `Z`), and as HTTP does."""
 
 from __future__ import annotations
 
@@ -6,26 +6,42 @@ import re
 from datetime import UTC, datetime
 
 # Stricter than datetime.fromisoformat: the zone is mandatory, `T` and `Z` are upper case.
-_RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:\d{2})", re.ASCII)
+_RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}T(?:[01]\d|2[0-3]):\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:\d{2})", re.ASCII)
+
+# The one form that RFC 9110 allows to write; the standard library reads it by its parser of e-mail.
+_HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT", re.ASCII)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+_ZONE = len("+00:00")
 
 
 def rfc3339(instant: datetime) -> str:
     """Write an instant with second precision."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return instant.astimezone(UTC).isoformat(timespec="seconds")[:-_ZONE] + "Z"
 
 
 def rfc3339_micro(instant: datetime) -> str:
     """Write an instant with microseconds, as Lease and events.k8s.io want it."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return instant.astimezone(UTC).isoformat(timespec="microseconds")[:-_ZONE] + "Z"
 
 
 def parse_rfc3339(text: str) -> datetime | None:
     """Read an instant; None when the text is not RFC 3339 with a zone."""
     if not _RFC3339.fullmatch(text):
         return None
-    head, fraction, zone = re.fullmatch(r"([^.,Z+]*?\d)(?:[.,](\d+))?(Z|[+-]\d{2}:\d{2})", text, re.ASCII).groups()  # type: ignore[union-attr]
-    micro = ((fraction or "") + "000000")[:6]
     try:
-        return datetime.fromisoformat(f"{head}.{micro}{'+00:00' if zone == 'Z' else zone}").astimezone(UTC)
+        return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
+        return None
+
+
+def parse_http_date(text: str) -> datetime | None:
+    """Read the date of an HTTP header; None when it has another form."""
+    found = _HTTP_DATE.fullmatch(text)
+    if found is None or found[2] not in _MONTHS:
+        return None
+    day, year, hour, minute, second = (int(found[place]) for place in (1, 3, 4, 5, 6))
+    try:
+        return datetime(year, _MONTHS.index(found[2]) + 1, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
         return None

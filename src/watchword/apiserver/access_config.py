@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from watchword.api.http import Response
 from watchword.api.meta import Resource
@@ -35,8 +36,7 @@ from watchword.pki.certificates import Certificate
 from watchword.pki.jwt import TokenSigner
 
 
-@dataclass(frozen=True)
-class AccessConfig:
+class AccessConfig(Struct, frozen=True):
     """What the operator of a control plane chooses about access."""
 
     token_keys: TokenKeys

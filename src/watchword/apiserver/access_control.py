@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.model import Admit, Authenticate, Handler, Registry, Service
 from watchword.apiserver.server import ResourceRoute
 
 
-@dataclass(frozen=True)
-class AccessControl:
+class AccessControl(Struct, frozen=True):
     """Authentication, authorization, admission, and the services that run beside the requests."""
 
     authenticate: Authenticate

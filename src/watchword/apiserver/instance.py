@@ -7,11 +7,12 @@ import logging
 import os
 import stat
 from collections import deque
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.apiserver.access_config import AccessConfig, access_control_factory
 from watchword.apiserver.access_control import AccessControl
@@ -55,8 +56,7 @@ SERVICE_NAMES = (
 )
 
 
-@dataclass(frozen=True)
-class InstanceSettings:
+class InstanceSettings(Struct, frozen=True):
     """What the operator decides."""
 
     data_dir: Path

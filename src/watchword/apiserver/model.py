@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.http import Peer, Response
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.schema.model import Schema
@@ -24,7 +23,7 @@ class User(Struct, frozen=True):
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = struct_field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class RequestInfo(Struct, frozen=True):
@@ -86,7 +85,7 @@ class Operation(Struct, frozen=True):
     old: Object | None
     subresource: str = ""
     dry_run: bool = False
-    warnings: list[str] = struct_field(default_factory=list)  # become Warning headers of the response
+    warnings: list[str] = field(default_factory=list)  # become Warning headers of the response
 
 
 Hook = Callable[[Operation], None]
@@ -121,7 +120,7 @@ class ResourceKind(Struct, frozen=True):
     )
     subresources: tuple[str, ...] = ()  # status, scale, approval, finalize, token …
     columns: tuple[Column, ...] = ()
-    selectable_fields: Mapping[str, Callable[[Object], str]] = struct_field(default_factory=dict)
+    selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
     deprecation: str = ""  # a warning that is sent with every response
     custom: bool = False  # from a CRD: no strategic patch, resourceVersion required on update
     unconditional_update: bool = False
@@ -188,12 +187,10 @@ class Registry(Protocol):
         """Begin or finish the deletion of an object, as finalizers, grace and `propagation` allow."""
         ...
 
-    def subscribe(
-        self, resource: Resource, listener: Callable[[str, Object, Object | None], None]
-    ) -> Callable[[], None]:
-        """Call `listener(type, new, old)` after each committed change; return how to stop.
+    def subscribe(self, resource: Resource, listener: Callable[[str, Object], None]) -> Callable[[], None]:
+        """Call `listener(type, object)` after each committed change; return how to stop.
 
-        Objects already present come first, as ADDED.
+        Objects already present come first, as ADDED. All listeners see one object: none may change it.
         """
         ...
 
@@ -217,16 +214,17 @@ class Service(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerRequest:
+class HandlerRequest(HiddenFields, frozen=True):
     """An authenticated request: what is requested, and the user."""
+
+    hidden = ("body", "peer")
 
     info: RequestInfo
     method: str
     query: tuple[tuple[str, str], ...]
     headers: tuple[tuple[str, str], ...]
-    body: bytes = field(repr=False)
-    peer: Peer = field(default_factory=Peer, repr=False)
+    body: bytes
+    peer: Peer = field(default_factory=Peer)
     user: User = field(default_factory=lambda: User("system:anonymous", groups=("system:unauthenticated",)))
 
     def header(self, name: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.authn.impersonation import impersonate
@@ -38,6 +38,7 @@ from watchword.apiserver.model import (
 )
 from watchword.apiserver.negotiation import error_response, warning_headers
 from watchword.apiserver.registry.kind_table import KindTable
+from watchword.apiserver.registry.system_fields import make_uuid
 from watchword.apiserver.requestinfo import read_request_info
 from watchword.apiserver.serving.resources import ResourceServer
 
@@ -75,8 +76,7 @@ class CompletedRequest(Struct, frozen=True):
 Observe = Callable[[CompletedRequest], None]
 
 
-@dataclass(frozen=True)
-class ApiServerConfig:
+class ApiServerConfig(Struct, frozen=True):
     """What an API server is made of."""
 
     authenticate: Authenticate
@@ -88,7 +88,7 @@ class ApiServerConfig:
     limit: RateLimiter | None = None
     observe: Observe | None = None
     now: Now = lambda: datetime.now(UTC)
-    new_audit_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    new_audit_id: Callable[[], str] = lambda: make_uuid(os.urandom)
 
 
 class ApiServer:

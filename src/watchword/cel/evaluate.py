@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.cel.functions import (
     FUNCTIONS,
@@ -52,8 +51,7 @@ class Expression(Struct, frozen=True):
             raise CelError("expression nested too deeply") from error
 
 
-@dataclass(frozen=True, eq=False)
-class Environment:
+class Environment(Struct, frozen=True, eq=False):
     """The variables that expressions may use, and the functions besides the language's own."""
 
     variables: frozenset[str]

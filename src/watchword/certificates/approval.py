@@ -15,6 +15,10 @@ APPROVED_REASON = "AutoApprovedByHubCSRApprovingController"
 """The reason with which the hub's controllers approve; OCM uses the same."""
 
 
+ISSUED = "aXNzdWVk"
+"""What stands for a certificate where it does not matter which: base64, as everything in that field."""
+
+
 class RequestDecision(Struct, frozen=True):
     """What was decided about a request; a denial or failure outweighs an approval."""
 
@@ -35,6 +39,15 @@ def read_decision(csr: Object) -> RequestDecision:
     since = parse_rfc3339(str(row.get("lastTransitionTime") or row.get("lastUpdateTime") or ""))
     reason, message = str(row.get("reason") or ""), str(row.get("message") or "")
     return RequestDecision(str(row["type"]), reason, message, since, certificate)
+
+
+def without_issued_certificate(csr: Object) -> Object:
+    """Return a request whose certificate, once issued, is only known to exist: a `Projection` for a hub's cache.
+
+    The certificate is half of the request, and a hub that approves and signs never reads it.
+    """
+    status: Object = csr.get("status") or {}
+    return {**csr, "status": {**status, "certificate": ISSUED}} if status.get("certificate") else csr
 
 
 def is_pending(csr: Object) -> bool:

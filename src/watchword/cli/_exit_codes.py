@@ -25,9 +25,9 @@ class ExitCode(IntEnum):
 MEANINGS = {
     ExitCode.DONE: "done",
     ExitCode.FAILED: "failed for a reason that the sentence on standard error gives",
-    ExitCode.NOT_USABLE: "what was given cannot be used: a flag, a file, a token",
+    ExitCode.NOT_USABLE: "a flag, a file or a token is missing, or cannot be used",
     ExitCode.UNREACHABLE: "the server did not answer, or what was waited for did not come in time: try again later",
-    ExitCode.REFUSED: "the server, or a check of ours, said no; nothing was changed",
+    ExitCode.REFUSED: "the server, a check of ours, or the answer to a question said no; nothing was changed",
     ExitCode.LEFTOVERS: "done here, but something is left to do elsewhere (`unjoin`, `revoke held-by`)",
     ExitCode.ATTENTION: "something needs attention (`doctor`, `status --check`)",
     ExitCode.BUG: "a bug: run it again with `-vv` and report what it prints",

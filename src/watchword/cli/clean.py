@@ -34,6 +34,7 @@ def command(connection: ClusterConnection, *, delete_kinds: bool, force: bool, d
 
 async def _clean(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:
     from watchword.admin.hub_removal import HubRemover
+    from watchword.cli.administrator_events import HUB, administrator_events
 
     async with connection.client() as client:
         remover = HubRemover(client, print_progress, delete_kinds)
@@ -45,7 +46,9 @@ async def _clean(connection: ClusterConnection, *, delete_kinds: bool, force: bo
         if dry_run:
             return
         confirm(f"Remove these {len(removal.rows)} objects?", f"this removes {len(removal.rows)} objects", yes=yes)
-        await remover.carry_out(removal)
+        async with administrator_events(client, "clean") as (events, administrator):
+            await remover.carry_out(removal)
+            events.normal(HUB, "HubRemoved", f"{administrator} removed the hub: {len(removal.rows)} objects")
     echo(f"removed {len(removal.rows)} objects; this cluster is not a hub any more")
 
 

@@ -60,7 +60,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "manifests": ("watchword.cli.manifests", "Print what to apply to a cluster, without asking any server."),
     "aws": ("watchword.cli.aws", "Prepare AWS accounts for clusters that register by IAM."),
-    "undeploy": ("watchword.cli.undeploy", "Delete a ClusterManager or a Klusterlet, and wait until it is gone."),
+    "undeploy": ("watchword.cli.undeploy", "Delete what controllers made, and wait until it is gone."),
     "clean-clusters": ("watchword.cli.clean_clusters", "Delete clusters that left by `unjoin` and were not deleted."),
     "sample-addon": ("watchword.cli.sample_addon", "Run the sample add-on: its agent, or its hub side."),
     "managed-serviceaccount": (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -27,6 +26,7 @@ from watchword.cli.common_options import (
     wait_options,
     with_options,
 )
+from watchword.cli.confirmation import confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
@@ -104,8 +104,8 @@ async def _take_over(
             ClusterAcceptor(HubAdmin(client, SystemClock(), flags["dry_run"]), terms, print_progress), print_progress
         )
         candidate = await work.candidate(name)
-        if not flags["yes"] and not flags["dry_run"]:
-            _confirm(candidate)
+        if not flags["dry_run"]:
+            _confirm(candidate, yes=flags["yes"])
         decision = await work.run(name, wait)
     return {
         "cluster": name,
@@ -116,12 +116,11 @@ async def _take_over(
     }
 
 
-def _confirm(candidate: TakeOverCandidate) -> None:
-    """Show the requests, and ask for confirmation."""
-    owner = f" (identity {candidate.owner})" if candidate.owner else ""
-    echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)
-    for request in candidate.requests:
-        echo(f"  {request.requester} asks for it with the key {format_key(request.key_thumbprint)}", err=True)
-    if not sys.stdin.isatty():
-        raise OperationRefused("there is no terminal to confirm that a new key may have this name: confirm with --yes")
-    click.confirm("let a new key have this name?", abort=True, err=True)
+def _confirm(candidate: TakeOverCandidate, *, yes: bool) -> None:
+    """Show the requests, and ask."""
+    if not yes:
+        owner = f" (identity {candidate.owner})" if candidate.owner else ""
+        echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)
+        for request in candidate.requests:
+            echo(f"  {request.requester} asks for it with the key {format_key(request.key_thumbprint)}", err=True)
+    confirm("Let a new key have this name?", f"this gives the name {candidate.cluster} to another key", yes=yes)

@@ -106,6 +106,7 @@ def _restore_directory(data_dir: Path | None, backup: Backup, question: _Questio
 async def _restore_hub(connection: ClusterConnection, backup: Backup, question: _Question, *, replace: bool) -> None:
     from watchword.admin.apply import names_of
     from watchword.admin.hub_restore import HubRestorer
+    from watchword.cli.administrator_events import HUB, administrator_events
     from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:
@@ -119,5 +120,9 @@ async def _restore_hub(connection: ClusterConnection, backup: Backup, question: 
             return
         if plan.on_existing_hub:
             question.confirm("Change this hub")
-        await restorer.carry_out(plan)
-    echo(f"created {len(plan.created)} objects and changed {len(plan.changed)}; run `watchword init` to start the hub")
+        async with administrator_events(client, "restore") as (events, administrator):
+            await restorer.carry_out(plan)
+            said = f"created {len(plan.created)} objects and changed {len(plan.changed)}"
+            saved = f"{backup.header.created:%Y-%m-%d %H:%MZ}"
+            events.normal(HUB, "HubRestored", f"{administrator} restored the backup of {saved}: {said}")
+    echo(f"{said}; run `watchword init` to start the hub")

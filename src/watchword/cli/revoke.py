@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import wraps
@@ -12,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct
 
-from watchword.admin.errors import NotFoundOnHub, OperationRefused
+from watchword.admin.errors import NotFoundOnHub
 from watchword.admin.revoke.kinds import KINDS, RevocableKind, plan_revocation
 from watchword.admin.revoke.revocation import Revocation, RevocationContext, RevocationTarget
-from watchword.admin.revoke.revoker import EventCounts, RevocationResult, Revoker
+from watchword.admin.revoke.revoker import RevocationResult, Revoker
 from watchword.cli.common_options import output_option, split, wait_options, with_options
+from watchword.cli.confirmation import confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.name_completion import complete_clusters, complete_tokens
 from watchword.cli.output import echo
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from watchword.kube.access_reviews import UserIdentity
     from watchword.kube.client import Client
     from watchword.kube.credentials import Credential
-    from watchword.runtime.event_recorder import EventRecorder
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMPLETIONS = {"cluster": complete_clusters, "token": complete_tokens}
@@ -113,9 +112,7 @@ def _run(
     paths: Sequence[Path] = (),
 ) -> int:
     from watchword.runtime.event_loop import run
-    from watchword.runtime.logs import configure_logging
 
-    configure_logging(level=click.get_current_context().find_root().obj.log_level)
     results, holdings = run(_revoke(connection, options, targets, paths))
     if options.output != "table":
         echo(format_outcome(results, holdings, options.output, dry_run=options.dry_run), nl=False)
@@ -134,7 +131,7 @@ async def _revoke(
     paths: Sequence[Path],
 ) -> tuple[list[RevocationResult], list[Holding]]:
     from watchword.admin.revoke.holders import with_held_tokens
-    from watchword.kube.access_reviews import who_am_i
+    from watchword.cli.administrator_events import administrator_events
 
     async with connection.client() as client:
         holdings = await _find_holdings(connection, client, paths)
@@ -144,14 +141,9 @@ async def _revoke(
         planned = [with_held_tokens(client, each, holdings) for each in planned]
         if options.dry_run or not planned:
             return [RevocationResult(each) for each in planned], holdings
-        if not options.yes:
-            _confirm(planned, holdings)
-        counts = EventCounts()
-        events = _event_recorder(client, counts)
-        results = await Revoker(events, (await who_am_i(client)).username, options.wait).run(planned)
-    if counts.dropped:
-        echo(f"{counts.dropped} events were not stored: may you create events in these namespaces?", err=True)
-    return results, holdings
+        _confirm(planned, holdings, yes=options.yes)
+        async with administrator_events(client, "revoke") as (events, administrator):
+            return await Revoker(events, administrator, options.wait).run(planned), holdings
 
 
 async def _plan(
@@ -197,21 +189,9 @@ async def _authenticate(connection: ClusterConnection, credential: Credential) -
         await client.close()
 
 
-def _event_recorder(client: Client, counts: EventCounts) -> EventRecorder:
-    from random import SystemRandom
-
-    from watchword.cli.process_options import identity
-    from watchword.runtime.event_recorder import EventRecorder, EventReporter
-
-    reporter = EventReporter("watchword.dev/revoke", identity())
-    return EventRecorder(client, reporter, clock=SystemClock(), random=SystemRandom(), counts=counts)
-
-
-def _confirm(planned: Sequence[Revocation], holdings: Sequence[Holding]) -> None:
-    for holding in holdings:
-        echo(describe_holding(holding), err=True)
-    for revocation in planned:
-        echo(describe_plan(revocation), err=True)
-    if not sys.stdin.isatty():
-        raise OperationRefused("there is no terminal to confirm the revocation: confirm with --yes")
-    click.confirm("revoke?", abort=True, err=True)
+def _confirm(planned: Sequence[Revocation], holdings: Sequence[Holding], *, yes: bool) -> None:
+    """Show what is revoked, and ask."""
+    if not yes:
+        for line in (*map(describe_holding, holdings), *map(describe_plan, planned)):
+            echo(line, err=True)
+    confirm("Revoke?", "this revokes what is listed above", yes=yes)

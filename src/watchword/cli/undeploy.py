@@ -1,4 +1,4 @@
-"""`watchword undeploy`: removes what the operator deployed, while the operator still runs."""
+"""`watchword undeploy`: removes what controllers made, while they still run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -17,31 +17,35 @@ if TYPE_CHECKING:
 
 
 @click.command("undeploy")
-@click.option("--timeout", default="4m", show_default=True, help="How long to wait for the operator.")
+@click.option("--timeout", default="4m", show_default=True, help="How long to wait for the controllers.")
 @click.option("--cluster-manager", "managers", multiple=True, help="The ClusterManager to delete.")
 @click.option("--klusterlet", "klusterlets", multiple=True, help="The Klusterlet to delete.")
+@click.option("--pull-secrets", is_flag=True, help="Switch pull secrets off, so that their controllers remove them.")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
-    """Delete a ClusterManager or a Klusterlet, and wait until it is gone.
+    """Delete what controllers made, and wait until it is gone.
 
-    It is gone once the operator has removed what it deployed for it. Clusters, their kinds and the rights of clusters
-    on the hub stay. `helm uninstall` runs this command before it removes the operator.
+    A ClusterManager or a Klusterlet is gone once the operator has removed what it deployed for it. Clusters, their
+    kinds and the rights of clusters on the hub stay. `helm uninstall` runs this command before it removes the rest.
     """
     from watchword.api.resources import CLUSTER_MANAGERS, KLUSTERLETS
     from watchword.runtime.event_loop import run
 
     kinds = ((KLUSTERLETS, flags["klusterlets"]), (CLUSTER_MANAGERS, flags["managers"]))
     wanted = [(resource, name) for resource, names in kinds for name in names]
-    if not wanted:
-        raise click.UsageError("name what to delete with --cluster-manager or --klusterlet")
-    for name in run(_undeploy(connection, wanted, parse_duration_flag(flags["timeout"], "--timeout"))):
+    if not wanted and not flags["pull_secrets"]:
+        raise click.UsageError("name what to delete with --cluster-manager, --klusterlet or --pull-secrets")
+    patience = parse_duration_flag(flags["timeout"], "--timeout")
+    for name in run(_undeploy(connection, wanted, patience, pull_secrets=flags["pull_secrets"])):
         echo(f"{name} deleted")
 
 
 async def _undeploy(
-    connection: ClusterConnection, wanted: list[tuple[Resource, str]], patience: timedelta
+    connection: ClusterConnection, wanted: list[tuple[Resource, str]], patience: timedelta, *, pull_secrets: bool
 ) -> list[str]:
     from watchword.admin.operator_deployment import delete_deployed
+    from watchword.admin.pull_secret_removal import remove_pull_secrets
 
     async with connection.client() as client:
-        return await delete_deployed(client, wanted, patience)
+        removed = pull_secrets and await remove_pull_secrets(client, patience, print_progress)
+        return [*(["pull secrets"] if removed else []), *await delete_deployed(client, wanted, patience)]

@@ -11,13 +11,26 @@ from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.time import rfc3339
-from watchword.dashboard.board import clean, event_document
+from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.history import HistoryEntry
-from watchword.dashboard.sources import FleetFacts
+from watchword.dashboard.related_objects import regarded_cluster
+from watchword.dashboard.rows import clean, event_document
+from watchword.dashboard.sources import REQUESTS, FleetFacts, gather_facts
+from watchword.dashboard.visibility import Visibility, limit_objects
 
 NEGATIVE = frozenset({"HubConnectionDegraded", ConditionType.DELETING, ConditionType.REVOCATION_PENDING, "Superseded"})
 """Conditions whose status True needs attention."""
 EVENTS_SHOWN, REQUESTS_SHOWN = 100, 50
+
+
+def read_cluster_page(fleet: Fleet, name: str, seen: Visibility) -> Object | None:
+    """Return everything about one cluster that a person may see; None when that is nothing."""
+    refs = dict.fromkeys((*fleet.index.in_part(name), *fleet.related.about(name)))
+    found = [each for each in map(fleet.read, refs) if each is not None]
+    shown = (fleet.index.shown(ref, seen) for ref in refs)
+    log = fleet.histories.full if seen.sees(REQUESTS) else fleet.histories.limited
+    observed = log.entries(name, {row.id for rows in shown for row in rows or ()})
+    return cluster_document(gather_facts(limit_objects(found, seen)), name, observed)
 
 
 def cluster_document(facts: FleetFacts, name: str, observed: Sequence[HistoryEntry]) -> Object | None:
@@ -55,15 +68,7 @@ def _conditions(obj: Object, about: str = "") -> Iterable[dict[str, Any]]:
 
 def _events(events: Sequence[Object], name: str) -> list[FleetEvent]:
     """Return the events in the cluster's namespace and about the cluster itself, the latest first."""
-    own = [
-        event
-        for event in events
-        if event["metadata"].get("namespace") == name
-        or (
-            (event.get("regarding") or {}).get("kind") == "ManagedCluster"
-            and (event.get("regarding") or {}).get("name") == name
-        )
-    ]
+    own = [event for event in events if event["metadata"].get("namespace") == name or regarded_cluster(event) == name]
     return sorted(map(read_event, own), key=lambda event: event.at, reverse=True)[:EVENTS_SHOWN]
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
 from msgspec import Struct
 
 from watchword.admin.health import InventoryHealth
 from watchword.api.time import rfc3339
+from watchword.dashboard.rows import Row
 
 ENTRIES_KEPT = 100  # for each cluster
 
@@ -30,20 +30,23 @@ class HistoryEntry(Struct, frozen=True):
 class HistoryLog:
     """Keeps the latest changes of each cluster in memory."""
 
-    _rows: Mapping[str, bytes] = field(default_factory=dict)
     _entries: dict[str, deque[HistoryEntry]] = field(default_factory=dict)
 
-    def record(self, rows: Mapping[str, bytes], now: datetime) -> None:
-        """Compare with the rows that were recorded before, and note what changed."""
-        before, self._rows = self._rows, rows
-        for identity, raw in rows.items():
-            old = before.get(identity)
-            if old is not None and old != raw:
-                self._note(identity, orjson.loads(old), orjson.loads(raw), now)
+    def record(self, before: Sequence[Row], after: Sequence[Row], now: datetime) -> None:
+        """Compare the rows of one object with those that it had before, and note what changed."""
+        known = {row.id: row for row in before}
+        for row in after:
+            old = known.get(row.id)
+            if old is not None and old.entry != row.entry:
+                self._note(row.id, old.fields(), row.fields(), now)
 
-    def entries(self, cluster: str, visible: Mapping[str, bytes]) -> Sequence[HistoryEntry]:
+    def entries(self, cluster: str, visible: Container[str]) -> Sequence[HistoryEntry]:
         """Return the changes of one cluster, of visible rows alone."""
         return [entry for entry in self._entries.get(cluster, ()) if entry.row in visible]
+
+    def forget(self, cluster: str) -> None:
+        """Drop the changes of a cluster that was deleted."""
+        self._entries.pop(cluster, None)
 
     def _note(self, identity: str, old: dict[str, Any], new: dict[str, Any], now: datetime) -> None:
         cluster = new["name"] if new["table"] == "cluster" else new.get("cluster") or ""

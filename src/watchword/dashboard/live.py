@@ -5,111 +5,136 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import islice
+from operator import itemgetter
 
 import orjson
 
-from watchword.admin.hub_observer import HubObserver
-from watchword.dashboard.board import HEALTHS, Board, build_board, changed_rows, seconds
-from watchword.dashboard.history import HistoryLog
-from watchword.dashboard.sources import FleetFacts, read_facts
-from watchword.dashboard.visibility import EVERYTHING, Visibility, limit_facts
-from watchword.runtime.clock import Clock
+from watchword.admin.health import InventoryHealth
+from watchword.api.meta import ObjectRef
+from watchword.dashboard.fleet import Fleet
+from watchword.dashboard.recent import NumberedEvent
+from watchword.dashboard.row_index import RowIndex
+from watchword.dashboard.rows import HEALTHS, Row, RowFields, clean, event_document, seconds
+from watchword.dashboard.visibility import Visibility
 
-FRAME = 0.5  # seconds between two boards at least
-SHARE = 10  # a board that took long to build is followed by a pause of so many times that long
-TICK = 15.0  # seconds after which a board is built again though nothing changed: health depends on the time
-RETRY = b"retry: 2000\n\n"
+FRAME = 0.5  # seconds between two messages at least, once a browser has everything
+OBJECTS_AT_ONCE = 256  # whose rows are in one message at most
+FIRST_IN_VIEW = 64
+EVENTS_SHOWN = 50
+RETRY, END = b"retry: 2000\n\n", b"event: end\ndata: {}\n\n"
+
+
+async def stream_rows(
+    fleet: Fleet, look: Callable[[], Awaitable[Visibility | None]], viewer: Mapping[str, str]
+) -> AsyncIterator[bytes]:
+    """Yield everything in parts, what needs attention first, then what changes; ends when the session does."""
+    yield RETRY
+    await fleet.ready.wait()
+    browser = BrowserCopy(fleet, {b"healths": orjson.dumps(HEALTHS), b"viewer": orjson.dumps(dict(viewer))})
+    while (seen := await look()) is not None:
+        yield browser.next_message(seen)
+        await asyncio.sleep(0 if browser.left else FRAME)
+        if not browser.left:
+            await fleet.change(browser.revision)
+    yield END
 
 
 @dataclass(slots=True)
-class BoardBuilder:
-    """Builds a board for each person at most once per change; keeps the history of all of them."""
+class BrowserCopy:
+    """What one browser holds, and what it has to be sent so that it holds what it may see."""
 
-    observer: HubObserver
-    clock: Clock
-    history: HistoryLog = field(default_factory=HistoryLog)
-    _facts: tuple[int, FleetFacts] | None = None
-    _boards: dict[int, tuple[Visibility, int, float, Board]] = field(default_factory=dict)
-    _cost: float = 0.0
+    fleet: Fleet
+    greeting: Mapping[bytes, bytes]  # parts of the first message alone
+    revision: int = -1
+    _indexed: int = -1
+    _seen: Visibility | None = None
+    _held: dict[ObjectRef, tuple[Row, ...]] = field(default_factory=dict)
+    _left: dict[ObjectRef, None] = field(default_factory=dict)
+    _told: tuple[int, ...] | None = None  # the numbers of the events that it holds
+    _events_at: tuple[Visibility, int] | None = None
+    _unseen: Mapping[str, str] | None = None
 
     @property
-    def pause(self) -> float:
-        """How long to wait between two boards."""
-        return max(FRAME, self._cost * SHARE)
+    def left(self) -> int:
+        """How many objects have not been compared yet."""
+        return len(self._left)
 
-    def facts(self) -> FleetFacts:
-        """Return what is known now, read once per change."""
-        if self._facts is None or self._facts[0] != self.observer.changes:
-            self._facts = self.observer.changes, read_facts(self.observer)
-        return self._facts[1]
+    def next_message(self, seen: Visibility) -> bytes:
+        """Return the next difference; what may not be seen any more is removed by the first message after that."""
+        first = self._seen is None
+        gone = self._take_up(seen)
+        put: list[bytes] = []
+        for ref in list(islice(self._left, OBJECTS_AT_ONCE)):
+            del self._left[ref]
+            gone += self._compare(ref, put)
+        parts = {
+            b"now": orjson.dumps(seconds(self.fleet.clock.now())),
+            b"put": b"{%b}" % b",".join(put),
+            b"gone": orjson.dumps(gone),
+            b"left": orjson.dumps(len(self._left)),
+            **self._changed_parts(seen),
+            **(self.greeting if first else {}),
+        }
+        body = b",".join(b'"%b":%b' % pair for pair in parts.items())
+        return b"event: %b\ndata: {%b}\n\n" % (b"board" if first else b"update", body)
 
-    def board(self, seen: Visibility) -> Board:
-        """Return the board of what a person may see."""
-        loop = asyncio.get_running_loop()
-        held, changes, began = self._boards.get(id(seen)), self.observer.changes, loop.time()
-        if held is not None and held[0] is seen and held[1] == changes and began - held[2] < TICK:
-            return held[3]
-        now = self.clock.now()
-        board = build_board(limit_facts(self.facts(), seen), now=now)
-        if seen.everything:
-            self.history.record(board.rows, now)
-        self._cost = loop.time() - began
-        self._boards = {key: each for key, each in self._boards.items() if began - each[2] < 2 * TICK}
-        self._boards[id(seen)] = seen, changes, began, board
-        return board
+    def _take_up(self, seen: Visibility) -> list[str]:
+        """Note what has to be compared; return the ids of rows that may not be seen any more."""
+        index = self.fleet.index
+        changed = index.changed_since(self._indexed) if seen is self._seen else None
+        self._seen, self.revision, self._indexed = seen, self.fleet.revision, index.revision
+        if changed is not None:
+            self._left.update(dict.fromkeys(changed))
+            return []
+        self._left = order_for_view(index, seen)
+        hidden = [ref for ref in self._held if ref not in self._left]
+        return [row.id for ref in hidden for row in self._held.pop(ref)]
 
-    async def watch(self) -> None:
-        """Keep the history while no browser looks; runs until cancelled."""
-        while True:
-            changes = self.observer.changes
-            self.board(EVERYTHING)
-            await asyncio.sleep(self.pause)
-            await wait_for_change(self.observer, changes)
+    def _compare(self, ref: ObjectRef, put: list[bytes]) -> list[str]:
+        """Take over the rows of one object; return the ids of those that are gone."""
+        assert self._seen is not None
+        held, shown = self._held.pop(ref, ()), self.fleet.index.shown(ref, self._seen)
+        if shown is not None:
+            self._held[ref] = shown
+        known = {row.id: row.entry for row in held}
+        put += [row.entry for row in shown or () if known.pop(row.id, None) != row.entry]
+        return list(known)
 
+    def _changed_parts(self, seen: Visibility) -> dict[bytes, bytes]:
+        """Return what else differs from what was sent before."""
+        parts, unseen = {}, seen.explain(self.fleet.observer.unseen)
+        if unseen != self._unseen:
+            parts[b"unseen"] = orjson.dumps({name: clean(why) for name, why in sorted(unseen.items())})
+            self._unseen = unseen
+        if (
+            self._events_at is None
+            or self._events_at[0] is not seen
+            or self._events_at[1] != self.fleet.recent.revision
+        ):
+            self._events_at = seen, self.fleet.recent.revision
+            latest = self.fleet.recent.latest(EVENTS_SHOWN, lambda ref: self.fleet.index.shown(ref, seen) is not None)
+            parts |= self._tell_events(latest)
+        return parts
 
-async def stream_boards(
-    builder: BoardBuilder, look: Callable[[], Awaitable[Visibility | None]], viewer: Mapping[str, str]
-) -> AsyncIterator[bytes]:
-    """Yield the whole board, then what changes; ends when the session does."""
-    yield RETRY
-    held: Mapping[str, bytes] = {}
-    first = True
-    while (seen := await look()) is not None:
-        changes = builder.observer.changes
-        board = builder.board(seen)
-        put, gone = changed_rows(held, board.rows)
-        yield encode_update(board, put, gone, viewer if first else None)
-        held, first = board.rows, False
-        await asyncio.sleep(builder.pause)
-        await wait_for_change(builder.observer, changes)
-    yield b"event: end\ndata: {}\n\n"
-
-
-async def wait_for_change(observer: HubObserver, since: int) -> None:
-    """Wait for the next change, but no longer than a tick."""
-    try:
-        async with asyncio.timeout(TICK):
-            await observer.change(since)
-    except TimeoutError:
-        return
-
-
-def encode_update(
-    board: Board, put: Mapping[str, bytes], gone: Sequence[str], viewer: Mapping[str, str] | None
-) -> bytes:
-    """Return one event; the rows are JSON already."""
-    parts = {
-        b"now": orjson.dumps(seconds(board.now)),
-        b"put": _object(put),
-        b"gone": orjson.dumps(gone),
-        b"events": board.events,
-        b"unseen": board.unseen,
-    }
-    if viewer is not None:
-        parts |= {b"healths": orjson.dumps(HEALTHS), b"viewer": orjson.dumps(dict(viewer))}
-    body = b",".join(b'"%b":%b' % pair for pair in parts.items())
-    return b"event: %b\ndata: {%b}\n\n" % (b"update" if viewer is None else b"board", body)
+    def _tell_events(self, latest: Sequence[NumberedEvent]) -> dict[bytes, bytes]:
+        numbers, known = tuple(each.number for each in latest), frozenset(self._told or ())
+        if numbers == self._told:
+            return {}
+        self._told = numbers
+        return {b"events": orjson.dumps([describe_event(each, known) for each in latest])}
 
 
-def _object(rows: Mapping[str, bytes]) -> bytes:
-    return b"{%b}" % b",".join(b"%b:%b" % (orjson.dumps(identity), row) for identity, row in rows.items())
+def describe_event(event: NumberedEvent, known: frozenset[int]) -> int | RowFields:
+    """Return an event as it is sent: one that the browser holds by its number alone."""
+    return event.number if event.number in known else {"number": event.number, **event_document(event.event)}
+
+
+def order_for_view(index: RowIndex, seen: Visibility) -> dict[ObjectRef, None]:
+    """Return everything that a person may see: what needs attention first, then what ends first."""
+    shown = {ref: index.shown(ref, seen) or () for ref in index.visible(seen)}
+    troubled = [ref for ref, rows in shown.items() if any(row.health < InventoryHealth.DUE for row in rows)]
+    ends = ((row.expires, ref) for ref, rows in shown.items() for row in rows if row.expires is not None)
+    ending = nsmallest(FIRST_IN_VIEW, ends, key=itemgetter(0))
+    return dict.fromkeys((*troubled, *(ref for _, ref in ending), *shown))

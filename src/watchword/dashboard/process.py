@@ -6,18 +6,18 @@ import asyncio
 import ipaddress
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from watchword.admin.hub_observer import HubObserver, observe_hub
+from watchword.api.hidden_fields import HiddenFields
 from watchword.dashboard.errors import NotLoopback
-from watchword.dashboard.live import BoardBuilder
+from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.origin import LOOPBACK_NAMES, OwnAddress
 from watchword.dashboard.server import DashboardServer
-from watchword.dashboard.sources import DASHBOARD_SOURCES, FleetFacts, follow_new_sources, probe_sources
+from watchword.dashboard.sources import DASHBOARD_SOURCES, follow_new_sources, probe_sources
 from watchword.dashboard.viewers import OwnRights, ReviewedRights, Viewers
 from watchword.http.limits import ServerLimits
 from watchword.http.server import HttpServer
@@ -30,15 +30,16 @@ from watchword.runtime.tasks import running
 LIMITS = ServerLimits(connections=256, header_bytes=16 * 1024, body_bytes=64 * 1024, drain_seconds=1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class DashboardOptions:
+class DashboardOptions(HiddenFields, frozen=True):
     """Where the dashboard listens, and who may look."""
+
+    hidden = ("tls",)
 
     serve: tuple[str, int] = ("127.0.0.1", 0)
     login: bool = False  # by bearer token, each person with their own rights
     names: tuple[str, ...] = ()  # under which browsers reach it, besides loopback
     secure: bool = False  # browsers reach it by https
-    tls: ssl.SSLContext | None = field(default=None, repr=False)
+    tls: ssl.SSLContext | None = None
     health: tuple[str, int] | None = None
 
 
@@ -100,17 +101,17 @@ async def serve_dashboard(
 ) -> AsyncIterator[ServedDashboard]:
     """Serve the dashboard from an observer; raises `NotLoopback`, and `OSError` when the port is taken."""
     require_loopback(options)
-    builder = BoardBuilder(observer, clock)
+    fleet = Fleet(observer, clock)
     viewers: Viewers = OwnRights(client, clock)
     if options.login:
-        viewers = ReviewedRights(client, clock, lambda: list_places(builder.facts()))
+        viewers = ReviewedRights(client, clock, fleet.index.places)
     secure = options.secure or options.tls is not None
     address = OwnAddress((*LOOPBACK_NAMES, *options.names), secure)
-    server = DashboardServer(builder, viewers, address, choose_cookie_name(secure=secure))
+    server = DashboardServer(fleet, viewers, address, choose_cookie_name(secure=secure))
     listener = HttpServer(server.handle, LIMITS, context=options.tls)
     port = await listener.start(*options.serve)
     try:
-        async with running(builder.watch(), "dashboard history"):
+        async with running(fleet.run(), "dashboard rows"):
             yield ServedDashboard(f"{address.scheme}://{_host(options.serve[0])}:{port}/", viewers)
     finally:
         await listener.stop()
@@ -138,13 +139,6 @@ def choose_cookie_name(*, secure: bool) -> str:
     Browsers accept `__Host-` only over https, and keep such a cookie for this host alone.
     """
     return f"{'__Host-' if secure else ''}watchword-{secrets.token_hex(4)}"
-
-
-def list_places(facts: FleetFacts) -> Iterable[str]:
-    """Return the clusters, and the namespaces that hold something to show."""
-    yield from (cluster["metadata"]["name"] for cluster in facts.hub.clusters)
-    for objects in (facts.hub.accounts, facts.pull_secrets, facts.events):
-        yield from (each["metadata"]["namespace"] for each in objects if each["metadata"].get("namespace"))
 
 
 def _host(host: str) -> str:

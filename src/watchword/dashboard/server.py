@@ -11,11 +11,12 @@ from msgspec import Struct, field
 from watchword._structlog import structlog
 from watchword.api.http import Request, Response
 from watchword.dashboard.assets import INDEX, LOGIN, SIGNED_IN, SIGNED_OUT, Asset, load_assets
-from watchword.dashboard.cluster_page import cluster_document
-from watchword.dashboard.live import BoardBuilder, stream_boards
+from watchword.dashboard.cluster_page import read_cluster_page
+from watchword.dashboard.fleet import Fleet
+from watchword.dashboard.live import stream_rows
 from watchword.dashboard.origin import OwnAddress
 from watchword.dashboard.viewers import Viewers
-from watchword.dashboard.visibility import Visibility, limit_facts
+from watchword.dashboard.visibility import Visibility
 from watchword.kube.errors import KubeError
 
 POLICY = (
@@ -39,7 +40,7 @@ CLUSTERS_PATH = "/api/clusters/"
 class DashboardServer(Struct, frozen=True):
     """Serves the pages, one stream of changes for each browser, and one document for each cluster."""
 
-    builder: BoardBuilder
+    fleet: Fleet
     viewers: Viewers
     address: OwnAddress = field(default_factory=OwnAddress)
     cookie: str = "watchword"
@@ -82,8 +83,7 @@ class DashboardServer(Struct, frozen=True):
             return self._live(request)
         if request.path.startswith(CLUSTERS_PATH):
             name = unquote(request.path.removeprefix(CLUSTERS_PATH))
-            observed = self.builder.history.entries(name, self.builder.board(seen).rows)
-            found = cluster_document(limit_facts(self.builder.facts(), seen), name, observed)
+            found = read_cluster_page(self.fleet, name, seen)
             if found is not None:
                 return Response(200, (("Content-Type", "application/json"), UNCACHED), orjson.dumps(found))
         return _text(404, "there is no such page")
@@ -98,7 +98,7 @@ class DashboardServer(Struct, frozen=True):
         async def look() -> Visibility | None:
             return await self.viewers.see(cookie)
 
-        stream = stream_boards(self.builder, look, viewer) if request.method == "GET" else None
+        stream = stream_rows(self.fleet, look, viewer) if request.method == "GET" else None
         return Response(200, (("Content-Type", "text/event-stream"), UNCACHED), stream=stream)
 
     async def _post(self, request: Request) -> Response:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from watchword.admin.hub_observer import EVENT_SOURCE, SOURCES, HubObserver
+from watchword.admin.hub_observer import EVENT_SOURCE, SOURCES, HubObserver, facts_by_source
 from watchword.admin.inventory_rows import HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.pull_secrets import DOCKERCFG_TYPE
-from watchword.api.resources import EVENTS, MANAGED_CLUSTERS, SECRETS
+from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound
@@ -48,6 +50,16 @@ class Source(Struct, frozen=True):
         """The right that follows it."""
         return ResourceAccess("watch", self.resource, ObjectKey(self.scope.namespace, self._name))
 
+    def holds(self, obj: Object) -> bool:
+        """Whether an object of its kind is one of those that it reads."""
+        metadata, (field, _, value) = obj["metadata"], self.scope.fields.partition("=")
+        actual = {"": "", "metadata.name": metadata["name"]}.get(field, obj.get(field))
+        return self.scope.covers(metadata.get("namespace") or "") and actual == value
+
+    def part(self, key: ObjectKey) -> str:
+        """Return the part that an object belongs to: a cluster or namespace, empty where rights are not divisible."""
+        return (key.namespace or key.name) if self.divisible else ""
+
     @property
     def _name(self) -> str:
         """The name of the one object that it consists of, empty for many."""
@@ -64,6 +76,15 @@ DASHBOARD_SOURCES: tuple[Source, ...] = (
     Source(EVENT_ROWS, *EVENT_SOURCE, divisible=True),
 )
 
+SHOWN_KINDS = frozenset(source.resource for source in DASHBOARD_SOURCES)
+CLUSTERS, REQUESTS = (
+    next(source for source in DASHBOARD_SOURCES if source.name == name) for name in ("clusters", "certificate requests")
+)
+
+
+SourcedObject: TypeAlias = tuple[Source, Object]
+"""An object, and the source that it was read from."""
+
 
 class FleetFacts(Struct, frozen=True):
     """Everything that was read of a hub; pull secrets are without their tokens."""
@@ -73,15 +94,18 @@ class FleetFacts(Struct, frozen=True):
     events: Sequence[Object] = ()
 
 
-def read_facts(observer: HubObserver) -> FleetFacts:
-    """Return what is known now."""
-    cache = observer.cache
-    secrets = cache.list(SECRETS) if cache.informers(SECRETS) else ()
-    return FleetFacts(
-        observer.facts(),
-        [secret for secret in secrets if secret.get("type") == DOCKERCFG_TYPE],
-        cache.list(EVENTS) if cache.informers(EVENTS) else (),
-    )
+def find_source(resource: Resource, obj: Object) -> Source | None:
+    """Return the source that an object belongs to, None when the dashboard does not show it."""
+    return next((source for source in DASHBOARD_SOURCES if source.resource is resource and source.holds(obj)), None)
+
+
+def gather_facts(objects: Iterable[SourcedObject]) -> FleetFacts:
+    """Return the facts that some objects hold."""
+    found: dict[str, list[Object]] = {}
+    for source, obj in objects:
+        found.setdefault(source.name, []).append(obj)
+    hub = replace(facts_by_source(found), accounts=found.get(ACCOUNTS, ()))
+    return FleetFacts(hub, found.get(PULL_SECRETS, ()), found.get(EVENT_ROWS, ()))
 
 
 async def probe_sources(client: Client, sources: Sequence[Source] = DASHBOARD_SOURCES) -> Mapping[Source, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -41,6 +42,7 @@ class OwnRights:
 
 
 class _Review(Struct, frozen=True):
+    who: UserIdentity
     seen: Visibility
     places: frozenset[str]
     at: datetime
@@ -52,10 +54,11 @@ class ReviewedRights:
 
     client: Client
     clock: Clock
-    places: Callable[[], Iterable[str]]  # clusters and namespaces for which rights are asked one by one
+    places: Callable[[], frozenset[str]]  # clusters and namespaces for which rights are asked one by one
     sessions: SessionStore = field(default_factory=SessionStore)
     login: bool = True
     _reviews: dict[Session, _Review] = field(default_factory=dict)
+    _locks: dict[Session, asyncio.Lock] = field(default_factory=dict)
 
     async def sign_in(self, proof: str) -> str | None:
         """Return the cookie of a new session for a bearer token, None when the server refuses the token."""
@@ -66,14 +69,32 @@ class ReviewedRights:
 
     async def see(self, cookie: str) -> Visibility | None:
         """Return what a session may see, None when there is none or its token is refused by now."""
-        now = self.clock.now()
-        session = self.sessions.find(cookie, now)
+        session = self.sessions.find(cookie, self.clock.now())
         if session is None or session.token is None:
             return None
-        places, held = frozenset(self.places()), self._reviews.get(session)
-        if held is not None and now - held.at < REVIEWED_EVERY and places <= held.places:
+        async with self._locks.setdefault(session, asyncio.Lock()):  # all pages of a browser share its reviews
+            now, places, held = self.clock.now(), self.places(), self._reviews.get(session)
+            if held is not None and now - held.at < REVIEWED_EVERY:
+                seen = await self._extend(session, held, places)
+                if seen is not None:
+                    return seen
+            return await self._review(cookie, session, session.token, places)
+
+    async def _extend(self, session: Session, held: _Review, places: frozenset[str]) -> Visibility | None:
+        """Ask only for places that are new; None when the answer is not that of the review."""
+        added = places - held.places
+        if not added:
             return held.seen
-        who = await review_token(self.client, session.token)
+        seen = held.seen.extended(await review_visibility(self.client, held.who, added))
+        if seen is not None:
+            self._reviews[session] = _Review(held.who, seen, held.places | added, held.at)
+        return seen
+
+    async def _review(
+        self, cookie: str, session: Session, token: Sensitive[str], places: frozenset[str]
+    ) -> Visibility | None:
+        now, held = self.clock.now(), self._reviews.get(session)
+        who = await review_token(self.client, token)
         if who is None or not is_same_user(who, session.who):
             self.sessions.close(cookie)
             self._reviews.pop(session, None)
@@ -82,7 +103,8 @@ class ReviewedRights:
         if held is not None and held.seen == seen:
             seen = held.seen
         self._reviews = {each: kept for each, kept in self._reviews.items() if now < each.ends}
-        self._reviews[session] = _Review(seen, places, now)
+        self._locks = {each: lock for each, lock in self._locks.items() if now < each.ends}
+        self._reviews[session] = _Review(who, seen, places, now)
         return seen
 
 

@@ -1,18 +1,14 @@
-"""What one person may see: asked of the API server right by right, then applied to the facts."""
+"""What one person may see: asked of the API server right by right, then applied to objects and their rows."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from watchword.admin.inventory_rows import HubFacts
-from watchword.api.accounts import ACCOUNT_KINDS
-from watchword.api.meta import Object, Resource
-from watchword.api.resources import EVENTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
-from watchword.dashboard.sources import DASHBOARD_SOURCES, FleetFacts, Source
+from watchword.api.meta import ObjectKey
+from watchword.dashboard.sources import DASHBOARD_SOURCES, Source, SourcedObject
 from watchword.kube.access_reviews import UserIdentity, may
 from watchword.kube.client import Client
 
@@ -27,14 +23,24 @@ class Visibility(Struct, frozen=True):
     parts: Mapping[Source, frozenset[str] | None] = field(default_factory=dict)
     everything: bool = False
 
-    def allows(self, resource: Resource, part: str, scope_namespace: str = "") -> bool:
-        """Whether an object of a kind, in a namespace or with a cluster's name, may be seen."""
-        if self.everything:
-            return True
-        for source, parts in self.parts.items():
-            if source.resource is resource and source.scope.namespace == scope_namespace:
-                return parts is None or part in parts
-        return False
+    def parts_of(self, source: Source) -> frozenset[str] | None:
+        """Return the parts of a source that may be seen, None for all of it."""
+        return None if self.everything else self.parts.get(source, frozenset())
+
+    def sees(self, source: Source, part: str = "") -> bool:
+        """Whether what a source holds may be seen: in a namespace, of a cluster, or at all where it has no parts."""
+        parts = self.parts_of(source)
+        return parts is None or part in parts
+
+    def extended(self, further: Visibility) -> Visibility | None:
+        """Return these rights with those on further places; None when a whole kind was granted or withdrawn."""
+        if any((further.parts_of(source) is None) != (parts is None) for source, parts in self.parts.items()):
+            return None
+        both = {
+            source: None if parts is None else parts | (further.parts_of(source) or frozenset())
+            for source, parts in self.parts.items()
+        }
+        return self if both == self.parts else Visibility(both)
 
     def explain(self, unseen: Mapping[str, str]) -> dict[str, str]:
         """Return what is left out and why, what the dashboard itself cannot read included."""
@@ -72,41 +78,8 @@ async def review_visibility(client: Client, who: UserIdentity, places: Iterable[
     return Visibility(dict(zip(DASHBOARD_SOURCES, found, strict=True)))
 
 
-def limit_facts(facts: FleetFacts, seen: Visibility) -> FleetFacts:
-    """Return only what a person may see: every page is built from this, so none can show more."""
-    if seen.everything:
-        return facts
-    hub = facts.hub
-    wholly = {source.name for source, parts in seen.parts.items() if parts is None}
-    return FleetFacts(
-        replace(
-            hub,
-            clusters=[each for each in hub.clusters if seen.allows(MANAGED_CLUSTERS, _name(each))],
-            addons=_in_namespaces(hub.addons, MANAGED_CLUSTER_ADDONS, seen),
-            requests=hub.requests if "certificate requests" in wholly else (),
-            tokens=hub.tokens if "join tokens" in wholly else (),
-            authorities=hub.authorities if "the hub's authority" in wholly else (),
-            accounts=_accounts(hub, seen),
-            unseen=seen.explain(hub.unseen),
-        ),
-        _in_namespaces(facts.pull_secrets, SECRETS, seen),
-        _in_namespaces(facts.events, EVENTS, seen),
-    )
-
-
-def _accounts(hub: HubFacts, seen: Visibility) -> list[Object]:
-    kinds = {(kind.api_version, kind.kind): kind for kind in ACCOUNT_KINDS}
-    return [
-        each
-        for each in hub.accounts
-        if (kind := kinds.get((each.get("apiVersion", ""), each.get("kind", "")))) is not None
-        and seen.allows(kind, each["metadata"]["namespace"])
-    ]
-
-
-def _in_namespaces(objects: Sequence[Object], resource: Resource, seen: Visibility) -> list[Object]:
-    return [each for each in objects if seen.allows(resource, each["metadata"].get("namespace") or "")]
-
-
-def _name(cluster: Object) -> str:
-    return str(cluster["metadata"]["name"])
+def limit_objects(objects: Iterable[SourcedObject], seen: Visibility) -> Iterator[SourcedObject]:
+    """Yield only what a person may see."""
+    for source, obj in objects:
+        if seen.sees(source, source.part(ObjectKey.of(obj))):
+            yield source, obj

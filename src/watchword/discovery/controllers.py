@@ -8,6 +8,7 @@ from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.discovery.bootstrap_signer import BootstrapSignerReconciler, WarningRecorder, cluster_info_for_token
 from watchword.discovery.cluster_authorities import ClusterAuthorities, cluster_info_for_root_ca
 from watchword.discovery.token_cleaner import TokenCleanerReconciler
+from watchword.discovery.token_events import TokenEventReconciler
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
@@ -32,8 +33,9 @@ def discovery_controllers(
     warning_recorder: WarningRecorder | None = None,
     events: EventRecorder | None = None,
 ) -> tuple[ControllerSpec, ...]:
-    """Return bootstrapsigner and tokencleaner, ready to run."""
+    """Return bootstrapsigner and tokencleaner, and with `events` what tells about tokens, ready to run."""
     signer = BootstrapSignerReconciler(reader, client, clock, authorities, warning_recorder)
+    telling = () if events is None else (TokenEventReconciler(reader, events, clock),)
     return (
         ControllerSpec(
             "bootstrapsigner",
@@ -42,7 +44,6 @@ def discovery_controllers(
             triggers=(Trigger(SECRETS, cluster_info_for_token), Trigger(CONFIG_MAPS, cluster_info_for_root_ca)),
             workers=1,
         ),
-        ControllerSpec(
-            "tokencleaner", SECRETS, TokenCleanerReconciler(reader, client, clock, events), workers=CLEANER_WORKERS
-        ),
+        ControllerSpec("tokencleaner", SECRETS, TokenCleanerReconciler(reader, client, clock), workers=CLEANER_WORKERS),
+        *(ControllerSpec("token-events", SECRETS, each, workers=1) for each in telling),
     )

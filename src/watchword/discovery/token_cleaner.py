@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from msgspec import Struct
 
 from watchword.api.meta import ObjectKey, is_deleting, uid_of
@@ -10,7 +12,6 @@ from watchword.discovery.token_secret import is_token_secret, read_expiration
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
 from watchword.runtime.clock import Clock
-from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 
@@ -20,7 +21,6 @@ class TokenCleanerReconciler(Struct, frozen=True):
     reader: Reader
     client: Client
     clock: Clock
-    events: EventRecorder | None = None
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Delete the token at its expiry, else requeue until then."""
@@ -32,10 +32,6 @@ class TokenCleanerReconciler(Struct, frozen=True):
             return Done()
         if expires > now:
             return RetryAfter(expires - now)
-        try:
+        with suppress(NotFound, Conflict):  # gone already, or another token of that id has taken its place
             await self.client.delete(SECRETS, key, uid=uid_of(secret))
-        except (NotFound, Conflict):  # gone already, or another token of that id has taken its place
-            return Done()
-        if self.events is not None:
-            self.events.audit(secret, "JoinTokenExpired", f"join token {key.name} has expired and was deleted")
         return Done()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition, find_condition
@@ -21,8 +22,7 @@ from watchword.drivers.options import DriverOption, Settings, Side
 from watchword.drivers.token import DRIVER as TOKEN
 
 
-@dataclass(frozen=True)
-class Catalog:
+class Catalog(Struct, frozen=True, dict=True):
     """The drivers that a process knows. Where no driver is named, the default one serves."""
 
     drivers: tuple[Driver, ...]

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
-from watchword.api.sensitive import Sensitive
 from watchword.drivers.certificate_decisions import (
     CERTIFICATE,
     IMMEDIATELY,
     KEY,
     PENDING_KEY,
+    LoadKey,
     awaiting_approval,
     certificate_spec,
     choose_current_request,
@@ -51,10 +52,10 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Reader
 
 JOIN_REQUEST_GRACE = timedelta(minutes=1)
+KEYS_IN_USE = 2  # that of the certificate, and that of a request; parsed once instead of in every reconcile
 
 
-@dataclass(frozen=True)
-class CertificateAgentDriver:
+class CertificateAgentDriver(Struct, frozen=True):
     """Obtains and renews one certificate.
 
     The key of a request is stored before the request is sent, and the request is named after the key: an agent that is
@@ -67,6 +68,7 @@ class CertificateAgentDriver:
     new_key: NewKey = PrivateKey.generate
     lifetime: timedelta | None = None  # requested; None leaves it to the hub
     endpoint_signer: str = ""  # signs for the endpoint in ENDPOINT_CONFIG; empty: the certificate is for the API server
+    load_key: LoadKey = field(default_factory=lambda: lru_cache(KEYS_IN_USE)(PrivateKey.from_pem))
     first_seen: dict[str, datetime] = field(default_factory=dict)  # the pending request → since when, by our clock
 
     @classmethod
@@ -97,7 +99,7 @@ class CertificateAgentDriver:
                 return self._new_key(wanted)
             return current
         try:
-            key = PrivateKey.from_pem(Sensitive(pending))
+            key = self.load_key(pending)
         except PkiError:
             return self._new_key(wanted)  # damaged beyond use, and there is no other copy
         names = request_names(wanted, key)
@@ -119,7 +121,7 @@ class CertificateAgentDriver:
         is_for_endpoint = not wanted.addon and ENDPOINT_CONFIG in held
         if is_for_endpoint != bool(self.endpoint_signer):
             return None
-        return decide_certificate_validity(wanted, held, now=now)
+        return decide_certificate_validity(wanted, held, now=now, load_key=self.load_key)
 
     def _is_member(self, wanted: WantedCredential) -> bool:
         """Whether the hub accepts this cluster; not asked for add-ons, which exist only on accepted ones."""

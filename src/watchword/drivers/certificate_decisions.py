@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from watchword.api.bootstrap import USER_PREFIX
 from watchword.api.credential_use import certificate_id
@@ -12,6 +15,7 @@ from watchword.api.credential_validity import CredentialValidity, format_validit
 from watchword.api.meta import Object
 from watchword.api.names import Label
 from watchword.api.sensitive import Sensitive
+from watchword.api.time import parse_rfc3339
 from watchword.certificates.approval import APPROVED, DENIED, FAILED, RequestDecision, is_pending, read_decision
 from watchword.certificates.issued_certificate import (
     IssuedCertificate,
@@ -40,8 +44,12 @@ from watchword.runtime.renewal import choose_renewal_time
 
 KEY, CERTIFICATE, PENDING_KEY = "tls.key", "tls.crt", "pending.key"
 
+LoadKey: TypeAlias = Callable[[bytes], PrivateKey]
+"""Reads a private key in PEM; raises `PkiError`."""
+
 IMMEDIATELY = timedelta(0)
 RECHECK_INTERVAL = timedelta(minutes=2)  # a decision triggers a reconcile; this is for an event that was lost
+LONGEST_RECHECK_INTERVAL = timedelta(minutes=30)
 RETRY_AFTER_REFUSAL = timedelta(minutes=2)  # less than the usual timeout of `accept --wait`
 ISSUANCE_TIMEOUT = timedelta(minutes=15)
 
@@ -98,10 +106,12 @@ def request_manifest(
     return certificate_request_manifest(certificate_spec(wanted, key, lifetime, name=name), key)
 
 
-def decide_certificate_validity(wanted: WantedCredential, held: SecretData, *, now: datetime) -> ValidCredential | None:
+def decide_certificate_validity(
+    wanted: WantedCredential, held: SecretData, *, now: datetime, load_key: LoadKey = PrivateKey.from_pem
+) -> ValidCredential | None:
     """Return until when the certificate held is good, or None when it must not be used."""
     try:
-        issued = IssuedCertificate(PrivateKey.from_pem(Sensitive(held[KEY])), split_bundle(held[CERTIFICATE]))
+        issued = IssuedCertificate(load_key(held[KEY]), split_bundle(held[CERTIFICATE]))
     except (KeyError, PkiError):
         return None
     subject = CertificateSubject(wanted.subject.user, wanted.subject.groups)
@@ -162,7 +172,7 @@ def decide_request_outcome(
         message = f"the hub {decision.verdict.lower()} the request: {decision.message or decision.reason}"
         return _refused(reason, message, decision.decided_at, now=now, new_key=new_key)
     if decision.verdict != APPROVED:
-        return awaiting_approval()
+        return replace(awaiting_approval(), recheck=choose_recheck_interval(request, now=now))
     if not decision.certificate:
         return _decide_unissued(decision, now=now)
     answer = _read_certificate(spec, key, decision.certificate, now=now)
@@ -219,6 +229,13 @@ def _decide_unissued(decision: RequestDecision, *, now: datetime) -> Pending:
 
 def _renewal_time(certificate: Certificate) -> datetime:
     return choose_renewal_time(certificate.not_before, certificate.not_after, seed=certificate.key.thumbprint)
+
+
+def choose_recheck_interval(request: Object, *, now: datetime) -> timedelta:
+    """Return when to look again at a request that waits: the longer it has waited, the later."""
+    created = parse_rfc3339(str(request["metadata"].get("creationTimestamp") or ""))
+    waited = now - created if created is not None else IMMEDIATELY
+    return min(max(waited / 4, RECHECK_INTERVAL), LONGEST_RECHECK_INTERVAL)
 
 
 def awaiting_approval() -> Pending:

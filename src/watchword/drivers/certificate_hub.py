@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +25,7 @@ from watchword.certificates.name_ownership import (
 )
 from watchword.certificates.request_validation import ClusterRequest, read_cluster_request
 from watchword.certificates.requester import requester_of
+from watchword.drivers.allow_list import AllowList
 from watchword.drivers.interface import HubContext
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
@@ -34,20 +34,7 @@ AWAITING_CLUSTER = timedelta(minutes=1)
 AWAITING_ACCEPTANCE = timedelta(seconds=10)  # after an approval by hand comes the acceptance, which records the key
 
 
-class AllowList(Struct, frozen=True):
-    """The users and groups whose first request is approved automatically."""
-
-    enabled: bool = False  # the feature gate
-    users: frozenset[str] = frozenset()
-    groups: frozenset[str] = frozenset()
-
-    def allows(self, user: str, groups: frozenset[str]) -> bool:
-        """Whether a requester, as it was authenticated, is on the list."""
-        return self.enabled and (user in self.users or bool(groups & self.groups))
-
-
-@dataclass(frozen=True)
-class CertificateApprovalReconciler:
+class CertificateApprovalReconciler(Struct, frozen=True):
     """Reconciles CertificateSigningRequest of clusters to one signer; triggered by it and by its ManagedCluster."""
 
     context: HubContext
@@ -134,10 +121,10 @@ class CertificateApprovalReconciler:
         return self.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
-        """Approve, with the reason in the approval itself: an event would cost another request."""
+        """Approve, with the reason in the approval itself."""
         approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
-        self.context.events.audit(csr, APPROVED_REASON, message)
+        self.context.events.normal(csr, APPROVED_REASON, message)
         return Done()
 
 
@@ -161,8 +148,7 @@ def renewal_review(csr: Object, request: ClusterRequest) -> Object:
     }
 
 
-@dataclass(frozen=True)
-class CertificateHubDriver:
+class CertificateHubDriver(Struct, frozen=True):
     """The hub's side: certificates need nothing besides the approval of requests."""
 
     approvals: CertificateApprovalReconciler
@@ -189,6 +175,7 @@ class CertificateHubDriver:
             root=CERTIFICATE_SIGNING_REQUESTS,
             reconciler=self.approvals,
             triggers=(Trigger(MANAGED_CLUSTERS, self._pending_requests),),
+            concerns=lambda csr: Label.ADDON_NAME not in labels_of(csr),
         )
 
     def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.drivers.interface import SecretData
 from watchword.drivers.options import Settings
 from watchword.kube.kubeconfig import ClusterEntry
@@ -36,14 +37,15 @@ class HubConnector(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConnectorContext:
+class ConnectorContext(HiddenFields, frozen=True, kw_only=True):
     """What a driver may use to reach the hub."""
+
+    hidden = ("environment",)
 
     cluster: str
     bootstrap: Path | None  # the bootstrap kubeconfig
     settings: Settings = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # of the agent
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)  # of the agent
 
 
 class BootstrapCredential(Struct, frozen=True):
@@ -82,4 +84,17 @@ class OwnEndpoint(Protocol):
 
 def endpoint_data_of(connector: HubConnector) -> SecretData:
     """Return what the Secret records of a connector's own endpoint; nothing when it has none."""
-    return connector.endpoint_data() if isinstance(connector, OwnEndpoint) else {}
+    return cast("OwnEndpoint", connector).endpoint_data() if _implements(type(connector), OwnEndpoint) else {}
+
+
+def bootstrap_credential_of(connector: HubConnector) -> BootstrapCredential | None:
+    """Return what a connector joins with at this moment; None when it does not say."""
+    if not _implements(type(connector), ReplaceableBootstrap):
+        return None
+    return cast("ReplaceableBootstrap", connector).bootstrap_credential()
+
+
+@lru_cache
+def _implements(kind: type, protocol: type) -> bool:
+    """Whether a class has the methods of a protocol; Python compares them anew for every `isinstance`."""
+    return issubclass(kind, protocol)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.cluster import Cluster
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.drivers.options import Settings
@@ -81,11 +81,12 @@ class ValidCredential(Struct, frozen=True):
     credential_id: str = ""  # as audit logs name it; empty: not known
 
 
-@dataclass(frozen=True, slots=True)
-class NewCredential:
+class NewCredential(HiddenFields, frozen=True):
     """A new credential to store. Its validity is the one issued, whatever was requested."""
 
-    data: SecretData = field(repr=False)
+    hidden = ("data",)
+
+    data: SecretData
     issued_at: datetime
     expires_at: datetime | None  # None: it does not expire
     renew_at: datetime | None  # None: the agent does not renew it
@@ -93,14 +94,15 @@ class NewCredential:
     credential_id: str = ""  # as audit logs name it; empty: not known
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(HiddenFields, frozen=True):
     """Not yet, and why. `keep` is what must survive a restart meanwhile, such as the key of a pending request."""
+
+    hidden = ("keep",)
 
     reason: str
     message: str
     recheck: timedelta
-    keep: SecretData = field(default_factory=dict, repr=False)
+    keep: SecretData = field(default_factory=dict)
     failed: bool = False  # True: the hub refused, or the request failed; the condition reports it
 
 
@@ -189,8 +191,7 @@ class ClusterSubjects(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentContext:
+class AgentContext(Struct, frozen=True, kw_only=True):
     """What the agent's side of a driver may use."""
 
     hub: Client
@@ -200,8 +201,7 @@ class AgentContext:
     settings: Settings = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AcceptanceContext:
+class AcceptanceContext(Struct, frozen=True, kw_only=True):
     """What a driver may use when a person accepts a cluster."""
 
     client: Client  # with the rights of the person
@@ -210,8 +210,7 @@ class AcceptanceContext:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class HubContext:
+class HubContext(Struct, frozen=True, kw_only=True):
     """What the hub's side of a driver may use."""
 
     cache: Cache

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive

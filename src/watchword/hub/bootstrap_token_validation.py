@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.bootstrap import ANNOTATION_USED_BY, USER_PREFIX, token_secret_key
 from watchword.api.meta import Object, ObjectKey, annotations_of
@@ -13,8 +13,7 @@ from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Reader
 
 
-@dataclass(frozen=True)
-class BootstrapTokenValidator:
+class BootstrapTokenValidator(Struct, frozen=True):
     """Decides for one requester and one cluster, and keeps the record of uses on the token itself."""
 
     reader: Reader

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster, validate_cluster_name
 from watchword.api.conditions import Condition, find_condition, is_true
@@ -44,6 +45,7 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, Terminal
 from watchword.runtime.status import StatusWriter
 
+DENIED = "HubClusterAdminDenied"
 POLICY_RECHECK = timedelta(seconds=5)
 DRIVER_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the cluster, which triggers the reconciler
 
@@ -72,8 +74,7 @@ def decide_acceptance(cluster: Cluster, *, has_cluster_rbac: bool) -> Acceptance
     return AcceptanceDecision.RECORD_DENIAL if denied else AcceptanceDecision.NOTHING
 
 
-@dataclass(frozen=True)
-class ClusterAcceptanceReconciler:
+class ClusterAcceptanceReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; triggered by it and by every object made for it."""
 
     reader: Reader
@@ -214,13 +215,14 @@ class ClusterAcceptanceReconciler:
 
     async def _record_denial(self, cluster: Cluster) -> None:
         said = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
-        if said is None or said.reason != "HubClusterAdminDenied":
+        if said is None or said.reason != DENIED:
             self.events.normal(cluster.object, "ManagedClusterDenied", f"cluster {cluster.name} is denied")
-        await self._set_not_accepted(
-            cluster.object, "HubClusterAdminDenied", "the hub's administrator denied this cluster"
-        )
+        await self._set_not_accepted(cluster.object, DENIED, "the hub's administrator denied this cluster")
 
     async def _set_not_accepted(self, obj: Object, reason: str, message: str) -> None:
+        known = find_condition(obj, ConditionType.HUB_ACCEPTED)
+        if reason != DENIED and (known is None or known.reason != reason):
+            self.events.warning(obj, "ManagedClusterNotAccepted", f"{reason}: {message}")
         refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
         await self.status.set_condition(MANAGED_CLUSTERS, obj, refusal)
 

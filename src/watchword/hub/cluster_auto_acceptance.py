@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
-from watchword.api.meta import ObjectKey, annotations_of
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
@@ -17,8 +17,7 @@ from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
-@dataclass(frozen=True)
-class ClusterAutoAcceptanceReconciler:
+class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; accepts it once when a driver approves it, so that a later denial stands."""
 
     reader: Reader
@@ -32,9 +31,7 @@ class ClusterAutoAcceptanceReconciler:
         if found is None:
             return Done()
         cluster = Cluster.read(found)
-        if cluster.deleting or cluster.accepted or Annotation.AUTO_ACCEPTED_ON in annotations_of(found):
-            return Done()
-        if Annotation.DENIED_ON in annotations_of(found):
+        if not is_undecided(found):
             return Done()
         if was_accepted_before(self.reader, cluster):  # the agent may have erased the annotation
             return Done()
@@ -44,3 +41,10 @@ class ClusterAutoAcceptanceReconciler:
             patch = {"metadata": metadata, "spec": {"hubAcceptsClient": True}}
             await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, patch))
         return Done()
+
+
+def is_undecided(found: Object) -> bool:
+    """Whether a cluster was neither accepted nor denied, by a person or automatically."""
+    cluster = Cluster.read(found)
+    decided = {Annotation.AUTO_ACCEPTED_ON, Annotation.DENIED_ON} & cluster.annotations.keys()
+    return not (cluster.deleting or cluster.accepted or decided)

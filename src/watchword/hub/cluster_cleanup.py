@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, conditions_of, find_condition, is_true
@@ -34,6 +35,12 @@ def has_left(found: Object) -> bool:
     return withdrawn and Annotation.DENIED_ON not in cluster.annotations
 
 
+def may_have_left(found: Object) -> bool:
+    """Whether a cluster says that it left, or the hub says that it is deleted for that reason."""
+    announced = find_condition(found, ConditionType.CLEANUP_SCHEDULED) is not None
+    return announced or Annotation.LEFT_ON in annotations_of(found)
+
+
 def is_due_for_deletion(found: Object, *, retention: timedelta, now: datetime) -> bool:
     """Whether the deletion of a cluster that left was announced long enough ago."""
     rows = (row for row in conditions_of(found) if row.get("type") == ConditionType.CLEANUP_SCHEDULED)
@@ -44,8 +51,7 @@ def is_due_for_deletion(found: Object, *, retention: timedelta, now: datetime) -
     return since is not None and now - since >= retention
 
 
-@dataclass(frozen=True)
-class ClusterCleanupReconciler:
+class ClusterCleanupReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; says on a cluster that left when it is deleted, and takes that back."""
 
     reader: Reader
@@ -81,8 +87,7 @@ class ClusterCleanupReconciler:
         await self.status.set_condition(MANAGED_CLUSTERS, found, scheduled)
 
 
-@dataclass(frozen=True)
-class ClusterCleanup:
+class ClusterCleanup(Struct, frozen=True):
     """One round of deleting clusters that left."""
 
     client: Client

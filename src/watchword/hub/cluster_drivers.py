@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.names import Annotation
@@ -13,8 +14,7 @@ from watchword.drivers.interface import AutoAcceptsClusters, HasReconcilers, Hol
 from watchword.runtime.reconcile import ControllerSpec
 
 
-@dataclass(frozen=True)
-class HubDrivers:
+class HubDrivers(Struct, frozen=True):
     """Finds the driver of a cluster by the annotations of its ManagedCluster, which are claims of its agent."""
 
     catalog: Catalog

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import LEASE_EXPIRED_REASON, Annotation, ConditionType, Label
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import CLUSTER_LEASE, LEASE_EXPIRED_REASON, Annotation, ConditionType, Label
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.api.time import parse_rfc3339, rfc3339_micro
 from watchword.runtime.clock import Clock
@@ -29,8 +28,7 @@ class LeaseObservation(Struct, frozen=True):
     live: bool
 
 
-@dataclass(frozen=True)
-class ClusterLeaseReconciler:
+class ClusterLeaseReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; triggered by it and by the lease in its namespace.
 
     The time without renewal is measured by the hub's own clock from the last change it saw, which distinguishes an
@@ -42,10 +40,33 @@ class ClusterLeaseReconciler:
     status: StatusWriter
     clock: Clock
     seen: dict[ObjectKey, LeaseObservation] = field(default_factory=dict)
+    steady: dict[ObjectKey, timedelta] = field(default_factory=dict)  # a renewal within this skew changes nothing
+
+    def clusters_affected_by(self, lease: Object) -> list[ObjectKey]:
+        """Record the renewal of a lease; return its cluster only when the renewal may change a condition.
+
+        Renewals are most of what a large fleet sends: the next one is awaited from the recorded instant.
+        """
+        name = labels_of(lease).get(Label.CLUSTER_NAME, "")
+        lease_key, key = ObjectKey.of(lease), ObjectKey.cluster(name)
+        if not name or lease_key != ObjectKey(name, CLUSTER_LEASE):
+            return []
+        current, before, tolerated = self.reader.get(LEASES, lease_key), self.seen.get(key), self.steady.get(key)
+        if current is None or before is None or tolerated is None:
+            return [key]
+        renew_time, now = _renew_time(current), self.clock.now()
+        if renew_time == before.renew_time:
+            return []
+        renewed_at = parse_rfc3339(renew_time)
+        if renewed_at is None or abs(renewed_at - now) >= tolerated:
+            return [key]
+        self.seen[key] = LeaseObservation(renew_time, now, live=True)
+        return []
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Create the lease of an accepted cluster, and report when it is no longer renewed."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
+        self.steady.pop(key, None)
         if found is None:
             self.seen.pop(key, None)
             return Done()
@@ -59,12 +80,14 @@ class ClusterLeaseReconciler:
         if lease is None and accepted and not cluster.deleting:
             await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster, now=self.clock.now()))
             return Done()  # its arrival triggers this again
-        if lease is not None and not cluster.deleting and not (lease.get("spec") or {}).get("renewTime"):
+        if lease is not None and not cluster.deleting and not _renew_time(lease):
             await self._set_renew_time(lease)
             return Done()  # its change triggers this again
         observed = await self._observe(key, lease or {})
         decision = decide_lease_conditions(cluster, observed, now=self.clock.now())
         await self.status.set_conditions(MANAGED_CLUSTERS, found, decision.conditions)
+        if observed.live and not decision.conditions and is_steady(cluster):
+            self.steady[key] = lease_patience(cluster)
         return RetryAfter(decision.recheck_in)
 
     async def _set_renew_time(self, lease: Object) -> None:
@@ -73,7 +96,7 @@ class ClusterLeaseReconciler:
         await self.ensurer.client.patch(LEASES, ObjectKey.of(lease), patch)
 
     async def _observe(self, key: ObjectKey, lease: Object) -> LeaseObservation:
-        renew_time = (lease.get("spec") or {}).get("renewTime") or ""
+        renew_time = _renew_time(lease)
         before = self.seen.get(key)
         if before is None:
             self.seen[key] = LeaseObservation(renew_time, await self._last_write(lease), live=False)
@@ -95,7 +118,26 @@ class ClusterLeaseReconciler:
 
 def renewal_time(lease: Object) -> datetime | None:
     """Return when the agent, by its own clock, last renewed a lease; None when it never did."""
-    return parse_rfc3339((lease.get("spec") or {}).get("renewTime") or "")
+    return parse_rfc3339(_renew_time(lease))
+
+
+def _renew_time(lease: Object) -> str:
+    return str((lease.get("spec") or {}).get("renewTime") or "")
+
+
+def lease_patience(cluster: Cluster) -> timedelta:
+    """Return how long a lease may go without renewal before its agent counts as gone."""
+    return cluster.lease_duration * MISSED_RENEWALS_TOLERATED
+
+
+def is_steady(cluster: Cluster) -> bool:
+    """Whether another renewal by an agent with the right time changes no condition of the cluster."""
+    agrees = is_true(cluster.object, ConditionType.CLOCK_SYNCED) or _skips_clock_check(cluster)
+    return cluster.accepted and not cluster.deleting and agrees
+
+
+def _skips_clock_check(cluster: Cluster) -> bool:
+    return cluster.annotations.get(Annotation.SKIP_CLOCK_CHECK) == "true"
 
 
 def last_write_time(obj: Object) -> datetime | None:
@@ -132,7 +174,7 @@ def _first_renew_time(now: datetime) -> str:
 
 def decide_lease_conditions(cluster: Cluster, observed: LeaseObservation, *, now: datetime) -> LeaseDecision:
     """Decide from facts alone: no I/O and no hidden clock, so every case is one table row."""
-    patience = cluster.lease_duration * MISSED_RENEWALS_TOLERATED
+    patience = lease_patience(cluster)
     renewed_at = parse_rfc3339(observed.renew_time)
     expected = cluster.deleting or not cluster.accepted
     if renewed_at is None and not expected:  # the agent has not come yet, so there is nothing to miss
@@ -156,7 +198,7 @@ def _decide_clock_condition(
     cluster: Cluster, observed: LeaseObservation, renewed_at: datetime, patience: timedelta
 ) -> tuple[Condition, ...]:
     """Compare clocks at a renewal that was seen to happen; an old lease found at start proves nothing."""
-    if not observed.live or cluster.annotations.get(Annotation.SKIP_CLOCK_CHECK) == "true":
+    if not observed.live or _skips_clock_check(cluster):
         return ()
     skew = renewed_at - observed.seen_at
     if abs(skew) >= patience:

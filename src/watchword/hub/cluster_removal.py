@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition
@@ -34,8 +35,7 @@ RECHECK = timedelta(minutes=5)  # changes trigger this reconciler; the delay is 
 LAST_PRIORITY = 100
 
 
-@dataclass(frozen=True)
-class ClusterRemovalReconciler:
+class ClusterRemovalReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; triggered by it and by the content of its namespace."""
 
     reader: Reader
@@ -79,20 +79,21 @@ class ClusterRemovalReconciler:
             left = self.reader.list(resource, namespace=cluster.name)
             if left:
                 for obj in choose_next_to_delete(left):
-                    await self._delete(resource, obj, abandoned=is_abandoned(cluster.object))
+                    await self._delete(cluster, resource, obj)
                 return [f"{resource.plural}/{obj['metadata']['name']}" for obj in left[:5]]
         return []
 
-    async def _delete(self, resource: Resource, obj: Object, *, abandoned: bool) -> None:
+    async def _delete(self, cluster: Cluster, resource: Resource, obj: Object) -> None:
         key = ObjectKey.of(obj)
         try:
             if not is_deleting(obj):
                 await self.client.delete(resource, key, uid=uid_of(obj))
-            elif abandoned and finalizers_of(obj):
+            elif is_abandoned(cluster.object) and finalizers_of(obj):
                 await self.client.patch(resource, key, with_preconditions(obj, {"metadata": {"finalizers": None}}))
-                self.events.warning(
-                    obj, "FinalizersDropped", "the cluster is gone and cannot finish the removal itself"
-                )
+                what = f"{resource.plural}/{key.name}"
+                note = f"{what} is removed without its agent: the cluster is gone and cannot finish the removal itself"
+                # About the cluster: its namespace takes no more Events once it is being deleted.
+                self.events.warning(cluster.object, "FinalizersDropped", note, action=what)
         except NotFound:
             pass  # another writer was faster
 
@@ -105,6 +106,13 @@ class ClusterRemovalReconciler:
 
     async def _set_deleting_condition(self, obj: Object, reason: str, message: str) -> None:
         await self.status.set_condition(MANAGED_CLUSTERS, obj, Condition.true(ConditionType.DELETING, reason, message))
+
+
+def clusters_being_removed(reader: Reader, obj: Object) -> list[ObjectKey]:
+    """Map what lies in a cluster's namespace to that cluster, while it is being removed."""
+    key = ObjectKey.cluster(obj["metadata"]["namespace"])
+    cluster = reader.get(MANAGED_CLUSTERS, key)
+    return [key] if cluster is not None and is_deleting(cluster) else []
 
 
 def choose_next_to_delete(objects: Iterable[Object]) -> list[Object]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
 
 from watchword.api.cluster_sets import is_member
 from watchword.api.conditions import Condition, find_condition
@@ -24,13 +25,13 @@ BUILT_IN_SETS: Mapping[str, Object] = {
 """The sets that always exist: every cluster without a set of its own, and every cluster."""
 
 
-@dataclass(frozen=True)
-class ClusterSetReconciler:
+class ClusterSetReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterSet; triggered by it and by every ManagedCluster in it."""
 
     reader: Reader
     ensurer: Ensurer
     status: StatusWriter
+    cluster_labels: Callable[[], Iterable[Mapping[str, str]]]  # of every ManagedCluster, read one by one
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Restore a built-in set and report whether the set selects anything."""
@@ -40,7 +41,7 @@ class ClusterSetReconciler:
             found = await self.ensurer.ensure(MANAGED_CLUSTER_SETS, wanted, ours=lambda _: True)
         if found is None or is_deleting(found):
             return Done()
-        empty = not any(is_member(found, labels_of(cluster)) for cluster in self.reader.list(MANAGED_CLUSTERS))
+        empty = not any(is_member(found, labels) for labels in self.cluster_labels())
         await self.status.set_condition(MANAGED_CLUSTER_SETS, found, decide_empty_condition(empty=empty))
         return Done()
 
@@ -62,7 +63,7 @@ def decide_empty_condition(*, empty: bool) -> Condition:
 
 
 def sets_affected_by(reader: Reader, cluster: Object) -> list[ObjectKey]:
-    """Return the sets for which a change of this cluster can matter: it came, it left, or it is the first.
+    """Return the sets for which a change of this cluster can matter: it left, or it is the first.
 
     Most changes of a cluster matter to no set, and looking at every cluster for each of them would cost more the
     larger the fleet is.
@@ -75,13 +76,12 @@ def sets_affected_by(reader: Reader, cluster: Object) -> list[ObjectKey]:
         before = is_member(found, labels_of(cluster))
         now = current is not None and is_member(found, labels_of(current))
         said = find_condition(found, ConditionType.SET_EMPTY)
-        if before != now or (now and (said is None or said.status != "False")):
+        if (before and not now) or (now and (said is None or said.status != "False")):
             keys.append(ObjectKey.of(found))
     return keys
 
 
-@dataclass(frozen=True)
-class ClusterSetBindingReconciler:
+class ClusterSetBindingReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterSetBinding; triggered by it and by its set."""
 
     reader: Reader

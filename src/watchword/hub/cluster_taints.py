@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition
@@ -20,13 +21,16 @@ UNAVAILABLE = "cluster.open-cluster-management.io/unavailable"
 UNREACHABLE = "cluster.open-cluster-management.io/unreachable"
 
 
-@dataclass(frozen=True)
-class ClusterTaintReconciler:
+class ClusterTaintReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster."""
 
     reader: Reader
     client: Client
     clock: Clock
+
+    def concerns(self, cluster: Object) -> bool:
+        """Whether a cluster has other taints than it should have."""
+        return choose_taints(cluster, now=self.clock.now()) is not None
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Put on or take off the two taints that follow from availability."""

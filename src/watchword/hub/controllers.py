@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
+
+from msgspec import Struct
 
 from watchword.addons.definition import AddonDefinition
-from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import HUB_NAMESPACE, Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -22,19 +24,21 @@ from watchword.api.resources import (
     NAMESPACES,
     ROLE_BINDINGS,
 )
+from watchword.certificates.approval import without_issued_certificate
 from watchword.drivers.interface import HubContext
 from watchword.hub.acceptance_guard import AcceptanceGuard
 from watchword.hub.cluster_acceptance import ClusterAcceptanceReconciler
-from watchword.hub.cluster_auto_acceptance import ClusterAutoAcceptanceReconciler
-from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanupReconciler
+from watchword.hub.cluster_auto_acceptance import ClusterAutoAcceptanceReconciler, is_undecided
+from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanupReconciler, may_have_left
 from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.cluster_lease import ClusterLeaseReconciler
-from watchword.hub.cluster_removal import ClusterRemovalReconciler
+from watchword.hub.cluster_removal import ClusterRemovalReconciler, clusters_being_removed
 from watchword.hub.cluster_sets import ClusterSetBindingReconciler, ClusterSetReconciler, sets_affected_by
 from watchword.hub.cluster_taints import ClusterTaintReconciler
 from watchword.hub.credential_events import credential_event_controllers
+from watchword.hub.request_events import request_event_controller
 from watchword.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
-from watchword.hub.work_expiry import WorkExpiryReconciler
+from watchword.hub.work_expiry import WorkExpiryReconciler, may_expire
 from watchword.kube.client import Client
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -64,8 +68,7 @@ WHOLE_KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class HubParts:
+class HubParts(Struct, frozen=True):
     """What the hub's reconcilers are made of."""
 
     cache: Cache
@@ -96,6 +99,7 @@ class HubParts:
 
 def register_informers(cache: Cache) -> None:
     """Register the informers of everything that the hub reads."""
+    cache.informer(CERTIFICATE_SIGNING_REQUESTS, OF_CLUSTERS, project=without_issued_certificate)
     for resource in MADE_FOR_CLUSTERS:
         cache.informer(resource, OF_CLUSTERS)
     for resource in WHOLE_KINDS:
@@ -119,12 +123,16 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
     removal = ClusterRemovalReconciler(
         reader, client, ensurer, status, parts.events, parts.drivers, parts.retired_cluster_names
     )
+    lease = ClusterLeaseReconciler(reader, ensurer, status, parts.clock)
     access = (
         *(Trigger(r, cluster_from_label) for r in (NAMESPACES, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)),
         Trigger(LEASES, clusters_with_retired_name),
         Trigger(CERTIFICATE_SIGNING_REQUESTS, lambda obj: _with_retired_name(parts, obj)),
     )
-    content = tuple(Trigger(r, cluster_from_namespace) for r in (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS))
+    content = tuple(
+        Trigger(r, lambda obj: clusters_being_removed(reader, obj)) for r in (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
+    )
+    taints = ClusterTaintReconciler(reader, client, parts.clock)
     requests = Trigger(CERTIFICATE_SIGNING_REQUESTS, cluster_from_label)
     specs = [
         _of_cluster("cluster-acceptance", acceptance, access),
@@ -132,26 +140,30 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
             "cluster-auto-acceptance",
             ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock),
             (requests,),
+            concerns=is_undecided,
         ),
-        _of_cluster("cluster-removal", removal, content),
+        _of_cluster("cluster-removal", removal, content, concerns=is_deleting),
         _of_cluster(
             "cluster-cleanup",
             ClusterCleanupReconciler(reader, client, status, parts.events, parts.left_cluster_retention),
+            concerns=may_have_left,
         ),
-        _of_cluster(
-            "cluster-lease",
-            ClusterLeaseReconciler(reader, ensurer, status, parts.clock),
-            (Trigger(LEASES, cluster_from_label),),
-        ),
-        _of_cluster("cluster-taints", ClusterTaintReconciler(reader, client, parts.clock)),
+        _of_cluster("cluster-lease", lease, (Trigger(LEASES, lease.clusters_affected_by),)),
+        _of_cluster("cluster-taints", taints, concerns=taints.concerns),
         ControllerSpec(
             "cluster-sets",
             MANAGED_CLUSTER_SETS,
-            ClusterSetReconciler(reader, ensurer, status),
+            ClusterSetReconciler(reader, ensurer, status, partial(parts.cache.labels, MANAGED_CLUSTERS)),
             (Trigger(MANAGED_CLUSTERS, lambda obj: sets_affected_by(parts.cache, obj)),),
             workers=1,
         ),
-        ControllerSpec("work-expiry", MANIFEST_WORKS, WorkExpiryReconciler(reader, client, parts.clock), workers=2),
+        ControllerSpec(
+            "work-expiry",
+            MANIFEST_WORKS,
+            WorkExpiryReconciler(reader, client, parts.clock),
+            workers=2,
+            concerns=may_expire,
+        ),
         ControllerSpec(
             "cluster-set-bindings",
             MANAGED_CLUSTER_SET_BINDINGS,
@@ -161,11 +173,18 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
         ),
     ]
     specs += credential_event_controllers(reader, parts.events, parts.drivers.catalog)
+    specs.append(request_event_controller(reader, parts.events, parts.clock))
     return [*specs, *parts.drivers.controllers()]
 
 
-def _of_cluster(name: str, reconciler: Reconciler, triggers: tuple[Trigger, ...] = ()) -> ControllerSpec:
-    return ControllerSpec(name, MANAGED_CLUSTERS, reconciler, triggers, workers=16)
+def _of_cluster(
+    name: str,
+    reconciler: Reconciler,
+    triggers: tuple[Trigger, ...] = (),
+    *,
+    concerns: Callable[[Object], bool] = lambda _: True,
+) -> ControllerSpec:
+    return ControllerSpec(name, MANAGED_CLUSTERS, reconciler, triggers, workers=16, concerns=concerns)
 
 
 def _with_retired_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
@@ -177,11 +196,6 @@ def cluster_from_label(obj: Object) -> Iterable[ObjectKey]:
     """Map what was made for a cluster to that cluster."""
     name = labels_of(obj).get(Label.CLUSTER_NAME)
     return [ObjectKey.cluster(name)] if name else []
-
-
-def cluster_from_namespace(obj: Object) -> Iterable[ObjectKey]:
-    """Map what lies in a cluster's namespace to that cluster."""
-    return [ObjectKey.cluster(obj["metadata"]["namespace"])]
 
 
 def _bindings_of(cache: Cache, cluster_set: Object) -> Iterable[ObjectKey]:

@@ -1,17 +1,17 @@
-"""Tells people as Events what happens to credentials: a rotation, and a name that passed to another key."""
+"""Tells as Events what happens to credentials: issued, renewed on request or in time, passed on, ended."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
 from watchword.api.credential_use import without_use
 from watchword.api.credential_validity import parse_validity
-from watchword.api.meta import Object, ObjectKey, Resource, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, uid_of
+from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.certificates.name_ownership import read_name_owner
 from watchword.drivers.catalog import Catalog
@@ -27,10 +27,10 @@ class SeenCredential(Struct, frozen=True):
     uid: str
     validity: str
     owner_key: str
+    requested: str  # the last request to renew it
 
 
-@dataclass(frozen=True)
-class CredentialEventReconciler:
+class CredentialEventReconciler(Struct, frozen=True):
     """Reconciles one kind whose holders report their credential; what is seen first is no news."""
 
     resource: Resource
@@ -41,22 +41,35 @@ class CredentialEventReconciler:
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Compare what is said of the credential with what was said before."""
-        found = self.reader.get(self.resource, key)
-        if found is None:
-            self.seen.pop(key, None)
+        found, before = self.reader.get(self.resource, key), self.seen.pop(key, None)
+        now = None if found is None else observe_credential(self.resource, found, self.catalog)
+        if now is not None:
+            self.seen[key] = now
+        if before is None:
             return Done()
-        now, before = observe_credential(self.resource, found, self.catalog), self.seen.get(key)
-        self.seen[key] = now
-        if before is None or before.uid != now.uid:
-            return Done()
+        if found is None or now is None or before.uid != now.uid:
+            self._tell_end(key, before)
+        else:
+            self._tell_change(found, before, now)
+        return Done()
+
+    def _tell_end(self, key: ObjectKey, before: SeenCredential) -> None:
+        """Tell that an add-on is gone; the end of a cluster is told when nothing is left of it."""
+        if self.resource is MANAGED_CLUSTER_ADDONS:
+            addon = self.resource.manifest(key, metadata={"uid": before.uid})
+            self.events.normal(addon, "AddonRemoved", f"add-on {key} is gone, and its rights on the hub with it")
+
+    def _tell_change(self, found: Object, before: SeenCredential, now: SeenCredential) -> None:
+        key = ObjectKey.of(found)
+        if now.requested and before.requested != now.requested:
+            self.events.normal(found, "RotationRequested", f"a new credential of {key} was requested: {now.requested}")
         if now.validity and not before.validity:
-            self.events.audit(found, "CredentialIssued", f"the first credential of {key} was issued: {now.validity}")
+            self.events.normal(found, "CredentialIssued", f"the first credential of {key} was issued: {now.validity}")
         elif now.validity and before.validity != now.validity:
             self.events.normal(found, "CredentialRotated", f"the credential of {key} was renewed: {now.validity}")
         if before.owner_key and now.owner_key and before.owner_key != now.owner_key:
             short = now.owner_key[:FINGERPRINT_LETTERS]
             self.events.warning(found, "NameTakenOver", f"the name {key} belongs to the key {short} now")
-        return Done()
 
 
 def observe_credential(resource: Resource, found: Object, catalog: Catalog) -> SeenCredential:
@@ -65,7 +78,8 @@ def observe_credential(resource: Resource, found: Object, catalog: Catalog) -> S
     said = _condition(resource, found, catalog)
     reported = said is not None and said.status == "True" and parse_validity(said.message) is not None
     validity = without_use(said.message) if said is not None and reported else ""
-    return SeenCredential(uid_of(found), validity, owner.key if owner is not None else "")
+    requested = annotations_of(found).get(Annotation.ROTATION_REQUEST, "")
+    return SeenCredential(uid_of(found), validity, owner.key if owner is not None else "", requested)
 
 
 def _condition(resource: Resource, found: Object, catalog: Catalog) -> Condition | None:

@@ -1,4 +1,4 @@
-"""Measures how long the credentials of clusters, their add-ons and the hub's own authority live."""
+"""Measures how long the credentials of clusters and add-ons, join tokens and the hub's own authority live."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from watchword.api.addon import Addon
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY
 from watchword.api.credential_validity import CredentialValidity, parse_validity
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
+from watchword.api.time import parse_rfc3339
 from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
+from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.drivers.catalog import Catalog
 from watchword.runtime.expiry_metrics import CredentialExpiryReconciler, MeasuredCredentials
 from watchword.runtime.reconcile import ControllerSpec, Reader
 
-CLUSTER, ADDON, AUTHORITY = "cluster", "addon", "authority"
+CLUSTER, ADDON, AUTHORITY, JOIN_TOKEN = "cluster", "addon", "authority", "join-token"
 
 
 def expiry_controllers(reader: Reader, measured: MeasuredCredentials, catalog: Catalog) -> Iterable[ControllerSpec]:
@@ -34,9 +36,21 @@ def expiry_controllers(reader: Reader, measured: MeasuredCredentials, catalog: C
     authority = CredentialExpiryReconciler(
         reader, CONFIG_MAPS, AUTHORITY, read_authority_validity, measured, cluster_of=lambda _: ""
     )
+    tokens = CredentialExpiryReconciler(
+        reader, SECRETS, JOIN_TOKEN, read_join_token_validity, measured, cluster_of=lambda _: ""
+    )
     yield ControllerSpec("credential-expiry", MANAGED_CLUSTERS, clusters, workers=1)
     yield ControllerSpec("addon-credential-expiry", MANAGED_CLUSTER_ADDONS, addons, workers=1)
     yield ControllerSpec("authority-expiry", CONFIG_MAPS, authority, workers=1)
+    yield ControllerSpec("join-token-expiry", SECRETS, tokens, workers=1)
+
+
+def read_join_token_validity(secret: Object) -> CredentialValidity | None:
+    """Return from when to when a join token lives; None for one that never expires, and for any other Secret."""
+    record = read_token_secret(secret)
+    if not isinstance(record, TokenRecord):
+        return None
+    return CredentialValidity(parse_rfc3339(str(secret["metadata"].get("creationTimestamp") or "")), record.expires)
 
 
 def read_authority_validity(config_map: Object) -> CredentialValidity | None:

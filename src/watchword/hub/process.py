@@ -113,6 +113,7 @@ async def run_hub(
             connection.client,
             clock,
             authorities=ClusterAuthorities(options.own_ca),
+            warning_recorder=connection.events,
             events=connection.events,
         )
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from watchword.api.cluster import Cluster
 from watchword.api.meta import ObjectKey
@@ -16,8 +17,7 @@ from watchword.runtime.metrics import CredentialMetrics
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, Trigger
 
 
-@dataclass(frozen=True)
-class RevocationTimeReconciler:
+class RevocationTimeReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; triggered by its rights. Sends nothing.
 
     Counted are denials. A cluster that is deleted keeps its rights on purpose, until its agent has finished.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
@@ -20,8 +21,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 LONGEST = timedelta(days=36500)
 
 
-@dataclass(frozen=True)
-class WorkExpiryReconciler:
+class WorkExpiryReconciler(Struct, frozen=True):
     """Reconciles ManifestWork. Clusters may not delete their works, so the hub does it for them."""
 
     reader: Reader
@@ -39,6 +39,11 @@ class WorkExpiryReconciler:
         with suppress(NotFound):  # another writer was faster
             await self.client.delete(MANIFEST_WORKS, key, uid=uid_of(work))
         return Done()
+
+
+def may_expire(work: Object) -> bool:
+    """Whether a work is to be deleted at some time."""
+    return decide_work_expiry(work) is not None
 
 
 def decide_work_expiry(work: Object) -> datetime | None:

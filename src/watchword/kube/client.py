@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -136,13 +137,21 @@ class Client:
         return ObjectList(*await collect(fetch, limit=limit))
 
     async def list_raw(
-        self, resource: Resource, *, namespace: str = "", labels: str = "", fields: str = "", limit: int = 500
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        limit: int = 500,
+        reduce: Callable[[bytes], bytes] = bytes,
     ) -> RawList:
-        """Read a whole collection, page by page, without decoding the objects."""
+        """Read a whole collection, page by page, without decoding the objects; `reduce` shortens each of them."""
 
         async def fetch(token: str, size: int) -> ListPage[bytes]:
             query = _list_query(labels, fields, size, token)
-            return read_raw_page(resource, await self.request("GET", resource.path(namespace=namespace), query=query))
+            page = read_raw_page(resource, await self.request("GET", resource.path(namespace=namespace), query=query))
+            return replace(page, items=[reduce(item) for item in page.items])
 
         return RawList(*await collect(fetch, limit=limit))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from email.utils import parsedate_to_datetime
 
 from watchword.api.http import Response
+from watchword.api.time import parse_http_date
 
 MEASURE_EVERY = 30.0
 _HALF_A_SECOND = 0.5  # Date has a resolution of one second
@@ -25,10 +25,9 @@ class ClockSkewMeter:
         """Take a response into account; the instants are the loop's and tell how long the request took."""
         if received_at < self._next:
             return
-        try:
-            date = parsedate_to_datetime(response.header("Date")).timestamp()
-        except (ValueError, TypeError, IndexError, OverflowError):
+        date = parse_http_date(response.header("Date"))
+        if date is None:
             return
         self._next = received_at + MEASURE_EVERY
         half_way = self._now() - (received_at - sent_at) / 2
-        self.skew = timedelta(seconds=date + _HALF_A_SECOND - half_way)
+        self.skew = timedelta(seconds=date.timestamp() + _HALF_A_SECOND - half_way)

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import field as struct_field
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
@@ -30,13 +32,14 @@ LEEWAY = timedelta(seconds=10)
 """A credential this close to its expiry is not used any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecPlugin:
+class ExecPlugin(HiddenFields, frozen=True):
     """Which program to run, and how; `cluster` is passed to it when the kubeconfig says so."""
 
+    hidden = ("arguments", "environment")
+
     command: str
-    arguments: tuple[str, ...] = field(default=(), repr=False)
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = struct_field(default_factory=dict)
     api_version: str = VERSIONS[0]
     interactive_mode: str = "IfAvailable"
     install_hint: str = ""

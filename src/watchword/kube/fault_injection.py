@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
 from random import Random
 
 import orjson
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from inspect import isasyncgen
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from watchword.api.http import Peer, Request, Response
 from watchword.api.sensitive import Sensitive
@@ -34,11 +35,14 @@ class InProcessTransport:
 
     async def send(self, request: Request) -> Response:
         """Call the function and return its complete response."""
-        async with self.stream(request) as response:
-            if response.stream is None:
-                return response
+        response = await self._call(request)
+        if response.stream is None:
+            return response
+        try:
             body = b"".join([chunk async for chunk in response.stream])
-            return replace(response, body=body, stream=None)
+        finally:
+            await _close(response)
+        return replace(response, body=body, stream=None)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response]:
@@ -47,8 +51,7 @@ class InProcessTransport:
         try:
             yield response
         finally:
-            if isasyncgen(response.stream):
-                await response.stream.aclose()
+            await _close(response)
 
     async def close(self) -> None:
         """Refuse requests from now on."""
@@ -61,3 +64,8 @@ class InProcessTransport:
         if self._authorization is not None:
             headers = (*headers, ("Authorization", self._authorization.reveal()))
         return await self._handle(replace(request, headers=headers, peer=self._peer))
+
+
+async def _close(response: Response) -> None:
+    if isasyncgen(response.stream):
+        await response.stream.aclose()

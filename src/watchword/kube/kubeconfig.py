@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object
 from watchword.api.sensitive import Sensitive
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import ExecPlugin
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEntry:
+class ClusterEntry(HiddenFields, frozen=True):
     """How to reach and verify one API server; `rest` keeps the fields that we do not interpret."""
 
+    hidden = ("ca_data", "proxy_url", "rest")
+
     server: str
-    ca_data: bytes = field(default=b"", repr=False)
+    ca_data: bytes = b""
     ca_file: Path | None = None
     insecure: bool = False
     tls_server_name: str = ""
-    proxy_url: str = field(default="", repr=False)  # may hold a password
-    rest: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    proxy_url: str = ""  # may hold a password
+    rest: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Impersonation(Struct, frozen=True):
@@ -36,16 +36,17 @@ class Impersonation(Struct, frozen=True):
     user: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = struct_field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class UserEntry:
+class UserEntry(HiddenFields, frozen=True):
     """One identity: token, certificate, password or plugin, inline or in files."""
+
+    hidden = ("certificate_data", "rest")
 
     token: Sensitive[str] | None = None
     token_file: Path | None = None
-    certificate_data: bytes = field(default=b"", repr=False)
+    certificate_data: bytes = b""
     certificate_file: Path | None = None
     key_data: Sensitive[bytes] | None = None
     key_file: Path | None = None
@@ -53,17 +54,18 @@ class UserEntry:
     password: Sensitive[str] | None = None
     plugin: ExecPlugin | None = None
     impersonation: Impersonation = field(default_factory=Impersonation)
-    rest: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    rest: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextEntry:
+class ContextEntry(HiddenFields, frozen=True):
     """The user, the cluster and the default namespace of one context."""
+
+    hidden = ("rest",)
 
     cluster: str
     user: str = ""
     namespace: str = ""
-    rest: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    rest: Mapping[str, Any] = field(default_factory=dict)
 
 
 class ResolvedContext(Struct, frozen=True):
@@ -76,15 +78,16 @@ class ResolvedContext(Struct, frozen=True):
     cluster_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
+class Kubeconfig(HiddenFields, frozen=True):
     """One kubeconfig, or several merged."""
+
+    hidden = ("rest",)
 
     clusters: Mapping[str, ClusterEntry] = field(default_factory=dict)
     users: Mapping[str, UserEntry] = field(default_factory=dict)
     contexts: Mapping[str, ContextEntry] = field(default_factory=dict)
     current_context: str = ""
-    rest: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    rest: Mapping[str, Any] = field(default_factory=dict)
 
     def choose(self, context: str = "") -> ResolvedContext:
         """Resolve a context (by default the current one); `ConfigError` when it names nothing that exists."""

@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
+
+from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.kube.clock_skew import ClockSkewMeter
+from watchword.kube.deadlines import Deadlines
 from watchword.kube.errors import TimedOut, Unreachable
 from watchword.kube.responses import refusal
 from watchword.kube.retry import RetryPolicy, choose_retry_delay
@@ -36,6 +39,7 @@ class RequestSender:
         self.transport = transport
         self._policy = policy
         self._in_flight = asyncio.Semaphore(max_in_flight)
+        self._deadlines = Deadlines()
         self._random = random
         self.skew = ClockSkewMeter(now)
         self.server = ServerCapabilities()
@@ -69,7 +73,7 @@ class RequestSender:
         """Send once; a successful response is read in chunks from `Response.stream`."""
         async with AsyncExitStack() as stack:
             try:
-                async with asyncio.timeout(self._policy.attempt_timeout):
+                async with self._deadlines.after(self._policy.attempt_timeout):
                     response = await stack.enter_async_context(self.transport.stream(request))
                     if not 200 <= response.status < 300:
                         raise refusal(await _read_body(response))
@@ -81,7 +85,7 @@ class RequestSender:
         now = asyncio.get_running_loop().time
         sent_at = now()
         try:
-            async with asyncio.timeout_at(min(sent_at + self._policy.attempt_timeout, give_up_at)), self._in_flight:
+            async with self._deadlines.at(min(sent_at + self._policy.attempt_timeout, give_up_at)), self._in_flight:
                 response = await self.transport.send(request)
         except TimeoutError:
             return self._timed_out()

@@ -7,10 +7,10 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.sensitive import Sensitive
 from watchword.kube.errors import ConfigError
 
@@ -24,11 +24,12 @@ class ClientCertificate(Struct, frozen=True):
     key: Sensitive[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(HiddenFields, frozen=True):
     """Which servers are trusted: those of a PEM bundle, of the system's roots (empty), or any (`insecure`)."""
 
-    ca: bytes = field(default=b"", repr=False)
+    hidden = ("ca",)
+
+    ca: bytes = b""
     insecure: bool = False
 
 

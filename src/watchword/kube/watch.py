@@ -64,6 +64,10 @@ def _ignore(_trouble: KubeError) -> None:
     return None
 
 
+def _whole(raw: bytes) -> bytes:
+    return raw
+
+
 class WatchOptions(Struct, frozen=True):
     """How a collection is watched; all times in seconds of the event loop."""
 
@@ -77,6 +81,7 @@ class WatchOptions(Struct, frozen=True):
     backoff: Backoff = struct_field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
     random: Random = struct_field(default_factory=Random)
     on_error: Callable[[KubeError], None] = _ignore
+    reduce: Callable[[bytes], bytes] = _whole  # what a snapshot keeps of an object, from the moment it arrives
 
 
 def list_and_watch(
@@ -190,6 +195,7 @@ class _ListWatcher:
             labels=scope.labels,
             fields=scope.fields,
             limit=self.options.page_size,
+            reduce=self.options.reduce,
         )
         return Snapshot(found.items, found.resource_version)
 
@@ -198,7 +204,7 @@ class _ListWatcher:
         if event.type == "DELETED":
             self.initial.pop(key_of_raw_object(event.raw), None)
         elif event.type != "BOOKMARK":  # changes may arrive before the end of the initial events
-            self.initial[key_of_raw_object(event.raw)] = event.raw
+            self.initial[key_of_raw_object(event.raw)] = self.options.reduce(event.raw)
         elif event.ends_initial_events:
             items, self.initial = list(self.initial.values()), None
             self.version = event.resource_version

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import orjson
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.kube.deadlines import Deadlines
 from watchword.kube.errors import MalformedResponse, Stalled, Unreachable, error_from_status
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
         if response.stream is None:
             raise MalformedResponse("the server answered a watch with a whole body: is this a Kubernetes API server?")
         chunks = aiter(response.stream)
-        splitter = LineSplitter()
+        splitter, deadlines = LineSplitter(), Deadlines()
         # A server sends bookmarks only for revisions after the start of the watch: an unchanged kind gets none.
         begun, unheard = query.resource_version, max(query.stall_after, query.timeout_seconds + 30.0)
         patience = query.initial_events_timeout if query.send_initial_events else unheard
-        while (chunk := await _next_chunk(chunks, patience)) is not None:
+        while (chunk := await _next_chunk(chunks, deadlines, patience)) is not None:
             for line in splitter.feed(chunk):
                 event = parse_watch_event(line)
                 if event.ends_initial_events:
@@ -89,9 +89,9 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
             raise Unreachable("the connection was cut in the middle of a watch event")
 
 
-async def _next_chunk(chunks: AsyncIterator[bytes], patience: float) -> bytes | None:
+async def _next_chunk(chunks: AsyncIterator[bytes], deadlines: Deadlines, patience: float) -> bytes | None:
     try:
-        async with asyncio.timeout(patience):
+        async with deadlines.after(patience):
             return await anext(chunks)
     except StopAsyncIteration:
         return None

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from random import SystemRandom
@@ -55,8 +54,7 @@ class FlagParsers(Struct, frozen=True):
     pull_secrets: Callable[[Sequence[str]], PullSecretOptions]
 
 
-@dataclass(frozen=True)
-class PodCommands:
+class PodCommands(Struct, frozen=True):
     """The verbs that the pods of hub and clusters run."""
 
     clock: Clock

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from watchword.admin.backup_archive import Backup, Subject
 from watchword.admin.errors import InvalidInput, OperationRefused
+from watchword.api.hidden_fields import HiddenFields
 from watchword.apiserver.instance import require_private_directory
 from watchword.apiserver.store.errors import StoreLocked
 from watchword.apiserver.store.lock import FileLock
@@ -35,12 +35,13 @@ class Differences(Struct, frozen=True):
     undone: tuple[str, ...] = ()  # changed since the backup: they are as before
 
 
-@dataclass(frozen=True, slots=True)
-class Restore:
+class Restore(HiddenFields, frozen=True):
     """A restore that was checked and is not begun."""
 
+    hidden = ("files",)
+
     target: Path
-    files: Mapping[str, bytes] = field(repr=False)
+    files: Mapping[str, bytes]
     revisions: Mapping[str, int]  # data file → the revision that clients may have seen at most
     differences: Differences
 

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from watchword._structlog import structlog
 from watchword.apiserver.node.model import HttpProbe, Launch
 from watchword.local.pod_logs import log_to
@@ -48,8 +50,7 @@ class RunningTask:
         return not self.task.done()
 
 
-@dataclass(frozen=True)
-class TaskRunner:
+class TaskRunner(Struct, frozen=True):
     """A `Runner` that knows some commands of the program."""
 
     commands: Mapping[str, CommandFunction]

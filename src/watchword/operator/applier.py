@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, is_deleting, uid_of
@@ -35,8 +35,7 @@ def owners_of(obj: Object) -> list[ObjectKey]:
     return [ObjectKey.cluster(name)] if name else []
 
 
-@dataclass(frozen=True)
-class OwnedObjectApplier:
+class OwnedObjectApplier(Struct, frozen=True):
     """Applies and removes what was rendered for one owner."""
 
     reader: Reader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey
@@ -35,8 +35,7 @@ from watchword.operator.workload_access import WorkloadAccess
 OPERATOR = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-operator")
 
 
-@dataclass(frozen=True)
-class BundleOptions:
+class BundleOptions(Struct, frozen=True):
     """What differs from one installation to another."""
 
     image: str = IMAGE

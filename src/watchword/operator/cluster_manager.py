@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.conditions import Condition
@@ -27,8 +28,7 @@ from watchword.runtime.status import StatusWriter
 RECHECK = timedelta(seconds=5)
 
 
-@dataclass(frozen=True)
-class ClusterManagerReconciler:
+class ClusterManagerReconciler(Struct, frozen=True):
     """Reconciles ClusterManager; triggered by what was deployed for it."""
 
     reader: Reader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.api.bootstrap import CLUSTER_INFO, TOKEN_SECRET_NAMESPACE
 from watchword.api.images import IMAGE
@@ -57,8 +57,7 @@ PULL_SECRETS_RIGHTS = (
 """What it reads everywhere when pull secrets are to be shown."""
 
 
-@dataclass(frozen=True)
-class DashboardBundleOptions:
+class DashboardBundleOptions(Struct, frozen=True):
     """What differs from one installation to another."""
 
     image: str = IMAGE

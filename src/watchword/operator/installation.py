@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +19,8 @@ from watchword.operator.rendering import PodSettings
 from watchword.operator.workload_access import WorkloadAccess
 
 Values = Mapping[str, Any]
-SECTIONS = ("image", "nodePlacement", "networkPolicy", "podMonitor", "operator", "hub", "agent", "pullSecrets")
+SWITCHES = ("networkPolicy", "podMonitor", "serviceMonitor")
+SECTIONS = ("image", "nodePlacement", *SWITCHES, "operator", "hub", "agent", "pullSecrets")
 
 
 class ValuesError(ValueError):
@@ -78,7 +78,7 @@ def read_installation(values: Any) -> Installation:
     values = values or {}
     validate_values(values)
     image = image_of(values.get("image") or {})
-    access = WorkloadAccess(_switch(values, "networkPolicy"), _switch(values, "podMonitor"))
+    access = WorkloadAccess(*(_switch(values, name) for name in SWITCHES))
     return Installation(
         image,
         access,
@@ -119,7 +119,7 @@ def override_installation(found: Installation, flags: Values) -> Installation:
             flags.get("klusterlet_name") or names.klusterlet,
             flags.get("namespace") or names.namespace,
         ),
-        pull_secrets=dataclasses.replace(
+        pull_secrets=replace(
             secrets,
             image=image,
             registries=flags.get("registries") or secrets.registries,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.conditions import Condition
 from watchword.api.images import IMAGE
@@ -31,8 +31,7 @@ from watchword.runtime.status import StatusWriter
 CERTIFICATE_RECHECK = timedelta(hours=1)
 
 
-@dataclass(frozen=True)
-class KlusterletReconciler:
+class KlusterletReconciler(Struct, frozen=True):
     """Reconciles Klusterlet; triggered by what was deployed for it and by its agent's Secrets."""
 
     reader: Reader

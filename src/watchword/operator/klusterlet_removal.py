@@ -6,8 +6,9 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting
@@ -26,8 +27,7 @@ from watchword.runtime.status import StatusWriter
 RECHECK = timedelta(seconds=5)
 
 
-@dataclass(frozen=True)
-class KlusterletRemoval:
+class KlusterletRemoval(Struct, frozen=True):
     """Agent, then the records of its work, then rights and credential, then the namespaces it made."""
 
     reader: Reader

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from random import Random
+
+from msgspec import Struct, field
 
 from watchword.api.images import IMAGE
 from watchword.api.meta import ObjectKey
@@ -19,8 +20,7 @@ from watchword.runtime.manager import Manager, ManagerOptions
 LEASE = "watchword-operator-lock"
 
 
-@dataclass(frozen=True)
-class OperatorOptions:
+class OperatorOptions(Struct, frozen=True):
     """How the operator behaves."""
 
     identity: str = "operator"

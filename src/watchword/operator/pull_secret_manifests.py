@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey
@@ -47,7 +48,7 @@ PULL_SECRETS_RIGHTS = (
     ),
     RbacRule("sees which namespaces opted out", "", ("namespaces",), READ),
     RbacRule("finds the integrated registry", "", ("services",), READ, tuple(key.name for key in REGISTRY_SERVICES)),
-    RbacRule("tells about refreshes that fail", "events.k8s.io", ("events",), ("create", "patch", "update")),
+    RbacRule("tells what happens to pull secrets", "events.k8s.io", ("events",), ("create", "patch", "update")),
 )
 """What the controllers of pull secrets may do everywhere."""
 
@@ -66,8 +67,7 @@ REGISTRY_AUTH_RIGHTS = (
 """What the token service may do: ask, and read nothing."""
 
 
-@dataclass(frozen=True)
-class PullSecretBundleOptions:
+class PullSecretBundleOptions(Struct, frozen=True):
     """What differs from one installation to another."""
 
     image: str = IMAGE
@@ -106,8 +106,7 @@ def pull_secret_bundle(options: PullSecretBundleOptions) -> list[Manifest]:
     ]
 
 
-@dataclass(frozen=True)
-class RegistryAuthBundleOptions:
+class RegistryAuthBundleOptions(Struct, frozen=True):
     """What differs from one registry to another."""
 
     service: str

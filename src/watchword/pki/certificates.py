@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
 from cryptography import x509
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.pki.errors import CertificateRefused
 from watchword.pki.keys import PublicKey
 from watchword.pki.pem import CERTIFICATE, armour, blocks
@@ -33,9 +33,10 @@ CERTIFICATE_CACHE_SIZE = 512
 _Ext = TypeVar("_Ext", bound=x509.ExtensionType)
 
 
-@dataclass(frozen=True)
-class Certificate:
+class Certificate(HiddenFields, frozen=True, dict=True):
     """The fields of one certificate. Reading it proves nothing: `chains` decides whether it is trusted."""
+
+    hidden = ("der",)
 
     common_name: str
     organisations: tuple[str, ...]
@@ -46,7 +47,7 @@ class Certificate:
     is_ca: bool
     extended_usages: tuple[str, ...]
     key: PublicKey
-    der: bytes = field(repr=False)
+    der: bytes
 
     @property
     def subject(self) -> CertificateSubject:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -25,6 +27,7 @@ from watchword.pki.subjects import (
 )
 
 MAXIMUM_REQUEST_BYTES = 32 * 1024
+REQUEST_CACHE_SIZE = 128
 _NO_NAMES = AlternativeNames()
 
 
@@ -67,14 +70,20 @@ def parse_csr(pem: bytes) -> ParsedCsr:
     block = first_block(pem, CERTIFICATE_REQUEST)
     if block is None:
         raise InvalidCsr("the text does not begin with a PEM block of type CERTIFICATE REQUEST")
+    return _read(block)
+
+
+# A request does not change, and its approver, its signer and the API server read it several times each.
+@lru_cache(maxsize=REQUEST_CACHE_SIZE)
+def _read(der: bytes) -> ParsedCsr:
     try:
         with refusing_deprecated_encodings():
-            return _read(x509.load_der_x509_csr(block))
+            return _facts(x509.load_der_x509_csr(der))
     except PARSE_ERRORS as cause:
         raise InvalidCsr(f"the certificate signing request cannot be read: {cause}") from cause
 
 
-def _read(request: x509.CertificateSigningRequest) -> ParsedCsr:
+def _facts(request: x509.CertificateSigningRequest) -> ParsedCsr:
     attributes = decode_name(request)
     common_names = values_of(attributes, COMMON_NAME)
     if len(common_names) > 1:

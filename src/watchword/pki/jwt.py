@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import InvalidJwt, KeyRefused
@@ -28,8 +28,7 @@ def algorithm_of(key: PublicKey) -> str:
     return _ALGORITHMS[key.type]
 
 
-@dataclass(frozen=True)
-class TokenSigner:
+class TokenSigner(Struct, frozen=True, dict=True):
     """Signs many tokens with one key; its `kid` is the key's id as Kubernetes computes it.
 
     A chain of certificates (DER, the key's own first) is put into the header for verifiers that trust a CA.
@@ -55,8 +54,7 @@ class TokenSigner:
         return native_key(self.key.public.type, self.key.pem.reveal())
 
 
-@dataclass(frozen=True)
-class TokenVerifier:
+class TokenVerifier(Struct, frozen=True, dict=True):
     """Verifies tokens against trusted keys; each key has one algorithm, whatever the token's header says."""
 
     keys: tuple[PublicKey, ...]

@@ -13,6 +13,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import KeyRefused
@@ -98,8 +99,7 @@ class PublicKey:
         return f"PublicKey({self.type} {self.bits} {self.thumbprint[:16]})"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PrivateKey:
+class PrivateKey(Struct, frozen=True, eq=False, dict=True):
     """A private key; its PEM is a `Sensitive`."""
 
     handle: _AnyPrivate

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.pull_secrets import (
@@ -34,8 +35,7 @@ from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
 OF_LEGACY_TOKENS = WatchScope(fields=f"type={SERVICE_ACCOUNT_TOKEN_TYPE}")
 
 
-@dataclass(frozen=True)
-class PullSecretParts:
+class PullSecretParts(Struct, frozen=True):
     """What the reconcilers of pull secrets are made of."""
 
     cache: Cache
@@ -105,7 +105,7 @@ def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...
         ControllerSpec(
             "legacypullsecrets",
             SECRETS,
-            LegacyPullSecretReconciler(cache, client, settings),
+            LegacyPullSecretReconciler(cache, client, settings, parts.events),
             triggers=(Trigger(SECRETS, lambda obj: legacy_secrets_for_token(cache, obj)), *every_secret),
         ),
     )

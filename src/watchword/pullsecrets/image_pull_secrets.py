@@ -73,7 +73,7 @@ class ImagePullSecretReconciler(Struct, frozen=True):
         settings = self.settings.current()
         account = self.reader.get(SERVICE_ACCOUNTS, secret.account_key)
         if account is None:
-            await self._remove_orphan(secret)
+            await self._remove_orphan(found or {}, secret)
             return Done()
         if settings is None or not settings.enabled or not settings.registries or not self._is_chosen(secret, account):
             return Done()
@@ -91,11 +91,13 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             return False
         return choose_secret_name(account, secrets_of(self.reader, secret.account_key)) == secret.key.name
 
-    async def _remove_orphan(self, secret: PullSecret) -> None:
+    async def _remove_orphan(self, found: Object, secret: PullSecret) -> None:
         """Delete a secret that lost its owner reference; with one, garbage collection does it."""
         if secret.binding == BOUND and not secret.owner_uid:
             with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
                 await self.client.delete(SECRETS, secret.key, uid=secret.uid)
+                note = f"pull secret {secret.key} was deleted: its ServiceAccount {secret.account} is gone"
+                self.events.normal(found, "PullSecretRemoved", note)
 
     async def _refresh(self, found: Object, secret: PullSecret, settings: Settings, reason: RefreshReason) -> None:
         await self.rate.wait()
@@ -109,7 +111,7 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             self.metrics.failed(reason, error)
             self.events.warning(found, "PullSecretRefreshFailed", f"no new token ({reason}): {error}")
             raise
-        self.events.audit(found, "PullSecretRefreshed", f"a new token was written ({reason})")
+        self.events.normal(found, "PullSecretRefreshed", f"a new token was written ({reason})")
         waited = _age(secret, self.clock.now()) if reason is RefreshReason.EMPTY else None
         self.metrics.refreshed(reason, seconds=asyncio.get_running_loop().time() - started, waited=waited)
 

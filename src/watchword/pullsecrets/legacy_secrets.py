@@ -21,6 +21,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.pullsecrets.settings import SettingsReader
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
@@ -53,12 +54,13 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
     reader: Reader
     client: Client
     settings: SettingsReader
+    events: EventRecorder
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Add annotation and finalizer; on deletion delete the token Secret first, then let go."""
         found, settings = self.reader.get(SECRETS, key), self.settings.current()
         secret = None if found is None else PullSecret.read(found)
-        if secret is None or not secret.is_legacy or settings is None:
+        if found is None or secret is None or not secret.is_legacy or settings is None:
             return Done()
         if secret.deleting:
             if LEGACY_TOKEN in secret.finalizers:
@@ -68,6 +70,8 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
         if settings.enabled and await self._is_token_gone(secret):
             with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
                 await self.client.delete(SECRETS, key, uid=secret.uid)
+                note = f"pull secret {key} was deleted: its token {secret.legacy_token} is gone"
+                self.events.normal(found, "PullSecretRemoved", note)
             return Done()
         await self._patch(secret, marked=settings.enabled)
         return Done()
@@ -79,6 +83,7 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
         if deliberate and token is not None and is_token_of(token, secret):
             with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
                 await self.client.delete(SECRETS, key, uid=uid_of(token))
+                self.events.normal(token, "LegacyTokenRemoved", f"token {key} was deleted with its pull secret")
 
     async def _is_token_gone(self, secret: PullSecret) -> bool:
         """Whether the token Secret does not exist; the server is asked, because a cache can be behind."""

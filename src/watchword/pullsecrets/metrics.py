@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from watchword.pullsecrets.dockercfg import Credentials
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.pullsecrets.refresh import RefreshReason
 from watchword.runtime.metrics import LabelBudget
+from watchword.runtime.prometheus import CollectorRegistry, Counter, Gauge, Histogram
 
 
 class TokenTimes(Struct, frozen=True):

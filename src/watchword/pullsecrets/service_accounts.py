@@ -111,7 +111,7 @@ class ServiceAccountReconciler(Struct, frozen=True):
         )
         try:
             await self.client.create(SECRETS, wanted)
-            self.events.audit(account, "PullSecretCreated", f"pull secret {key} was created, without a token at first")
+            self.events.normal(account, "PullSecretCreated", f"pull secret {key} was created, without a token at first")
         except AlreadyExists:
             await self._resolve_taken_name(account, key)
 

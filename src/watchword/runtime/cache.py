@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from watchword.kube.watch import WatchOptions, list_and_watch
 from watchword.runtime.errors import CacheError
 from watchword.runtime.informer import DeltaHandler, Informer, WatchScope, WatchSource
 from watchword.runtime.informer_store import IndexFunction
-from watchword.runtime.raw_objects import Projection, head_of
+from watchword.runtime.raw_objects import Projection, head_of, without_managed_fields
 
 
 class Cache:
@@ -125,6 +125,11 @@ class Cache:
             found.update(informer.store.select(namespace=namespace, labels=labels))
         return [found[key] for key in sorted(found, key=_order)]
 
+    def labels(self, resource: Resource) -> Iterator[Mapping[str, str]]:
+        """Yield the labels of every object of a kind, one after the other and in no order; decodes nothing else."""
+        for informer in self._covering(resource, ""):
+            yield from informer.store.labels()
+
     def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
         """Return the objects for which the index function returned that value, in key order."""
         found = (self.get(resource, key) for key in self.index_keys(resource, index, value))
@@ -191,7 +196,7 @@ def watch_source(client: Client, options: WatchOptions) -> WatchSource:
             namespace=scope.namespace,
             labels=scope.labels,
             fields=scope.fields,
-            options=replace(options, on_error=report),
+            options=replace(options, on_error=report, reduce=without_managed_fields),
         )
 
     return feed

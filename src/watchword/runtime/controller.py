@@ -12,8 +12,9 @@ from typing import Any
 from msgspec import Struct
 
 from watchword._structlog import structlog
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.kube.cancellation import is_cancellation_requested
+from watchword.kube.deadlines import Deadlines
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
@@ -61,6 +62,7 @@ class Controller:
         self.queue: WorkQueue[ObjectKey] = WorkQueue(random=random, lane=_lane, quarantine=quarantine)
         self._metrics = metrics.controller(spec.name)
         self._numbers = count(1)
+        self._deadlines = Deadlines()
         self._log: Any = structlog.get_logger("watchword.controller")
         queue = self.queue
         metrics.watch_queue(
@@ -70,8 +72,8 @@ class Controller:
         )
 
     def subscribe(self, caches: Mapping[str, Cache]) -> None:
-        """Register all triggers of the spec; every existing root object is enqueued once."""
-        caches[self.spec.connection_name].add_handler(self.spec.root, lambda delta: self.queue.add(delta.key))
+        """Register all triggers of the spec; every existing root object that concerns it is enqueued once."""
+        caches[self.spec.connection_name].add_handler(self.spec.root, self._enqueue_root)
         for trigger in self.spec.triggers:
             caches[trigger.connection_name].add_handler(trigger.resource, self._enqueue_related(trigger.keys))
         if self.spec.trigger_source is not None:
@@ -95,6 +97,16 @@ class Controller:
             return False
         return True
 
+    def _enqueue_root(self, delta: Delta) -> None:
+        if delta.new is None or self._may_need_work(delta.new):
+            self.queue.add(delta.key)
+
+    def _may_need_work(self, obj: Object) -> bool:
+        try:
+            return self.spec.concerns(obj)
+        except Exception:  # noqa: BLE001 - an unexpected object: its reconcile reports what is wrong with it
+            return True
+
     def _enqueue_related(self, mapper: KeyMapper) -> Any:
         def trigger(delta: Delta) -> None:
             # Both versions count: an object that the new version no longer refers to is enqueued as well.
@@ -117,7 +129,7 @@ class Controller:
         )
         loop = asyncio.get_running_loop()
         started = loop.time()
-        deadline = asyncio.timeout(self.spec.deadline.total_seconds())
+        deadline = self._deadlines.after(self.spec.deadline.total_seconds())
         try:
             async with deadline:
                 outcome = await self.spec.reconciler.reconcile(key)

@@ -26,6 +26,8 @@ from watchword.runtime.redaction import redact_text
 
 NOTE_LIMIT = 1024
 SHORT_LIMIT = 128
+EVENT_RETENTION = timedelta(hours=1)
+"""How long Kubernetes keeps Events by default: after a restart, a decision that is older is not told again."""
 
 
 class Counts(Protocol):
@@ -81,6 +83,7 @@ class _Window:
 class _Series:
     event: Object
     last_observed: datetime
+    last_note: str
     count: int = 1
     written: int = 0
     combined: bool = False  # told by the event of another object: nothing is sent for it
@@ -129,10 +132,6 @@ class EventRecorder:
         if self._record("Warning", obj, reason, note, reason):
             self._counts.denied(reason)
 
-    def audit(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
-        """Write the audit line of a decision that has no event: the API records it, or there are too many of them."""
-        self._write_audit_line("Normal", obj, reason, note)
-
     async def run(self) -> None:
         """Send recorded events, no faster than the limits allow; never returns."""
         loop = asyncio.get_running_loop()
@@ -162,13 +161,15 @@ class EventRecorder:
             uid_of(obj), ObjectKey.of(obj), str(obj.get("kind") or ""), type_, _short(reason), _short(action)
         )
         now = self._clock.now()
-        repeated = self._continues(who, now)
-        if not repeated:
+        repeated, known = self._continues(who, now), self._series.get(who)
+        if known is None or not repeated or known.last_note != note:
             self._write_audit_line(type_, obj, reason, note)
-            if self._is_one_of_many(who, now):
-                self._series[who] = _Series({}, now, combined=True)
-                who = who._replace(uid="", key=ObjectKey("", ""))
-                note = f"(combined from similar events): {note}"
+        if known is not None:
+            known.last_note = note
+        if not repeated and self._is_one_of_many(who, now):
+            self._series[who] = _Series({}, now, note, combined=True)
+            who = who._replace(uid="", key=ObjectKey("", ""))
+            note = f"(combined from similar events): {note}"
         series = self._series.get(who)
         if series is not None and series.combined and repeated:
             series.last_observed = now
@@ -179,7 +180,7 @@ class EventRecorder:
         elif len(self._due) >= self._limits.waiting:
             self._counts.dropped_event()
         else:
-            self._series[who] = _Series(self._event(who, obj, note, now), now)
+            self._series[who] = _Series(self._event(who, obj, note, now), now, note)
             self._put(who)
         if who in self._series:
             self._series.move_to_end(who)

@@ -7,12 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-
 from watchword.api.http import Request, Response
 from watchword.http.limits import ServerLimits
 from watchword.http.server import HttpServer
+from watchword.runtime.prometheus import CONTENT_TYPE, CollectorRegistry
 
 HealthCheck: TypeAlias = Callable[[], str]
 """Returns what is wrong in a few words, and an empty string when the check passes."""
@@ -32,7 +30,7 @@ class HealthEndpoints:
     def answer(self, path: str) -> Response:
         """Return the page for a path."""
         if path == "/metrics":
-            return _page(200, generate_latest(self.registry), CONTENT_TYPE_LATEST)
+            return _page(200, self.registry.exposition(), CONTENT_TYPE)
         if path in ("/healthz", "/livez"):
             return _checks_page(self.liveness)
         if path == "/readyz":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, TypeAlias
@@ -97,9 +98,10 @@ class Informer:
         """Apply one watch event to the store."""
         self.last_contact = asyncio.get_running_loop().time()
         if isinstance(fact, Snapshot):
-            deltas = self.store.replace(fact.items, fact.resource_version)
+            deltas = deque(self.store.replace(fact.items, fact.resource_version))
             self._synced.set()
-            self._notify_handlers(*deltas)
+            while deltas:  # each is dropped once its handlers were called: they have decoded it
+                self._notify_handlers(deltas.popleft())
         elif isinstance(fact, ObjectChange):
             change = self.store.remove if fact.type == "DELETED" else self.store.put
             self._notify_handlers(change(fact.raw, fact.resource_version))
@@ -125,8 +127,8 @@ class Informer:
             for field in self._fields
         )
 
-    def _notify_handlers(self, *deltas: Delta | None) -> None:
-        for delta in filter(None, deltas):
+    def _notify_handlers(self, delta: Delta | None) -> None:
+        if delta is not None:
             for handler in self._handlers:
                 self._call_handler(handler, delta)
 

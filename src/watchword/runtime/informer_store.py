@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -59,20 +59,26 @@ class InformerStore:
             if not labels or selector.matches(head_of(raw).labels):
                 yield key, decode(raw, self._resource)
 
-    def everything(self) -> list[Delta]:
-        """Return every object as if it had just been added."""
-        return [Delta(self._resource, key, None, raw) for key, raw in self._objects.items()]
+    def labels(self) -> Iterator[Mapping[str, str]]:
+        """Yield the labels of every object."""
+        for raw in self._objects.values():
+            yield head_of(raw).labels
+
+    def everything(self) -> Iterator[Delta]:
+        """Yield every object as if it had just been added."""
+        for key, raw in list(self._objects.items()):
+            yield Delta(self._resource, key, None, raw)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Index objects by the values that a function returns for them."""
         index = self._indexes[name] = _Index(function)
         for key, raw in self._objects.items():
-            self._reindex(index, key, raw)
+            self._reindex(index, key, decode(raw, self._resource))
 
     def indexed(self, name: str, value: str) -> Iterable[ObjectKey] | None:
         """Return the keys for which the index function returned that value; None when there is no such index."""
         index = self._indexes.get(name)
-        return None if index is None else tuple(index.by_value.get(value, ()))
+        return None if index is None else index.keys(value)
 
     def replace(self, items: Iterable[bytes], version: str) -> list[Delta]:
         """Replace all objects with these, as of that version."""
@@ -143,13 +149,16 @@ class InformerStore:
         return None if old is None else self._indexed(Delta(self._resource, key, old, None))
 
     def _indexed(self, delta: Delta) -> Delta:
-        for index in self._indexes.values():
-            self._reindex(index, delta.key, delta.new_raw)
+        if self._indexes:
+            # Not kept in the delta: a snapshot makes one for each object, and decoded they are ten times as large.
+            obj = None if delta.new_raw is None else decode(delta.new_raw, self._resource)
+            for index in self._indexes.values():
+                self._reindex(index, delta.key, obj)
         return delta
 
-    def _reindex(self, index: _Index, key: ObjectKey, raw: bytes | None) -> None:
+    def _reindex(self, index: _Index, key: ObjectKey, obj: Object | None) -> None:
         try:
-            values = () if raw is None else tuple(index.function(decode(raw, self._resource)))
+            values = () if obj is None else tuple(index.function(obj))
         except Exception:  # noqa: BLE001 - an unexpected object must not stop the watch
             self._log.exception("index function failed on one object", key=str(key))
             values = ()
@@ -157,24 +166,47 @@ class InformerStore:
 
 
 class _Index:
-    """Keys by value, and values by key so that an entry can be removed."""
+    """Keys by value, and values by key so that an entry can be removed.
+
+    Most values have one key, which is stored as it is: a dictionary for each would be larger than the objects.
+    """
 
     def __init__(self, function: IndexFunction) -> None:
         self.function = function
-        self.by_value: dict[str, dict[ObjectKey, None]] = {}
+        self._by_value: dict[str, ObjectKey | dict[ObjectKey, None]] = {}
         self._by_key: dict[ObjectKey, tuple[str, ...]] = {}
+
+    def keys(self, value: str) -> tuple[ObjectKey, ...]:
+        """Return the keys that have the value."""
+        found = self._by_value.get(value, ())
+        return (found,) if isinstance(found, ObjectKey) else tuple(found)
 
     def set(self, key: ObjectKey, values: tuple[str, ...]) -> None:
         """Set the values of the key; none removes it."""
-        for value in self._by_key.pop(key, ()):
-            keys = self.by_value[value]
-            keys.pop(key, None)
-            if not keys:
-                del self.by_value[value]
+        before = self._by_key.get(key, ())
+        if before == values:
+            return
+        for value in before:
+            self._remove(value, key)
+        self._by_key.pop(key, None)
         if values:
             self._by_key[key] = values = tuple(dict.fromkeys(values))
         for value in values:
-            self.by_value.setdefault(value, {})[key] = None
+            self._add(value, key)
+
+    def _add(self, value: str, key: ObjectKey) -> None:
+        found = self._by_value.setdefault(value, key)
+        if isinstance(found, dict):
+            found[key] = None
+        elif found != key:
+            self._by_value[value] = {found: None, key: None}
+
+    def _remove(self, value: str, key: ObjectKey) -> None:
+        found = self._by_value[value]
+        if isinstance(found, dict):
+            found.pop(key, None)
+        if not isinstance(found, dict) or not found:
+            del self._by_value[value]
 
 
 def _identity(head: ObjectHead) -> tuple[str, str]:

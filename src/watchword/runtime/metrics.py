@@ -10,9 +10,16 @@ from enum import StrEnum
 from functools import cached_property
 
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from watchword.api.credential_validity import CredentialValidity
+from watchword.runtime.prometheus import (
+    CollectorRegistry,
+    Counter,
+    CounterSeries,
+    Gauge,
+    Histogram,
+    HistogramSeries,
+)
 
 OTHER = "other"
 
@@ -52,7 +59,7 @@ class LabelBudget:
 class ControllerMetrics:
     """The series of one controller, looked up once."""
 
-    def __init__(self, results: Mapping[ReconcileResult, Counter], seconds: Histogram) -> None:
+    def __init__(self, results: Mapping[ReconcileResult, CounterSeries], seconds: HistogramSeries) -> None:
         self._results = results
         self._seconds = seconds
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from typing import TypeAlias
 
 import msgspec
@@ -91,20 +92,20 @@ def decode(raw: bytes, resource: Resource) -> Object:
     return obj
 
 
-class Delta(Struct, frozen=True):
-    """One object before and after a change; decoded on first access."""
+class Delta(Struct, frozen=True, dict=True):
+    """One object before and after a change; decoded once for all handlers, which must not change it."""
 
     resource: Resource
     key: ObjectKey
     old_raw: bytes | None
     new_raw: bytes | None
 
-    @property
+    @cached_property
     def old(self) -> Object | None:
         """The object before the change, or None when it is new."""
         return None if self.old_raw is None else decode(self.old_raw, self.resource)
 
-    @property
+    @cached_property
     def new(self) -> Object | None:
         """The object after the change, or None when it is gone."""
         return None if self.new_raw is None else decode(self.new_raw, self.resource)

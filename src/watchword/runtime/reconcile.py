@@ -105,3 +105,5 @@ class ControllerSpec(Struct, frozen=True):
     deadline: timedelta = timedelta(seconds=60)
     connection_name: str = ""  # the name of the root kind's connection; empty: the main one
     trigger_source: TriggerSource | None = None  # triggers it, too
+    concerns: Callable[[Object], bool] = lambda _: True
+    """Whether a new version of a root object may need work; False saves a reconcile that would do nothing."""

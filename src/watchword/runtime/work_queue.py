@@ -35,8 +35,8 @@ class WorkQueue(Generic[K]):
         self._lane = lane or (lambda key: key)
         self._backoff = backoff or REQUEUE_BACKOFF
         self._quarantine = quarantine or Quarantine()
-        self._lanes: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
-        self._ready = 0
+        self._lanes: OrderedDict[Hashable, list[K]] = OrderedDict()  # lists: a start enqueues every key of a fleet
+        self._queued: set[K] = set()
         self._active: set[K] = set()
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
@@ -48,7 +48,7 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         """Return how many keys are ready."""
-        return self._ready
+        return len(self._queued)
 
     @property
     def in_flight(self) -> int:
@@ -111,7 +111,7 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K | None:
         """Return the next key, or None once the queue is closed and empty."""
-        while not self._ready:
+        while not self._queued:
             if self._closed:
                 return None
             getter = asyncio.get_running_loop().create_future()
@@ -141,14 +141,14 @@ class WorkQueue(Generic[K]):
         self._again.clear()
         if not drain:
             self._lanes.clear()
-            self._ready = 0
+            self._queued.clear()
         while self._getters:
             self._release(self._getters.popleft())
         self._settle()
 
     async def idle(self) -> None:
         """Wait until no key is ready or being processed; delayed keys do not count."""
-        while self._ready or self._active:
+        while self._queued or self._active:
             idler = asyncio.get_running_loop().create_future()
             self._idlers.append(idler)
             await idler
@@ -166,31 +166,30 @@ class WorkQueue(Generic[K]):
             if not self._closed:
                 self._again.add(key)
             return
-        lane = self._lanes.setdefault(self._lane(key), OrderedDict())
-        if key in lane:
+        if key in self._queued:
             return
-        lane[key] = None
-        self._ready += 1
+        self._queued.add(key)
+        self._lanes.setdefault(self._lane(key), []).append(key)
         if self._getters:
             self._release(self._getters.popleft())
 
     def _pop(self) -> K:
         name, lane = self._lanes.popitem(last=False)
-        key, _ = lane.popitem(last=False)
+        key = lane.pop(0)
         if lane:
             self._lanes[name] = lane  # to the end, so that the other lanes come first
-        self._ready -= 1
+        self._queued.remove(key)
         return key
 
     def _pass_on(self, getter: asyncio.Future[None]) -> None:
         if getter.cancelled():  # it was not enqueued yet
             if getter in self._getters:
                 self._getters.remove(getter)
-        elif self._ready and self._getters:
+        elif self._queued and self._getters:
             self._release(self._getters.popleft())
 
     def _settle(self) -> None:
-        if self._ready or self._active:
+        if self._queued or self._active:
             return
         idlers, self._idlers = self._idlers, []
         for idler in idlers:

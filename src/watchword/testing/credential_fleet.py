@@ -6,11 +6,11 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Awaitable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.crds import HUB_CRDS
 from watchword.api.crds.accounts import ACCOUNT_CRDS
@@ -43,8 +43,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 WRITES_AT_ONCE = 32
 
 
-@dataclass(frozen=True)
-class CredentialFleet:
+class CredentialFleet(Struct, frozen=True):
     """Writes clusters and credentials in chosen states; everything else about them is usual."""
 
     client: Client

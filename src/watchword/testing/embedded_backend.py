@@ -6,8 +6,9 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from watchword.api.http import Peer, Request, Response
 from watchword.apiserver.access_config import access_control_factory

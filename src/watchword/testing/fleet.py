@@ -127,6 +127,12 @@ class FleetHarness:
         work = run_hub(self._client(), options, clock=self.plane.clock, random=_seeded("hub"), extensions=extensions)
         return self._start(work)
 
+    def reconciles(self, controller: str) -> float:
+        """Return how often a controller of the hub that was started last has reconciled anything."""
+        samples = [sample for family in self.metrics[-1].registry.families for sample in family.samples()]
+        counted = [(labels, value) for name, labels, value in samples if name == "watchword_reconcile_total"]
+        return sum(value for labels, value in counted if labels["controller"] == controller)
+
     def _client(self) -> Client:
         client = self.plane.fresh_client()
         return client.over(self.through(client.transport))
@@ -230,8 +236,7 @@ async def run_fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
         await running.stop(*running.tasks)
         await running.forget()
     for metrics in running.metrics:  # numbers tell no secret, labels could
-        labels = (sample.labels for family in metrics.registry.collect() for sample in family.samples)
-        plane.leaks.require_none("the metrics of the hub", "\n".join(map(str, labels)).encode())
+        plane.leaks.require_none("the metrics of the hub", metrics.registry.exposition())
 
 
 def _seeded(text: str) -> Random:

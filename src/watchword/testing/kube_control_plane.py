@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ class KubeControlPlane:
     def __init__(self, assets: Assets, folder: Path, *, api_flags: Sequence[str] = (), durable: bool = False) -> None:
         self._assets = assets
         self._folder = folder
+        self._data = folder / "etcd"
         self._api_flags = tuple(api_flags)
         self._durable = durable  # a test's data need not survive a crash; a benchmark must include the cost of fsync
         self._port, self._etcd_port, self._peer_port = free_port(), free_port(), free_port()
@@ -47,6 +49,14 @@ class KubeControlPlane:
         if self._etcd is not None:
             self._etcd.stop()
             self._etcd = None
+
+    def save(self, target: Path) -> None:
+        """Copy the data of etcd, which must not run, to a new folder."""
+        shutil.copytree(self._data, target)
+
+    def load(self, source: Path) -> None:
+        """Start with data that was saved; credentials are new."""
+        shutil.copytree(source, self._data)
 
     def start_controllers(self, names: Sequence[str]) -> ChildProcess:
         """Start kube-controller-manager with exactly these controllers; the caller stops it."""
@@ -80,7 +90,7 @@ class KubeControlPlane:
         peer = f"http://127.0.0.1:{self._peer_port}"
         return [
             self._assets.etcd,
-            f"--data-dir={self._folder}/etcd",
+            f"--data-dir={self._data}",
             f"--listen-client-urls={self.etcd_endpoint}",
             f"--advertise-client-urls={self.etcd_endpoint}",
             f"--listen-peer-urls={peer}",

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from watchword.drivers.aws_irsa.claims import ANNOTATIONS
+from watchword.drivers.aws_irsa.condition_types import READY
 from watchword.drivers.aws_irsa.errors import AwsRefused, AwsUnreachable
 from watchword.drivers.aws_irsa.hub import HUB_OPTIONS, make_hub_driver
-from watchword.drivers.aws_irsa.identity_conditions import READY
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
 from watchword.drivers.interface import AgentContext

@@ -8,12 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from watchword.apiserver.instance import Instance, InstanceSettings
+from watchword.apiserver.node.model import COMMANDS, Runner
 
 
 @asynccontextmanager
-async def a_cluster_with_node(folder: Path) -> AsyncIterator[Path]:
+async def a_cluster_with_node(
+    folder: Path, *, runner: Runner | None = None, commands: tuple[str, ...] = COMMANDS
+) -> AsyncIterator[Path]:
     """Serve a control plane whose node runs the deployed workloads; yield its administrator's kubeconfig."""
-    instance = Instance(InstanceSettings(data_dir=folder, port=0, node=True), lambda: datetime.now(UTC))
+    settings = InstanceSettings(data_dir=folder, port=0, node=True, runner=runner, node_commands=commands)
+    instance = Instance(settings, lambda: datetime.now(UTC))
     await instance.start()
     try:
         yield instance.kubeconfig

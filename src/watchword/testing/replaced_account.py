@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.kube.transport import Transport
 
 
-@dataclass(frozen=True)
-class ReplacedAccountTransport:
+class ReplacedAccountTransport(Struct, frozen=True):
     """Answers every token request with a token of another account, as Kubernetes before 1.34 would."""
 
     inner: Transport

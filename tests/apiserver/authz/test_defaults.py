@@ -32,7 +32,7 @@ class Defaults:
     def subscribe(self, resource: Any, listener: Any) -> Any:
         for kind, obj in default_objects():
             if kind == resource:
-                listener("ADDED", obj, None)
+                listener("ADDED", obj)
         return lambda: None
 
     def __getattr__(self, name: str) -> Any:

@@ -78,3 +78,25 @@ async def test_aggregated_role_follows_a_role_that_comes_changes_and_goes(harnes
     await harness.registry.delete(CLUSTER_ROLES, ObjectKey.cluster("rockets"))
     await harness.settles()
     assert changed not in harness.get(CLUSTER_ROLES, "admin")["rules"]
+
+
+async def test_aggregated_role_drops_the_rules_of_a_role_that_loses_its_label(harness: Any) -> None:
+    rule = {"apiGroups": ["acme.test"], "resources": ["rockets"], "verbs": ["get"]}
+    labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    role = await harness.has(CLUSTER_ROLES, "rockets", metadata={"labels": labels}, rules=[rule])
+
+    await harness.registry.update(CLUSTER_ROLES, {**role, "metadata": {**role["metadata"], "labels": {}}})
+    await harness.settles()
+
+    assert rule not in harness.get(CLUSTER_ROLES, "view")["rules"]
+    assert rule not in harness.get(CLUSTER_ROLES, "admin")["rules"]
+
+
+async def test_role_that_begins_to_aggregate_takes_up_the_rules_of_present_roles(harness: Any) -> None:
+    rule = {"apiGroups": ["acme.test"], "resources": ["rockets"], "verbs": ["get"]}
+    await harness.has(CLUSTER_ROLES, "rockets", metadata={"labels": {"acme.test/pilot": "true"}}, rules=[rule])
+
+    selectors = {"clusterRoleSelectors": [{"matchLabels": {"acme.test/pilot": "true"}}]}
+    await harness.has(CLUSTER_ROLES, "pilot", aggregationRule=selectors)
+
+    assert harness.get(CLUSTER_ROLES, "pilot")["rules"] == [rule]

@@ -6,10 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.api.meta import ObjectKey
 from watchword.apiserver.node.model import HttpProbe, Launch

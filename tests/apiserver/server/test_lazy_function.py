@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import watchword.apiserver
+import watchword
+from watchword.api.lazy_function import LazyFunction
 from watchword.apiserver.kinds import BUILTINS
-from watchword.apiserver.lazy_function import LazyFunction
 
-PACKAGE = Path(watchword.apiserver.__file__).parent
+PACKAGE = Path(watchword.__file__).parent
 
 
 def lazy_functions_of_kinds() -> list[LazyFunction]:

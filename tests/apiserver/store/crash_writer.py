@@ -11,10 +11,11 @@ from pathlib import Path
 
 from watchword.apiserver.store.errors import RevisionConflict
 from watchword.apiserver.store.model import StoreChange
-from watchword.apiserver.store.sqlite import SqliteStore
+from watchword.apiserver.store.sqlite import RENEWAL_BUCKET, SqliteStore
 
 WRITERS = 8
 OBJECTS = 20
+BUCKETS = ("things", RENEWAL_BUCKET)  # of renewals several commit together
 
 
 def _always(body: bytes) -> Callable[[int], bytes]:
@@ -27,17 +28,17 @@ def print_line(*words: object) -> None:
 
 async def write_forever(store: SqliteStore, writer: int, rng: random.Random) -> None:
     for number in range(1_000_000):
-        path = f"ns/{rng.randrange(OBJECTS)}"
-        latest = store.latest("things", path)
+        bucket, path = rng.choice(BUCKETS), f"ns/{rng.randrange(OBJECTS)}"
+        latest = store.latest(bucket, path)
         deleted = latest is not None and rng.random() < 0.2
         body = f"{writer}-{number}-{os.getpid()}".encode()
-        print_line("try", path, body.decode())
-        change = StoreChange("things", path, latest.revision if latest else 0, _always(body), deleted=deleted)
+        print_line("try", bucket, path, body.decode())
+        change = StoreChange(bucket, path, latest.revision if latest else 0, _always(body), deleted=deleted)
         try:
             record = await store.write(change)
         except RevisionConflict:
             continue
-        print_line("ack", path, record.revision, body.decode(), int(deleted))
+        print_line("ack", bucket, path, record.revision, body.decode(), int(deleted))
 
 
 async def main() -> None:

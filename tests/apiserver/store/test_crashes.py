@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from watchword.apiserver.store.model import StoreEvent
-from watchword.apiserver.store.sqlite import SqliteStore
+from watchword.apiserver.store.sqlite import RENEWAL_BUCKET, SqliteStore
 
 ROUNDS = int(os.environ.get("WATCHWORD_CRASH_ROUNDS", "6"))
 WRITER = Path(__file__).with_name("crash_writer.py")
@@ -23,15 +23,15 @@ class AcknowledgedWrites:
     """The output of the killed processes."""
 
     tried: set[str] = field(default_factory=set)
-    acknowledged: dict[int, tuple[str, str, bool]] = field(default_factory=dict)
+    acknowledged: dict[int, tuple[str, str, str, bool]] = field(default_factory=dict)
 
     def record_line(self, line: str) -> None:
         word, *rest = line.split()
-        if word == "try" and len(rest) == 2:
-            self.tried.add(rest[1])
-        elif word == "ack" and len(rest) == 4:
-            assert int(rest[1]) not in self.acknowledged, "one revision was acknowledged twice"
-            self.acknowledged[int(rest[1])] = (rest[0], rest[2], rest[3] == "1")
+        if word == "try" and len(rest) == 3:
+            self.tried.add(rest[2])
+        elif word == "ack" and len(rest) == 5:
+            assert int(rest[2]) not in self.acknowledged, "one revision was acknowledged twice"
+            self.acknowledged[int(rest[2])] = (rest[0], rest[1], rest[3], rest[4] == "1")
 
 
 def crash_after(database: Path, acknowledgements: int, seed: int) -> AcknowledgedWrites:
@@ -53,8 +53,8 @@ def crash_after(database: Path, acknowledgements: int, seed: int) -> Acknowledge
     return witness
 
 
-def as_printed(event: StoreEvent) -> tuple[str, str, bool]:
-    return (event.record.path, event.record.body.decode(), event.deleted)
+def as_printed(event: StoreEvent) -> tuple[str, str, str, bool]:
+    return (event.record.bucket, event.record.path, event.record.body.decode(), event.deleted)
 
 
 @pytest.mark.real_time
@@ -64,7 +64,8 @@ async def test_no_acknowledged_write_is_lost_and_no_phantom_appears(tmp_path: Pa
         witness = crash_after(database, rng.randrange(5, 120), round_number)
 
         store = SqliteStore(database)
-        history = {event.revision: event for event in store.events_after("things", checked)}
+        events = [event for bucket in ("things", RENEWAL_BUCKET) for event in store.events_after(bucket, checked)]
+        history = {event.revision: event for event in events}
         await store.close()
 
         assert sorted(history) == list(range(checked + 1, checked + len(history) + 1)), "a gap or a double"

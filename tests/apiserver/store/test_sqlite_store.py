@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from watchword.apiserver.store.errors import (
@@ -20,7 +22,7 @@ from watchword.apiserver.store.errors import (
     WriteFailed,
 )
 from watchword.apiserver.store.model import Record, StoreChange
-from watchword.apiserver.store.sqlite import SqliteStore
+from watchword.apiserver.store.sqlite import ERASED_TOGETHER, SqliteStore
 
 pytestmark = pytest.mark.real_time
 
@@ -244,6 +246,32 @@ async def test_compaction_that_fails_is_finished_by_the_next_one(tmp_path: Path)
     await store.compact(3)
 
     assert (await store.write(put("ns/b"))).revision == 4
+    await store.close()
+
+
+async def test_compaction_erases_more_revisions_than_one_transaction_takes(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    made = await asyncio.gather(*(store.write(put(f"ns/{number}")) for number in range(ERASED_TOGETHER)))
+    await asyncio.gather(*(store.write(erase(record.path, record.revision)) for record in made))
+    await store.compact(store.revision)
+    await store.close()
+
+    with closing(apsw.Connection(str(tmp_path / "data.db"))) as database:
+        assert database.execute("SELECT count(*) FROM log").get == 0
+        assert database.execute("PRAGMA freelist_count").get == 0
+
+
+async def test_writes_commit_while_compaction_erases_many_revisions(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "data.db")
+    made = await asyncio.gather(*(store.write(put(f"ns/{number}")) for number in range(2 * ERASED_TOGETHER)))
+    await asyncio.gather(*(store.write(erase(record.path, record.revision)) for record in made))
+
+    compaction = asyncio.create_task(store.compact(store.revision))
+    await asyncio.sleep(0)  # its first part is queued before the write
+    await store.write(put("ns/late"))
+
+    assert not compaction.done()
+    await compaction
     await store.close()
 
 

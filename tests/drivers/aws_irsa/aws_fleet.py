@@ -12,9 +12,9 @@ from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.drivers.aws_irsa.arn import EksClusterArn
 from watchword.drivers.aws_irsa.claims import MANAGED_ARN
+from watchword.drivers.aws_irsa.condition_types import READY
 from watchword.drivers.aws_irsa.hub_options import HUB_ARN, MODE, PATTERNS
 from watchword.drivers.aws_irsa.identity import ClusterIdentity
-from watchword.drivers.aws_irsa.identity_conditions import READY
 from watchword.drivers.options import Settings
 from watchword.hub.process import HubOptions, run_hub
 from watchword.testing.builders import a_cluster

@@ -63,9 +63,9 @@ class IamFleet:
         own = {"PATH": paths, "HOME": str(self.folder), "AWS_ENDPOINT_URL": self.aws.endpoint_url}
         return own | {"AWS_EC2_METADATA_DISABLED": "true", "AWS_DEFAULT_REGION": REGION}
 
-    def start_hub(self, drivers: str = "aws-irsa") -> None:
+    def start_hub(self, drivers: str = "aws-irsa", *more: str) -> None:
         """Run the hub's controllers, by default with the driver aws-irsa alone."""
-        flags = [f"--enabled-registration-drivers={drivers}", f"{HUB_CLUSTER_ARN.flag}={HUB}"]
+        flags = [f"--enabled-registration-drivers={drivers}", f"{HUB_CLUSTER_ARN.flag}={HUB}", *more]
         key = self.aws.administrator(HUB_ACCOUNT)
         self._start("hub", [*flags, "--no-install", *self._own()], key.environment)
 
@@ -127,6 +127,11 @@ class IamFleet:
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    async def administer(self, *argv: str) -> str:
+        """Run a command as the administrator of the hub and of its AWS account; return what it printed."""
+        command = [*PROGRAM, *argv, f"--kubeconfig={self.members.plane.kubeconfig}"]
+        return await self.run(command, self.aws.administrator(HUB_ACCOUNT).environment)
 
     async def secret_of(self, edge: Edge) -> dict[str, bytes]:
         """Return what the agent's Secret holds."""

@@ -14,6 +14,7 @@ from watchword.drivers.aws_irsa.aws_auth import AWS_AUTH
 from watchword.drivers.aws_irsa.aws_auth_text import read_entries
 from watchword.drivers.aws_irsa.hub_options import TAGS
 from watchword.drivers.aws_irsa.identity_reconciler import DRIFT_PERIOD
+from watchword.testing.events import is_told
 from watchword.testing.eventually import eventually, is_gone
 
 pytestmark = pytest.mark.planes("embedded")  # hours of virtual time
@@ -29,6 +30,16 @@ async def test_accepted_cluster_has_role_policy_tags_and_access_entry(aws_fleet:
     found = await aws_fleet.members.client.get(CLUSTER_ROLE_BINDINGS, binding)
     names = {subject["name"] for subject in found["subjects"]}
     assert names == {cluster_group(identity.cluster), cluster_group_plain(identity.cluster)}
+
+
+async def test_role_is_told_when_it_is_made_and_when_it_is_deleted(aws_fleet: AwsFleet) -> None:
+    aws_fleet.start_hub()
+
+    identity = await aws_fleet.accepted()
+    await is_told(aws_fleet.members.client, identity.cluster, "AwsIdentityCreated")
+    await aws_fleet.members.remove(identity.cluster)
+
+    await is_told(aws_fleet.members.client, identity.cluster, "AwsIdentityRevoked")
 
 
 async def test_acceptance_costs_two_requests_to_iam(aws_fleet: AwsFleet) -> None:
@@ -79,6 +90,7 @@ async def test_drift_of_role_and_entry_is_repaired(aws_fleet: AwsFleet) -> None:
     await asyncio.sleep(DRIFT_PERIOD.total_seconds() + 10)
 
     assert aws_fleet.is_in_aws(identity)
+    await is_told(aws_fleet.members.client, identity.cluster, "AwsIdentityRepaired")
 
 
 async def test_role_has_the_tags_that_the_hub_is_configured_with(aws_fleet: AwsFleet) -> None:

@@ -17,6 +17,7 @@ from watchword.drivers.aws_irsa.identifier import RoleTags
 from watchword.drivers.aws_irsa.identity import ClusterIdentity
 from watchword.drivers.aws_irsa.identity_reconciler import DRIFT_PERIOD
 from watchword.drivers.aws_irsa.identity_record import record_key
+from watchword.testing.events import is_told
 from watchword.testing.memory_aws import NAME, MemoryRole
 
 pytestmark = pytest.mark.planes("embedded")  # hours of virtual time
@@ -60,6 +61,7 @@ async def test_cluster_accepted_by_certificate_gets_no_role_by_annotation(aws_fl
 
     assert aws_fleet.aws.requests.total() == 0
     await aws_fleet.members.condition(name, ACCEPTED, "True")
+    await is_told(aws_fleet.members.client, name, "DriverChangeRefused")
 
 
 @pytest.mark.parametrize("region", ["eu-central-1", "us-east-1"])

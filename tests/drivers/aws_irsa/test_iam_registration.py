@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,6 +32,7 @@ from watchword.api.resources import (
 from watchword.api.sensitive import Sensitive
 from watchword.api.yaml import load
 from watchword.drivers.aws_irsa.identity_record import PREFIX
+from watchword.drivers.aws_irsa.options import HUB_CLUSTER_ARN
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
 from watchword.kube.endpoint import Endpoint
@@ -40,6 +42,7 @@ from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.testing.aws import AwsEmulator, EksCluster
 from watchword.testing.builders import an_addon
 from watchword.testing.credentials import write_private
+from watchword.testing.events import is_told
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.fleet import run_fleet
 from watchword.testing.plane import Plane
@@ -212,11 +215,48 @@ async def test_unjoin_gives_the_role_back(fleet: IamFleet) -> None:
     await fleet.run([*command, f"--kubeconfig={fleet.members.plane.kubeconfig}"], edge.environment)
 
     await fleet.members.condition(edge.name, ConditionType.HUB_ACCEPTED, "False")
-    record = ObjectKey(HUB_NAMESPACE, f"{PREFIX}{edge.pair.identifier}")
-    await eventually(fleet.members.client, LEASES, record, is_gone)  # AWS has confirmed the deletion
+    await eventually(fleet.members.client, LEASES, record_of(edge), is_gone)  # AWS has confirmed the deletion
     session = await fleet.session_of(edge)
     with pytest.raises(ClientError, match="AccessDenied"):
         await fleet.ask(session, "assume_role", RoleArn=edge.pair.hub_role, RoleSessionName="test-session")
+
+
+async def test_revoked_cluster_is_refused_and_loses_its_role(fleet: IamFleet) -> None:
+    edge = await joined_edge(fleet)
+
+    said = load(await fleet.administer("revoke", "cluster", edge.name, "--yes", "--wait", "-o", "json"))
+
+    (revocation,) = said["revocations"]
+    assert (revocation["changed"], revocation["error"]) == (True, "")
+    assert [row["holder"] for row in revocation["refusals"] if row["seconds"] is None] == []
+    await eventually(fleet.members.client, LEASES, record_of(edge), is_gone)  # AWS has confirmed the deletion
+    session = await fleet.session_of(edge)
+    with pytest.raises(ClientError, match="AccessDenied"):
+        await fleet.ask(session, "assume_role", RoleArn=edge.pair.hub_role, RoleSessionName="test-session")
+
+
+async def test_person_makes_the_role_at_acceptance_and_deletes_it_after_denial(fleet: IamFleet) -> None:
+    by_people = "--aws-identity-mode=accept"
+    await asyncio.to_thread(fleet.processes.pop().stop)
+    hub = ("--registration-auth=aws-irsa", f"{HUB_CLUSTER_ARN.flag}={HUB}", by_people)
+    await fleet.administer("init", "--no-deploy", "--no-probe", *hub)
+    fleet.start_hub("aws-irsa", by_people)
+    edge = await fleet.prepare_edge()
+    fleet.start_agent(edge)
+    await eventually(fleet.members.client, MANAGED_CLUSTERS, ObjectKey.cluster(edge.name))
+    await fleet.administer("accept", "--clusters", edge.name, "--wait")
+    await fleet.members.joined(edge.name)
+    await fleet.administer("deny", "--clusters", edge.name, "--wait")
+
+    deleted = await fleet.administer("aws", "revoke", edge.name)
+
+    assert deleted == f"role {edge.pair.hub_role} is deleted\n"
+    assert await fleet.administer("aws", "revoke", edge.name) == f"cluster {edge.name} has no IAM role\n"
+    await is_told(fleet.members.client, edge.name, "AwsIdentityCreated", "AwsIdentityRevoked")
+
+
+def record_of(edge: Edge) -> ObjectKey:
+    return ObjectKey(HUB_NAMESPACE, f"{PREFIX}{edge.pair.identifier}")
 
 
 @pytest.mark.parametrize(

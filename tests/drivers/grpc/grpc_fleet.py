@@ -19,13 +19,13 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT
 from watchword.api.resources import CONFIG_MAPS, MANIFEST_WORKS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.drivers.grpc.authority import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET
 from watchword.drivers.grpc.client.channel import GrpcCredential
 from watchword.drivers.grpc.config import GrpcEndpoint, bootstrap_config
 from watchword.drivers.grpc.connector import GrpcConnector
 from watchword.drivers.grpc.hub_options import HOSTS, USERS
 from watchword.drivers.grpc.server.process import GrpcServerOptions, run_grpc_server
 from watchword.drivers.grpc.server.tls_files import TlsFiles
+from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET
 from watchword.drivers.hub_connector import ConnectorContext
 from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.hub.process import HubOptions, run_hub

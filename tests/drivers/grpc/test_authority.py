@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from datetime import UTC, datetime, timedelta
 
@@ -14,11 +15,7 @@ from watchword.drivers.catalog import Catalog
 from watchword.drivers.csr import DRIVER as CSR
 from watchword.drivers.descriptor import ClusterRegistration, Driver
 from watchword.drivers.grpc.authority import (
-    BUNDLE_KEY,
-    CA_BUNDLE,
     PROPAGATION,
-    SERVING_SECRET,
-    SIGNER_SECRET,
     SignerAuthorities,
     decide_authorities,
     decide_bundle,
@@ -26,12 +23,14 @@ from watchword.drivers.grpc.authority import (
 )
 from watchword.drivers.grpc.hub import make_hub_driver
 from watchword.drivers.grpc.hub_options import HOSTS, HUB_OPTIONS
+from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET, SIGNER_SECRET
 from watchword.hub.process import HubOptions
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames
 from watchword.testing.builders import a_namespace, a_secret
+from watchword.testing.events import is_told
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import FleetHarness
 
@@ -149,6 +148,22 @@ async def test_hub_creates_authority_bundle_and_serving_certificate(fleet: Fleet
     assert leaf.names.dns[0] == "grpc.example.com"
     assert leaf.names.ips == ("192.0.2.7",)
     assert trusted_in(bundle) == (parse_certificate(content(signer, "tls.crt")),)
+    await is_told(fleet.client, SIGNER_SECRET.name, "SigningAuthorityCreated")
+    await is_told(fleet.client, SERVING_SECRET.name, "ServingCertificateIssued")
+
+
+@pytest.mark.planes("embedded")  # months of virtual time
+async def test_authority_that_is_replaced_in_time_is_told(fleet: FleetHarness) -> None:
+    await fleet.client.apply(NAMESPACES, a_namespace(HUB_NAMESPACE), force=True)
+    short = an_authority(now=fleet.plane.clock.now(), lifetime=timedelta(days=1))
+    data = {"tls.crt": short.certificate.pem, "tls.key": short.key.pem.reveal()}
+    secret = a_secret(SIGNER_SECRET.name, namespace=HUB_NAMESPACE, data=data)
+    await fleet.client.create(SECRETS, {**secret, "type": "kubernetes.io/tls"})
+    start_hub(fleet)
+
+    await asyncio.sleep(timedelta(days=1).total_seconds())
+
+    await is_told(fleet.client, SIGNER_SECRET.name, "SigningAuthorityRotated")
 
 
 async def test_authority_of_the_administrator_is_adopted_while_the_hub_runs(fleet: FleetHarness) -> None:

@@ -11,8 +11,8 @@ from watchword.agent.secret_data import decode_data, encode_data
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import GRPC_SIGNER, Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
-from watchword.drivers.grpc.authority import SERVING_SECRET, SIGNER_SECRET
 from watchword.drivers.grpc.config import GrpcEndpoint, bootstrap_config, parse_config, read_token
+from watchword.drivers.grpc.server_objects import SERVING_SECRET, SIGNER_SECRET
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.chains import verify_chain

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from tools.chart import rendered_files
 from tools.helm import find_helm
 from watchword.api.yaml import dump, load, load_all
 from watchword.operator.installation import read_installation
-from watchword.testing.node_cluster import a_cluster_with_node
 
 HELM = find_helm()
 CHART = ROOT / "deploy" / "chart"
@@ -29,6 +27,7 @@ EVERYWHERE: dict[str, Any] = {
     "nodePlacement": {"nodeSelector": {"role": "infra"}, "tolerations": [{"key": "role", "operator": "Exists"}]},
     "networkPolicy": {"enabled": True},
     "podMonitor": {"enabled": True},
+    "serviceMonitor": {"enabled": True},
     "operator": {"replicas": 2, "resources": {"limits": {"memory": "1Gi"}}},
 }
 DRIVERS = {"registrationDrivers": [{"authType": "csr"}, {"authType": "token"}]}
@@ -130,32 +129,3 @@ def test_overlay_names_the_image_once(tmp_path: Path) -> None:
     operator = found["Deployment", "open-cluster-management", "watchword-operator"]
     assert operator["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/watchword:7"
     assert found["ClusterManager", "", "cluster-manager"]["spec"]["imagePullSpec"] == "registry.example/watchword:7"
-
-
-@needs_helm
-@needs_kubectl
-@pytest.mark.real_time
-@pytest.mark.timeout(400)
-async def test_helm_installs_upgrades_and_removes_a_hub(tmp_path: Path) -> None:
-    async with a_cluster_with_node(tmp_path / "hub") as kubeconfig:
-        await asyncio.to_thread(install_upgrade_and_remove, kubeconfig, tmp_path)
-
-
-def install_upgrade_and_remove(kubeconfig: Path, folder: Path) -> None:
-    def kubectl(*arguments: str) -> str:
-        return run("kubectl", f"--kubeconfig={kubeconfig}", f"--cache-dir={folder / 'cache'}", *arguments)
-
-    def helm(*arguments: object) -> str:
-        return run(HELM, f"--kubeconfig={kubeconfig}", "--namespace=open-cluster-management", *arguments)
-
-    controllers = ("-n", "open-cluster-management-hub", "deployment/cluster-manager-controller", "--timeout=120s")
-    helm("install", "watchword", CHART, "--create-namespace", "--set=hub.enabled=true")
-    kubectl("wait", "--for=create", *controllers)
-    kubectl("wait", "--for=condition=Available", *controllers)
-
-    helm("upgrade", "watchword", CHART, "--set=hub.enabled=true,hub.replicas=2")
-    kubectl("wait", "--for=jsonpath={.spec.replicas}=2", *controllers)
-
-    helm("uninstall", "watchword", "--wait", "--timeout=3m")
-    left = kubectl("get", "clustermanagers,deployments,jobs,clusterroles,namespaces", "-A", "-o", "name").split()
-    assert [name for name in left if "watchword" in name or name.endswith(("-hub", "cluster-manager"))] == []

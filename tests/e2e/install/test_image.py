@@ -6,73 +6,62 @@ import asyncio
 import json
 import os
 import shutil
-import sys
-import tarfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.e2e.install.image_container import RUNC, ImageLayout, ImageRunner
 from tests.pullsecrets.registry import wait_until_listening
 
 from watchword.admin.wait import ObjectWaiter
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import HUB_NAMESPACE
-from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
-from watchword.apiserver.instance import Instance, InstanceSettings
+from watchword.api.meta import Manifest, Object, ObjectKey
+from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE
+from watchword.api.resources import DEPLOYMENTS, SERVICE_ACCOUNTS
+from watchword.apiserver.node.model import COMMANDS
 from watchword.apiserver.node.processes import ProcessRunner
+from watchword.cli.main import run as run_command
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
-from watchword.operator.crds import install_crds
-from watchword.operator.installation import read_installation
+from watchword.operator.dashboard_manifests import DASHBOARD, DashboardBundleOptions, dashboard_bundle
+from watchword.operator.pull_secret_manifests import (
+    PULL_SECRETS,
+    REGISTRY_AUTH,
+    PullSecretBundleOptions,
+    RegistryAuthBundleOptions,
+    pull_secret_bundle,
+    registry_auth_bundle,
+)
+from watchword.pki.authority import Authority
+from watchword.testing.node_cluster import a_cluster_with_node
 from watchword.testing.process import ChildProcess, free_port
 
-LAYOUT = os.environ.get("WATCHWORD_IMAGE_LAYOUT", "")
+LAYOUT = ImageLayout(Path(os.environ.get("WATCHWORD_IMAGE_LAYOUT", "")))
 USER = 65532
-ENTER = f"""#!{sys.executable}
-# Runs a container's command line inside of the image, as the image's user: argv is `-P -s -m watchword ARGUMENTS`.
-import os, shutil, sys, tempfile
-root, pod = ROOT, os.getcwd()
-place = tempfile.mkdtemp(dir=root + "/pods")
-shutil.copytree(pod, place, dirs_exist_ok=True)
-for folder, _, files in os.walk(place):
-    for name in (folder, *(os.path.join(folder, file) for file in files)):
-        os.chown(name, {USER}, {USER})
-inside = place.removeprefix(root)
-environment = {{name: text.replace(pod, inside) for name, text in os.environ.items()}}
-os.chroot(root)
-os.chdir("/")
-os.setgroups([])
-os.setgid({USER})
-os.setuid({USER})
-os.execve("/usr/local/bin/watchword", ["watchword", *(text.replace(pod, inside) for text in sys.argv[5:])], environment)
-"""
+DEPLOYED = {"operator", "hub", "grpc-server", "agent", "pull-secrets", "registry-auth", "dashboard"}
+AWS_KEYS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "example"}
 pytestmark = [
     pytest.mark.real_time,
-    pytest.mark.timeout(400),
-    pytest.mark.skipif(not LAYOUT, reason="no image was built: run `make image-check`"),
+    pytest.mark.timeout(600),
+    pytest.mark.skipif("WATCHWORD_IMAGE_LAYOUT" not in os.environ, reason="no image was built: run `make image-check`"),
 ]
+needs_runc = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which(RUNC) is None, reason="only root can run containers, and with runc"
+)
 
 
-def blob(digest: str) -> Path:
-    return Path(LAYOUT) / "blobs" / "sha256" / digest.removeprefix("sha256:")
-
-
-def manifest() -> dict[str, Any]:
-    index = json.loads((Path(LAYOUT) / "index.json").read_text())
-    found: dict[str, Any] = json.loads(blob(index["manifests"][0]["digest"]).read_text())
-    return found
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> ImageRunner:
+    return ImageRunner.unpack(LAYOUT, tmp_path_factory.mktemp("image"))
 
 
 def test_image_names_a_user_that_is_not_root_and_lists_its_packages() -> None:
-    config = json.loads(blob(manifest()["config"]["digest"]).read_text())
-    with tarfile.open(blob(manifest()["layers"][0]["digest"])) as layer:
+    with LAYOUT.open_layer() as layer:
         listed = layer.extractfile("usr/share/sbom/watchword.cdx.json")
         assert listed is not None
         names = {row["purl"].partition("@")[0] for row in json.load(listed)["components"]}
 
-    assert config["config"]["User"] == f"{USER}:{USER}"
-    assert {"pkg:pypi/watchword", "pkg:pypi/cryptography", "pkg:deb/debian/libc6"} <= names
+    assert LAYOUT.config["User"] == f"{USER}:{USER}"
+    assert {"pkg:pypi/watchword", "pkg:pypi/cryptography", "pkg:pypi/boto3", "pkg:deb/debian/libc6"} <= names
 
 
 @pytest.mark.skipif(
@@ -91,34 +80,83 @@ async def test_registry_returns_the_image_that_was_pushed(tmp_path: Path) -> Non
         await wait_until_listening(port, registry)
         image = f"docker://127.0.0.1:{port}/watchword/watchword:1"
         copy = ["skopeo", "copy", "--quiet", "--preserve-digests"]
-        await run(*copy, "--dest-tls-verify=false", f"oci:{LAYOUT}", image)
+        await run(*copy, "--dest-tls-verify=false", f"oci:{LAYOUT.folder}", image)
         await run(*copy, "--src-tls-verify=false", image, f"oci:{tmp_path / 'pulled'}:1")
     finally:
         await asyncio.to_thread(registry.stop)
 
-    pulled = json.loads((tmp_path / "pulled" / "index.json").read_text())["manifests"][0]["digest"]
-    assert pulled == json.loads((Path(LAYOUT) / "index.json").read_text())["manifests"][0]["digest"]
+    assert ImageLayout(tmp_path / "pulled").digest == LAYOUT.digest
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the root of a process")
-async def test_command_lines_of_the_deployments_run_inside_the_image(tmp_path: Path) -> None:
-    runner = ProcessRunner(str(enter_image(tmp_path)))
-    settings = InstanceSettings(data_dir=tmp_path / "plane", port=0, node=True, runner=runner)
-    instance = Instance(settings, lambda: datetime.now(UTC))
-    await instance.start()
-    client = connect(instance.kubeconfig, "")
-    try:
-        await deploy_hub(client)
-        controllers = ObjectKey(HUB_NAMESPACE, "cluster-manager-controller")
-        found = await ObjectWaiter(client, timedelta(minutes=3)).until(
-            DEPLOYMENTS, controllers, missing_pods, advice=f"read the logs in {tmp_path}"
-        )
-    finally:
-        await client.close()
-        await instance.stop()
+@needs_runc
+def test_only_the_volume_of_a_container_is_writable(runner: ImageRunner, tmp_path: Path) -> None:
+    for place in ("/data", "/usr/data", "/var/data"):
+        refused = runner.run(tmp_path, "apiserver", "--data-dir", place)
+        assert (refused.returncode, "Read-only file system" in refused.stderr) == (1, True), refused.stderr
 
-    assert found["status"]["availableReplicas"] == 1
-    assert sorted(path.name for path in (tmp_path / "rootfs" / "pods").iterdir()) != []
+    made = runner.run(tmp_path, "up", "--exit", "--clusters", "1", "--data-dir", "/tmp/fleet")
+
+    assert made.returncode == 0, made.stderr
+    assert {path.stat().st_uid for path in (tmp_path / "fleet").rglob("*")} == {USER}
+
+
+@needs_runc
+def test_image_signs_tokens_for_hubs_on_eks(runner: ImageRunner, tmp_path: Path) -> None:
+    command = ("aws", "get-token", "--region", "eu-central-1", "--cluster-name", "hub")
+
+    done = runner.run(tmp_path, *command, **AWS_KEYS)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"]["token"].startswith("k8s-aws-v1.")
+
+
+@needs_runc
+async def test_command_lines_of_the_deployments_run_inside_the_image(runner: ImageRunner, tmp_path: Path) -> None:
+    processes = ProcessRunner(str(runner.executable()))
+    commands = (*COMMANDS, "registry-auth", "dashboard")
+    async with a_cluster_with_node(tmp_path / "cluster", runner=processes, commands=commands) as kubeconfig:
+        client = connect(kubeconfig, "")
+        try:
+            await deploy_everything(client, kubeconfig, tmp_path)
+            await every_deployment_is_available(client)
+        finally:
+            await client.close()
+
+    assert runner.verbs() >= DEPLOYED
+
+
+async def deploy_everything(client: Client, kubeconfig: Path, folder: Path) -> None:
+    """Make the cluster a hub that is its own member, with pull secrets, a token service and the dashboard."""
+    join = folder / "join"
+    drivers = ("--registration-auth", "csr,grpc", "--grpc-server-hosts", "127.0.0.1")
+    await watchword(kubeconfig, "init", "--wait", *drivers, "--output-join-command-file", str(join))
+    joining = asyncio.create_task(watchword(kubeconfig, "join", *join.read_text().split()[2:-1], "self", "--wait"))
+    await watchword(kubeconfig, "accept", "--clusters", "self", "--wait")
+    await joining
+    signer = Authority.make("registry-auth", now=datetime.now(UTC))
+    auth = RegistryAuthBundleOptions(
+        service="registry.example",
+        audience="registry.example",
+        signing_key=signer.key.pem.reveal(),
+        signing_certificate=signer.certificate.pem,
+    )
+    await apply(client, pull_secret_bundle(PullSecretBundleOptions(registries=("registry.example",))))
+    await apply(client, registry_auth_bundle(auth))
+    await apply(client, dashboard_bundle(DashboardBundleOptions()))
+
+
+async def every_deployment_is_available(client: Client) -> None:
+    waiter = ObjectWaiter(client, timedelta(minutes=3))
+    manager = ObjectKey(HUB_NAMESPACE, "cluster-manager-controller")
+    agent = ObjectKey(AGENT_NAMESPACE, "klusterlet-agent")
+    for key in (manager, agent, PULL_SECRETS, REGISTRY_AUTH, DASHBOARD):
+        await waiter.until(DEPLOYMENTS, key, missing_pods, advice="read the logs of the pods")
+    account = ObjectKey("default", "default")
+    await waiter.until(SERVICE_ACCOUNTS, account, missing_pull_secret, advice="read the logs of pull-secrets")
+
+
+async def watchword(kubeconfig: Path, *argv: str) -> None:
+    assert await asyncio.to_thread(run_command, [*argv, "--kubeconfig", str(kubeconfig)]) == 0
 
 
 async def run(*command: str) -> None:
@@ -126,24 +164,14 @@ async def run(*command: str) -> None:
     assert await process.wait() == 0
 
 
-def enter_image(folder: Path) -> Path:
-    """Unpack the image; return the program that runs a command line in it."""
-    rootfs = folder / "rootfs"
-    with tarfile.open(blob(manifest()["layers"][0]["digest"])) as layer:
-        layer.extractall(rootfs, filter="tar")
-    (rootfs / "pods").mkdir(mode=0o755)
-    program = folder / "enter"
-    program.write_text(ENTER.replace("ROOT", repr(str(rootfs))))
-    program.chmod(0o755)
-    return program
-
-
-async def deploy_hub(client: Client) -> None:
-    await install_crds(client)
-    for resource, obj in read_installation({}).hub_rows():
-        if resource is not CUSTOM_RESOURCE_DEFINITIONS:
-            await client.apply(resource, obj, manager="test", force=True)
+async def apply(client: Client, rows: list[Manifest]) -> None:
+    for resource, obj in rows:
+        await client.apply(resource, obj, manager="test", force=True)
 
 
 def missing_pods(found: Object | None) -> str:
-    return "" if ((found or {}).get("status") or {}).get("availableReplicas") else "the hub's controllers do not run"
+    return "" if ((found or {}).get("status") or {}).get("availableReplicas") else "no pod is available"
+
+
+def missing_pull_secret(found: Object | None) -> str:
+    return "" if (found or {}).get("imagePullSecrets") else "the account has no pull secret"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
-from tests.e2e.install.conftest import ROOT
+from tests.e2e.install.conftest import ROOT, build
 
+from tools.image import AWS_SERVICES, EXTRAS, image_configuration
 from tools.image_layout import ImageConfiguration, write_layout
 from tools.image_sbom import Component, deb_component, write_sbom
 from tools.locked_wheels import locked_requirements, requirement_names
@@ -73,3 +77,52 @@ def test_every_package_of_the_image_is_locked_by_hash() -> None:
 def test_package_that_the_lock_lacks_is_named() -> None:
     with pytest.raises(ValueError, match="no click"):
         locked_requirements("", ["click"])
+
+
+def containerfile() -> list[tuple[str, str]]:
+    """Return the instructions of deploy/Containerfile with their arguments."""
+    text = (ROOT / "deploy" / "Containerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines]
+
+
+def last(instruction: str) -> str:
+    return [argument for name, argument in containerfile() if name == instruction][-1]
+
+
+def test_containerfile_starts_containers_as_the_built_image_does() -> None:
+    configuration = image_configuration(0)
+    variables = dict(row.split("=", 1) for row in last("ENV").split())
+    own = dict(row.split("=", 1) for row in configuration.environment if not row.startswith("PATH="))
+
+    assert last("USER") == configuration.user
+    assert json.loads(last("ENTRYPOINT")) == [Path(configuration.entrypoint[0]).name]
+    assert json.loads(last("CMD")) == list(configuration.command)
+    assert own.items() <= variables.items()
+    assert f'org.opencontainers.image.title="{configuration.labels["org.opencontainers.image.title"]}"' in last("LABEL")
+    assert f"watchword[{','.join(EXTRAS)}]" in last("RUN")
+
+
+def test_containerfile_copies_all_that_the_wheel_is_made_of(wheel: Path, tmp_path: Path) -> None:
+    copied = [
+        word
+        for name, words in containerfile()
+        if name == "COPY" and "--from" not in words
+        for word in words.split()[:-1]
+    ]
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in copied:
+        source = ROOT / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, project / name)
+    made = build("wheel", project, tmp_path)
+
+    with ZipFile(made) as ours, ZipFile(wheel) as wanted:
+        assert set(ours.namelist()) == set(wanted.namelist())
+
+
+def test_image_describes_every_service_of_aws_that_the_code_asks() -> None:
+    sources = "\n".join(path.read_text() for path in (ROOT / "src/watchword/drivers/aws_irsa").glob("*.py"))
+    asked = re.findall(r'(?:api\.call\(|find\(self\.api, |create_client\(|api, )"([a-z]+)"', sources)
+
+    assert set(asked) == set(AWS_SERVICES)

@@ -20,7 +20,7 @@ from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
 from watchword.cli.main import run as command
-from watchword.drivers.aws_irsa.identity_conditions import READY
+from watchword.drivers.aws_irsa.condition_types import READY
 from watchword.kube.connect import connect
 from watchword.runtime.event_loop import run
 

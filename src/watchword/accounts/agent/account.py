@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from watchword._structlog import structlog
 from watchword.accounts.agent import report
@@ -34,8 +35,7 @@ GRANT_PATIENCE = timedelta(seconds=10)  # the hub grants names of new Secrets to
 LONGEST_DELAY = timedelta(days=1)
 
 
-@dataclass(frozen=True)
-class AccountReconciler:
+class AccountReconciler(Struct, frozen=True):
     """Reconciles ManagedServiceAccount of both groups; also triggered by the ServiceAccount on the cluster."""
 
     hub: Reader

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
 from random import Random, SystemRandom
+
+from msgspec import Struct, field
 
 from watchword._structlog import structlog
 from watchword.accounts.agent.account import AccountReconciler
@@ -40,8 +41,7 @@ SERVED_EVERY = 2.0  # seconds between two questions whether the hub serves accou
 WORKERS = 16
 
 
-@dataclass(frozen=True)
-class AccountsAgentOptions:
+class AccountsAgentOptions(Struct, frozen=True):
     """Which cluster the agent serves, and how its API server is reached by users of the tokens."""
 
     cluster: str

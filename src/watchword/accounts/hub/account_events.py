@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from watchword.api.accounts import read_token_validity
 from watchword.api.credential_validity import CredentialValidity, format_validity
@@ -11,8 +11,7 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
-@dataclass(frozen=True)
-class AccountEventReconciler:
+class AccountEventReconciler(Struct, frozen=True):
     """Reconciles ManagedServiceAccount of one group; what is seen first is no news."""
 
     reader: Reader

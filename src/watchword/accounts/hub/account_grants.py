@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.accounts.grants import GRANTS, find_rights, grant_work
 from watchword.accounts.hub.set_members import BY_SOURCE
@@ -25,8 +26,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader
 BY_GRANT = "grant"  # works by the account whose right they grant
 
 
-@dataclass(frozen=True)
-class AccountGrantReconciler:
+class AccountGrantReconciler(Struct, frozen=True):
     """Reconciles ManagedServiceAccount of both groups; also triggered by the record of rights, replicas and works."""
 
     reader: Reader

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.accounts.metrics import HubAccountMetrics
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, Account, AccountSecret, is_owned_by
@@ -32,8 +33,7 @@ REVOKED = "Revoked"
 ADDON_NOT_ENABLED = "AddonNotEnabled"
 
 
-@dataclass(frozen=True)
-class AccountGuardReconciler:
+class AccountGuardReconciler(Struct, frozen=True):
     """Reconciles ManagedServiceAccount of one group; also triggered by its Secret, its cluster and the add-on."""
 
     reader: Reader

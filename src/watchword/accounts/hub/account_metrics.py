@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from watchword.accounts.metrics import AccountState, HubAccountMetrics
 from watchword.api.meta import ObjectKey, Resource, uid_of
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
-@dataclass(frozen=True)
-class AccountMetricsReconciler:
+class AccountMetricsReconciler(Struct, frozen=True):
     """Reconciles ManagedServiceAccount of one group; sends nothing."""
 
     reader: Reader

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from watchword.accounts.hub.definition import SECRETS_ROLE
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, is_owned_by
@@ -20,8 +21,7 @@ BY_NAMESPACE = "namespace"
 SETTLING = timedelta(seconds=2)
 
 
-@dataclass(frozen=True)
-class SecretAccessReconciler:
+class SecretAccessReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterAddOn; also triggered by the Secrets in the namespace of its cluster.
 
     A name is granted once the Secret belongs to the account of that name. A Secret of something else never is.

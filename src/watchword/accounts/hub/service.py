@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from random import Random
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.accounts.hub import controllers as accounts
@@ -21,8 +21,7 @@ from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.manager import Manager
 
 
-@dataclass(frozen=True)
-class AccountsService:
+class AccountsService(Struct, frozen=True):
     """Runs beside the controllers of a hub and reads from their cache; the hub's add-on controllers run the agent.
 
     Nothing is watched before the add-on is installed: the hub may not even read Secrets then.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.accounts.hub.account_guard import remaining_patience
 from watchword.accounts.hub.replicas import ReplicaState, ReplicaWriter
@@ -28,8 +29,7 @@ NAMED_IN_MESSAGE = 10
 RETRY = timedelta(seconds=5)
 
 
-@dataclass(frozen=True)
-class SetAccountReconciler:
+class SetAccountReconciler(Struct, frozen=True):
     """Reconciles ManagedServiceAccount of both groups; also triggered by bindings, sets, clusters and replicas."""
 
     reader: Reader

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.accounts.tokens import read_token
 from watchword.admin.revoke.held_files import HeldEntry

@@ -6,11 +6,11 @@ import base64
 import binascii
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from watchword.admin.errors import NotFoundOnHub
 from watchword.admin.revoke.refusals import AbsenceProbe, RefusalProbe, TokenReviewProbe
 from watchword.admin.revoke.revocation import Revocation, RevocationContext, RevocationTarget, parse_key
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.pull_secrets import (
     ANNOTATION_ACCOUNT_NAME,
@@ -30,11 +30,12 @@ FORM = "NAMESPACE/SERVICEACCOUNT"
 CONSEQUENCE = "the controllers of pull secrets issue a new secret with a new token; the old token stays refused"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredToken:
+class StoredToken(HiddenFields, frozen=True):
     """A Secret on which a token depends, and the token where it can be read."""
 
-    secret: Object = field(repr=False)
+    hidden = ("secret",)
+
+    secret: Object
     token: Sensitive[str] | None
     audiences: tuple[str, ...] = ()
 

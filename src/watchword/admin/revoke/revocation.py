@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from watchword.admin.errors import InvalidInput
 from watchword.admin.revoke.refusals import RefusalProbe
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.kube.client import Client
@@ -33,12 +33,13 @@ class RevocationContext(Struct, frozen=True, kw_only=True):
     catalog: Catalog = CATALOG
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revocation:
+class Revocation(HiddenFields, frozen=True, kw_only=True):
     """A revocation that was planned; planning changes nothing."""
 
+    hidden = ("object",)
+
     target: RevocationTarget
-    object: Object = field(repr=False)  # the Event is about it
+    object: Object  # the Event is about it
     actions: tuple[str, ...]  # what is done, for people
     consequence: str = ""  # what an administrator has to know afterwards
     act: Callable[[], Awaitable[bool]]  # returns whether anything was changed; a second call changes nothing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from msgspec import Struct
@@ -31,20 +30,6 @@ class RevocationResult(Struct, frozen=True):
     def unproved(self) -> list[Refusal]:
         """The holders that were not refused in time, or of which that is not known."""
         return [refusal for refusal in self.refusals if refusal.seconds is None]
-
-
-@dataclass(slots=True)
-class EventCounts:
-    """Counts the events that the server did not store."""
-
-    dropped: int = 0
-
-    def dropped_event(self) -> None:
-        """Count an event that was not sent."""
-        self.dropped += 1
-
-    def denied(self, reason: str) -> None:
-        """Ignore refusals: a revocation is none."""
 
 
 class Revoker(Struct, frozen=True):

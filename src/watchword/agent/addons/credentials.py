@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.agent.addons.credential_index import AddonCredentialIndex, CredentialSecret
 from watchword.agent.addons.registration import AddonDrivers, complete_registration
@@ -27,8 +26,7 @@ from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
 
-@dataclass(frozen=True)
-class AddonCredentials:
+class AddonCredentials(Struct, frozen=True):
     """One driver instance for each registration; the last results are stored for the condition."""
 
     credential_index: AddonCredentialIndex

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -22,8 +21,7 @@ from watchword.runtime.status import StatusWriter
 LEASE_GRACE_PERIOD = timedelta(seconds=60) * 5  # five renewals may be missed
 
 
-@dataclass(frozen=True)
-class AddonHealthReconciler:
+class AddonHealthReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterAddOn on the hub; triggered by it and by the lease of its name on this cluster."""
 
     hub: Reader

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -28,8 +26,7 @@ class AddonDrivers(Struct, frozen=True):
         return self.catalog.addon_driver(self.auth)
 
 
-@dataclass(frozen=True)
-class AddonRegistrationReconciler:
+class AddonRegistrationReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterAddOn on the hub. The add-on's hub controller writes the list, this fills it in."""
 
     hub: Reader

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.agent.addons.credential_index import CredentialSecret
 from watchword.agent.addons.credentials import AddonCredentialObserver, AddonCredentials
@@ -29,8 +30,7 @@ WatchNamespace = Callable[[str], Awaitable[None]]
 """Follow the add-ons' Secrets of one more namespace; returns when it is known what is there."""
 
 
-@dataclass(frozen=True)
-class AddonSecretReconciler:
+class AddonSecretReconciler(Struct, frozen=True):
     """Reconciles the Secrets of add-ons; triggered by them, their add-on, requests, and the agent's own Secret."""
 
     reader: Reader  # of this cluster

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
@@ -73,8 +72,7 @@ def read_applied_resources(record: Mapping[str, Any]) -> list[AppliedResource]:
     return [AppliedResource.read(row) for row in (record.get("status") or {}).get("appliedResources") or ()]
 
 
-@dataclass(frozen=True)
-class AppliedWorkStore:
+class AppliedWorkStore(Struct, frozen=True):
     """Records before it acts: what was created and not recorded would be lost when the work changes meanwhile."""
 
     reader: Reader

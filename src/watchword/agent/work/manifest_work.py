@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.agent.work.applied_work_store import AppliedResource, AppliedWorkStore, read_applied_resources
@@ -77,7 +77,7 @@ class WorkReconciler:
         if is_deleting(record):  # it is being removed; everything is applied again once it is gone
             return RetryAfter(RECHECK)
         plan = choose_apply_plan(work, record, await resolve_manifests(work, self.rest_mapper))
-        plan = dataclasses.replace(plan, record=await self.applied_work_store.record_targets(record, plan.written))
+        plan = replace(plan, record=await self.applied_work_store.record_targets(record, plan.written))
         outcomes = await self._apply(key, plan)
         left, failure = await self._remove_stale(plan, outcomes)
         waiting = await self.reporter.report(work, plan, outcomes, failure)
@@ -152,8 +152,7 @@ class WorkReconciler:
             self.applier.forget(target)
 
 
-@dataclass(frozen=True)
-class WorkFinalizer:
+class WorkFinalizer(Struct, frozen=True):
     """Removes the record, whose own finalizer waits for the objects, then the work's finalizer."""
 
     hub: ApiServerConnection

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.agent.work.manifest_config import FIELD_MANAGER
 from watchword.agent.work.object_watches import ObjectWatches
@@ -14,8 +15,7 @@ from watchword.kube.errors import NotFound
 from watchword.kube.responses import decode
 
 
-@dataclass(frozen=True)
-class ObjectClient:
+class ObjectClient(Struct, frozen=True):
     """Reads what is watched from the watch, and stores the answers to writes there.
 
     A write `by` another identity is only tried.

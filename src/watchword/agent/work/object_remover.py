@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.agent.work.applied_work_store import AppliedResource
 from watchword.agent.work.object_client import ObjectClient
@@ -29,8 +28,7 @@ class RemovalFailure(Struct, frozen=True):
         return f"{self.target} cannot be removed: {describe_api_error(self.error, self.target)}"
 
 
-@dataclass(frozen=True)
-class ObjectRemover:
+class ObjectRemover(Struct, frozen=True):
     """Deletes what is ours alone and gives up the rest."""
 
     objects: ObjectClient

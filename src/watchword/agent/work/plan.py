@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
 
@@ -105,8 +104,7 @@ class ApplyOutcome(Struct, frozen=True):
 ApplyOutcomes = Mapping[ObjectRef, ApplyOutcome]
 
 
-@dataclass(frozen=True)
-class ApplyPlan:
+class ApplyPlan(Struct, frozen=True):
     """Everything that one look at a work and its record has decided."""
 
     spec: Object

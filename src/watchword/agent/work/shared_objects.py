@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.agent.work.applied_work_store import AppliedWorkStore, read_applied_resources
 from watchword.agent.work.condition_rules import is_work_complete
@@ -22,8 +23,7 @@ def index_by_object(record: Object) -> list[str]:
     return ["/".join(one.identity) for one in read_applied_resources(record)]
 
 
-@dataclass(frozen=True)
-class SharedObjects:
+class SharedObjects(Struct, frozen=True):
     """Looks into the records of all works on the cluster: of this agent, of others, and of other hubs."""
 
     records: Cache

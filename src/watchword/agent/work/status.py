@@ -210,8 +210,7 @@ class FeedbackThrottle:
         self._reports.pop(key, None)
 
 
-@dataclass(frozen=True)
-class WorkStatusReporter:
+class WorkStatusReporter(Struct, frozen=True):
     """Writes the status of works on the hub."""
 
     status: StatusWriter

@@ -153,21 +153,21 @@ class RbacIndex:
             if table is not None:
                 yield from table.of(user)
 
-    def _cluster_role_changed(self, change: str, obj: Object, _old: Object | None) -> None:
+    def _cluster_role_changed(self, change: str, obj: Object) -> None:
         name = ObjectKey.of(obj).name
         if change == "DELETED":
             self.cluster_roles.pop(name, None)
         else:
             self.cluster_roles[name] = read_rules(obj)
 
-    def _role_changed(self, change: str, obj: Object, _old: Object | None) -> None:
+    def _role_changed(self, change: str, obj: Object) -> None:
         key = ObjectKey.of(obj)
         if change == "DELETED":
             self.roles.pop(key, None)
         else:
             self.roles[key] = read_rules(obj)
 
-    def _binding_changed(self, change: str, obj: Object, _old: Object | None) -> None:
+    def _binding_changed(self, change: str, obj: Object) -> None:
         key = ObjectKey.of(obj)
         table = self.bindings.setdefault(key.namespace, BindingTable()) if key.namespace else self.cluster_bindings
         known = self._known.pop(key, None)

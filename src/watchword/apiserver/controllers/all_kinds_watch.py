@@ -41,7 +41,7 @@ class AllKindsWatch:
             stop()
         self._stops.clear()
 
-    def _definition_changed(self, _change: str, _new: Object, _old: Object | None) -> None:
+    def _definition_changed(self, _change: str, _new: Object) -> None:
         # another listener may still have to register the kind: read after all have run
         asyncio.get_running_loop().call_soon(self._follow_new_kinds)
 
@@ -58,7 +58,7 @@ class AllKindsWatch:
             resource = served[place].resource
             self._stops[place] = self.registry.subscribe(resource, partial(self._deliver, resource))
 
-    def _deliver(self, resource: Resource, change: str, new: Object, _old: Object | None) -> None:
+    def _deliver(self, resource: Resource, change: str, new: Object) -> None:
         for listener in self.listeners:
             listener(resource, change, new)
 

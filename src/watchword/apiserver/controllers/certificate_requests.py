@@ -66,13 +66,13 @@ class CertificateRequestController:
             CLUSTER_ROLES: self._rights_changed,
         }
 
-    def _request_changed(self, change: str, new: Object, _old: Object | None) -> None:
+    def _request_changed(self, change: str, new: Object) -> None:
         name = new["metadata"]["name"]
         if change == "DELETED":
             self._unauthorized.discard(name)
         self.worker.enqueue(name)
 
-    def _rights_changed(self, _change: str, _new: Object, _old: Object | None) -> None:
+    def _rights_changed(self, _change: str, _new: Object) -> None:
         for name in self._unauthorized:
             self.worker.enqueue(name)
 

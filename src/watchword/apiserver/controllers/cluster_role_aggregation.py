@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.resources import CLUSTER_ROLES
-from watchword.api.selectors import SelectorError, parse_structured_selector
+from watchword.api.selectors import LabelSelector, SelectorError, parse_structured_selector
 from watchword.apiserver.controllers.controller import Watches
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import Registry
@@ -15,10 +16,11 @@ from watchword.apiserver.model import Registry
 
 @dataclass
 class ClusterRoleAggregationController:
-    """Triggered by every ClusterRole; updates all that aggregate."""
+    """Triggered by every ClusterRole that an aggregated role selects, or selected before."""
 
     registry: Registry
-    _aggregated: set[str] = field(default_factory=set)
+    _aggregated: dict[str, list[LabelSelector]] = field(default_factory=dict)
+    _labels: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of every role
 
     def __post_init__(self) -> None:
         self.worker: Worker[str] = Worker("cluster role aggregation", self.sync)
@@ -27,16 +29,18 @@ class ClusterRoleAggregationController:
         """Subscribe to ClusterRoles."""
         return {CLUSTER_ROLES: self._role_changed}
 
-    def _role_changed(self, change: str, new: Object, old: Object | None) -> None:
-        name = new["metadata"]["name"]
+    def _role_changed(self, change: str, new: Object) -> None:
+        name, labels = new["metadata"]["name"], labels_of(new)
         if change != "DELETED" and selectors_of(new):
-            self._aggregated.add(name)
+            self._aggregated[name] = parsed_selectors(new)
         else:
-            self._aggregated.discard(name)
-        if change == "MODIFIED" and old is not None and _same_contribution(new, old):
-            return
-        for each in self._aggregated:
-            self.worker.enqueue(each)
+            self._aggregated.pop(name, None)
+        known = self._labels.pop(name, labels)
+        if change != "DELETED":
+            self._labels[name] = labels
+        for each, selectors in self._aggregated.items():
+            if each == name or any(selector.matches(labels) or selector.matches(known) for selector in selectors):
+                self.worker.enqueue(each)
 
     async def sync(self, name: str) -> float | None:
         """Write the union into one aggregated role, when it differs."""
@@ -53,11 +57,7 @@ def union_of(role: Object, roles: Iterable[Object]) -> list[Object]:
     """Return the distinct rules of all other roles that the role selects, selector by selector, by name."""
     ordered = sorted(roles, key=lambda each: str(each["metadata"]["name"]))
     rules: list[Object] = []
-    for structure in selectors_of(role):
-        try:
-            selector = parse_structured_selector(structure)
-        except SelectorError:
-            continue  # one that cannot be read selects nothing
+    for selector in parsed_selectors(role):
         for each in ordered:
             if each["metadata"]["name"] == role["metadata"]["name"] or not selector.matches(labels_of(each)):
                 continue
@@ -70,9 +70,10 @@ def selectors_of(role: Object) -> list[Object]:
     return (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
 
 
-def _same_contribution(new: Object, old: Object) -> bool:
-    return (
-        labels_of(new) == labels_of(old)
-        and (new.get("rules") or []) == (old.get("rules") or [])
-        and selectors_of(new) == selectors_of(old)
-    )
+def parsed_selectors(role: Object) -> list[LabelSelector]:
+    """Return what the role aggregates; a selector that cannot be read selects nothing."""
+    parsed: list[LabelSelector] = []
+    for structure in selectors_of(role):
+        with contextlib.suppress(SelectorError):
+            parsed.append(parse_structured_selector(structure))
+    return parsed

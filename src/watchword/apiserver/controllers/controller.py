@@ -10,7 +10,7 @@ from watchword.api.meta import Object, Resource
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import Registry
 
-Watches = Mapping[Resource, Callable[[str, Object, Object | None], None]]
+Watches = Mapping[Resource, Callable[[str, Object], None]]
 """What is listened to, and who listens."""
 
 

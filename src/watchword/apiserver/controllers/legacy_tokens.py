@@ -36,7 +36,7 @@ class LegacyTokenController:
         """Subscribe to Secrets, and to created or deleted accounts."""
         return {SECRETS: self._secret_changed, SERVICE_ACCOUNTS: self._account_changed}
 
-    def _secret_changed(self, change: str, new: Object, _old: Object | None) -> None:
+    def _secret_changed(self, change: str, new: Object) -> None:
         if new.get("type") != SECRET_TYPE:
             return
         key = ObjectKey.of(new)
@@ -46,7 +46,7 @@ class LegacyTokenController:
             self._secrets[key] = annotations_of(new).get(NAME_ANNOTATION, "")
         self.worker.enqueue(key)
 
-    def _account_changed(self, change: str, new: Object, _old: Object | None) -> None:
+    def _account_changed(self, change: str, new: Object) -> None:
         if change == "MODIFIED":
             return
         account = ObjectKey.of(new)

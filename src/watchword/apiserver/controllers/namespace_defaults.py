@@ -46,15 +46,15 @@ class NamespaceDefaultsController:
         for namespace in self.registry.list(NAMESPACES):
             self.worker.enqueue(namespace["metadata"]["name"])
 
-    def _namespace_changed(self, change: str, new: Object, _old: Object | None) -> None:
+    def _namespace_changed(self, change: str, new: Object) -> None:
         if change == "ADDED" and not is_deleting(new):
             self.worker.enqueue(new["metadata"]["name"])
 
-    def _account_changed(self, change: str, new: Object, _old: Object | None) -> None:
+    def _account_changed(self, change: str, new: Object) -> None:
         if change == "DELETED" and new["metadata"]["name"] == ACCOUNT:
             self.worker.enqueue(new["metadata"]["namespace"])
 
-    def _bundle_changed(self, change: str, new: Object, _old: Object | None) -> None:
+    def _bundle_changed(self, change: str, new: Object) -> None:
         if change != "ADDED" and new["metadata"]["name"] in (BUNDLE, CLIENTS.name):
             self.worker.enqueue(new["metadata"]["namespace"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,8 @@ from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import Now, Registry
 
 FINALIZER = "kubernetes"
+DELETED_TOGETHER = 50
+"""Deletions of one namespace at a time: together they take one transaction of the store, not one each."""
 
 # Deletion here works on the registry itself: these three always succeed, and are set for compatibility.
 _SUCCEEDED = (
@@ -53,7 +56,7 @@ class NamespaceLifecycleController:
         """Subscribe to namespaces; `all_kinds_watch` delivers their content."""
         return {NAMESPACES: self._namespace_changed}
 
-    def _namespace_changed(self, change: str, new: Object, _old: Object | None) -> None:
+    def _namespace_changed(self, change: str, new: Object) -> None:
         name = new["metadata"]["name"]
         if change == "DELETED":
             self._ending.discard(name)
@@ -84,20 +87,19 @@ class NamespaceLifecycleController:
 
     async def _delete_content(self, name: str) -> dict[Resource, list[Object]]:
         resources = [kind.resource for kind in stored_kinds(self.registry.kinds()) if kind.resource.namespaced]
-        # pods first: what they use must not vanish under them
-        resources.sort(key=lambda resource: resource != PODS)
         if self.registry.kind("", "v1", CORE_EVENTS.plural):
             resources.append(CORE_EVENTS)
-        remaining: dict[Resource, list[Object]] = {}
-        for resource in resources:
-            for obj in self.registry.list(resource, name):
-                await self._delete(resource, obj)
-            left = self.registry.list(resource, name)
-            if left:
-                remaining[resource] = left
-            if resource == PODS and left:
-                break
-        return remaining
+        pods = [resource for resource in resources if resource == PODS]  # first: what they use must not vanish
+        return await self._delete_all(name, pods) or await self._delete_all(name, resources)
+
+    async def _delete_all(self, name: str, resources: list[Resource]) -> dict[Resource, list[Object]]:
+        """Delete what a namespace has of these kinds, many at a time; return what is left."""
+        found = [(resource, obj) for resource in resources for obj in self.registry.list(resource, name)]
+        for start in range(0, len(found), DELETED_TOGETHER):
+            chunk = found[start : start + DELETED_TOGETHER]
+            await asyncio.gather(*(self._delete(resource, obj) for resource, obj in chunk))
+        left = {resource: self.registry.list(resource, name) for resource in resources}
+        return {resource: objects for resource, objects in left.items() if objects}
 
     async def _delete(self, resource: Resource, obj: Object) -> None:
         grace = None

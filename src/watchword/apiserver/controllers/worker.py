@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -24,9 +25,11 @@ class Worker(Generic[K]):
 
     name: str
     sync: Sync[K]
-    parallel: int = 8
+    parallel: int = 32  # writes that wait together commit together
     _open: bool = False
-    _ready: dict[K, None] = field(default_factory=dict)
+    _queue: deque[K] = field(default_factory=deque)
+    _ready: set[K] = field(default_factory=set)  # what is in the queue
+    _again: set[K] = field(default_factory=set)  # what was triggered while it runs
     _running: dict[K, asyncio.Task[None]] = field(default_factory=dict)
     _timers: dict[K, asyncio.TimerHandle] = field(default_factory=dict)
     _failures: dict[K, int] = field(default_factory=dict)
@@ -38,7 +41,8 @@ class Worker(Generic[K]):
     async def stop(self) -> None:
         """Drop what waits, cancel what runs, and return when all of it has ended."""
         self._open = False
-        self._ready.clear()
+        for waiting in (self._queue, self._ready, self._again):
+            waiting.clear()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -54,26 +58,32 @@ class Worker(Generic[K]):
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        self._ready[key] = None
-        self._pump()
+        if key in self._running:
+            self._again.add(key)
+        elif key not in self._ready:
+            self._ready.add(key)
+            self._queue.append(key)
+            self._pump()
 
     def _pump(self) -> None:
-        for key in list(self._ready):
-            if len(self._running) >= self.parallel:
-                return
-            if key not in self._running:
-                del self._ready[key]
-                self._running[key] = asyncio.get_running_loop().create_task(self._run(key), name=f"{self.name} {key}")
+        while self._queue and len(self._running) < self.parallel:
+            key = self._queue.popleft()
+            self._ready.discard(key)
+            self._running[key] = asyncio.get_running_loop().create_task(self._run(key), name=f"{self.name} {key}")
 
     async def _run(self, key: K) -> None:
         try:
             delay = await self._attempt(key)
         finally:
             self._running.pop(key, None)
-        if self._open:
-            if delay is not None and key not in self._ready:
-                self._timers[key] = asyncio.get_running_loop().call_later(delay, self.enqueue, key)
-            self._pump()
+        if not self._open:
+            return
+        if key in self._again:
+            self._again.discard(key)
+            self.enqueue(key)
+        elif delay is not None:
+            self._timers[key] = asyncio.get_running_loop().call_later(delay, self.enqueue, key)
+        self._pump()
 
     async def _attempt(self, key: K) -> float | None:
         try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from watchword.api.lazy_function import LazyFunction
 from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.crd.definition import CLEANUP_FINALIZER, names_of, spec_of, status_of, text
 from watchword.apiserver.crd.names import decide_names, is_established
 from watchword.apiserver.crd.status import DELETED, DELETING, decide_status, with_conditions
-from watchword.apiserver.lazy_function import LazyFunction
 from watchword.apiserver.model import Now, Registry, ResourceKind
 
 kinds_of: Callable[[Object], list[ResourceKind]] = LazyFunction("watchword.apiserver.crd.served_kinds", "kinds_of")
@@ -57,7 +57,7 @@ class CustomResourceController:
             self._stop()
         await self._worker.stop()
 
-    def _changed(self, change: str, new: Object, _old: Object | None) -> None:
+    def _changed(self, change: str, new: Object) -> None:
         name = new["metadata"]["name"]
         if change == "DELETED":
             self._known.pop(name, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from watchword.api.lazy_function import LazyFunction
 from watchword.api.meta import Resource
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -21,7 +22,6 @@ from watchword.apiserver.kinds.columns.cells import DATED
 from watchword.apiserver.kinds.leases import validate_lease
 from watchword.apiserver.kinds.names import any_name, path_segment
 from watchword.apiserver.kinds.reviews import REVIEWS
-from watchword.apiserver.lazy_function import LazyFunction
 from watchword.apiserver.model import ResourceKind
 
 _ROLE = KindStrategy(name=path_segment, prepare=(prepare_role,), validate=(validate_role,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from watchword.api.lazy_function import LazyFunction
 from watchword.api.meta import Resource
 from watchword.api.resources import CRON_JOBS, DEPLOYMENTS, JOBS, NODES, PODS, SERVICES
 from watchword.apiserver.kinds.build import KindStrategy, builtin, fields, separate_status
@@ -9,7 +10,6 @@ from watchword.apiserver.kinds.columns import network
 from watchword.apiserver.kinds.columns import pods as pod_columns
 from watchword.apiserver.kinds.columns import workloads as columns
 from watchword.apiserver.kinds.names import dns1035_label
-from watchword.apiserver.lazy_function import LazyFunction
 from watchword.apiserver.model import ResourceKind
 
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 CORE = "io.k8s.api.core.v1"
@@ -44,8 +43,7 @@ class Field(Struct, frozen=True):
         return "." in self.type
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Struct, frozen=True, dict=True):
     """One message: its fields in order of their numbers."""
 
     name: str  # io.k8s.api.core.v1.Secret
@@ -59,8 +57,7 @@ class Message:
         return {each.number: each for each in self.fields}
 
 
-@dataclass(frozen=True)
-class Messages:
+class Messages(Struct, frozen=True):
     """All messages by full name; each is parsed on first use."""
 
     written: Mapping[str, tuple[str, list[str]]]  # the rest of the first line, the lines of the fields

@@ -6,10 +6,10 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from datetime import UTC
+from functools import lru_cache
 from typing import Any
 
-from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
 
 _INTEGERS = {"int32": 31, "int64": 63}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -125,12 +125,22 @@ def _first_bad_byte(text: str) -> int:
 def _time(value: Any, *, micro: bool) -> str:
     if not isinstance(value, str):
         raise TypeMismatch(found=json_type(value), wanted="string")
+    # An object carries the times of its creation and its managers in every write; no time is much longer than these.
+    read = _known_time if len(value) <= len(_MICRO_LAYOUT) else _canonical_time
+    canonical = read(value, micro=micro)
+    if canonical is None:
+        raise TypeMismatch(_unparsed(value, _MICRO_LAYOUT if micro else _TIME_LAYOUT))
+    return canonical
+
+
+def _canonical_time(value: str, *, micro: bool) -> str | None:
     instant = parse_rfc3339(value)
     if instant is None or (micro and not _MICRO_TIME.fullmatch(value)):
-        raise TypeMismatch(_unparsed(value, _MICRO_LAYOUT if micro else _TIME_LAYOUT))
-    if micro:
-        return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return rfc3339(instant)
+        return None
+    return rfc3339_micro(instant) if micro else rfc3339(instant)
+
+
+_known_time = lru_cache(maxsize=4096)(_canonical_time)
 
 
 def _unparsed(value: str, layout: str) -> str:

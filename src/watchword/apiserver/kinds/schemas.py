@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+
+from msgspec import Struct, field
 
 from watchword.apiserver.kinds.fields import META, Field, Messages
 from watchword.apiserver.kinds.scalars import zero
@@ -28,8 +30,7 @@ SCALARS: dict[str, Schema] = {
 }
 
 
-@dataclass(frozen=True)
-class Schemas:
+class Schemas(Struct, frozen=True):
     """Draws schemas and shares them: a message that contains itself yields a schema that does.
 
     Walk these schemas along an object, never on their own.

@@ -7,10 +7,9 @@ always writes them, instants, quantities and base64 take their canonical form.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.errors import WrongFieldType
@@ -31,8 +30,7 @@ class _FieldContext(Struct, frozen=True):
     prefix: str  # the embedded struct, when the field is inlined
 
 
-@dataclass(frozen=True)
-class TypedDecoder:
+class TypedDecoder(Struct, frozen=True):
     """Gives objects the shape of their message."""
 
     messages: Messages
@@ -70,6 +68,10 @@ class TypedDecoder:
             if given is None:
                 if each.always:
                     shaped[key] = self._empty(each, depth)
+                continue
+            if type(given) is str and each.type == "string" and not each.shape:  # most fields: nothing to convert
+                if given or each.always or each.pointer:
+                    shaped[key] = given
                 continue
             inner = f"{path}{place.prefix}{key}"
             try:

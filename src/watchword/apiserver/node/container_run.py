@@ -62,8 +62,7 @@ def choose_backoff(failures: int) -> float:
     return 0.0 if failures <= 1 else min(FIRST_BACKOFF * 2.0 ** min(failures - 2, 10), LONGEST_BACKOFF)
 
 
-@dataclass(frozen=True)
-class ContainerPlan:
+class ContainerPlan(Struct, frozen=True):
     """All that is decided about a container before it runs."""
 
     launch: Launch

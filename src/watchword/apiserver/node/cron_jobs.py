@@ -84,9 +84,9 @@ class CronJobController:
 
     def watches(self) -> Watches:
         """Subscribe to cron jobs and jobs."""
-        return {CRON_JOBS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)), JOBS: self._job_changed}
+        return {CRON_JOBS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)), JOBS: self._job_changed}
 
-    def _job_changed(self, _change: str, new: Object, _old: Object | None) -> None:
+    def _job_changed(self, _change: str, new: Object) -> None:
         owner = controller_of(new, "CronJob")
         if owner is not None:
             self.worker.enqueue(owner)

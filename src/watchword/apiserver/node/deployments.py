@@ -41,21 +41,21 @@ class DeploymentController:
     def watches(self) -> Watches:
         """Subscribe to deployments and replica sets."""
         return {
-            DEPLOYMENTS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)),
+            DEPLOYMENTS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
             REPLICA_SETS: self._set_changed,
             PODS: self._pod_changed,
         }
 
-    def _set_changed(self, _change: str, new: Object, _old: Object | None) -> None:
+    def _set_changed(self, _change: str, new: Object) -> None:
         owner = controller_of(new, "Deployment")
         if owner is not None:
             self.worker.enqueue(owner)
 
-    def _pod_changed(self, change: str, new: Object, _old: Object | None) -> None:
+    def _pod_changed(self, change: str, new: Object) -> None:
         owner = controller_of(new, "ReplicaSet") if change == "DELETED" else None
         found = self.registry.get(REPLICA_SETS, owner) if owner is not None else None
         if found is not None:
-            self._set_changed(change, found, None)
+            self._set_changed(change, found)
 
     async def sync(self, key: ObjectKey) -> float | None:
         """Bring one deployment a step further."""

@@ -122,9 +122,9 @@ class JobController:
 
     def watches(self) -> Watches:
         """Subscribe to jobs and pods."""
-        return {JOBS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)), PODS: self._pod_changed}
+        return {JOBS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)), PODS: self._pod_changed}
 
-    def _pod_changed(self, _change: str, new: Object, _old: Object | None) -> None:
+    def _pod_changed(self, _change: str, new: Object) -> None:
         owner = controller_of(new, "Job")
         if owner is not None:
             self.worker.enqueue(owner)

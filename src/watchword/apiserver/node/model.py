@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.images import IMAGE_NAME
 from watchword.api.meta import ObjectKey
 
@@ -28,8 +28,7 @@ COMMANDS = (
 """The verbs a pod may run: those that work with the pod's own identity alone."""
 
 
-@dataclass(frozen=True)
-class NodeSettings:
+class NodeSettings(Struct, frozen=True):
     """What the operator of the control plane decides about its node."""
 
     folder: Path  # where pods find their files; 0700
@@ -40,14 +39,15 @@ class NodeSettings:
     name: str = NODE_NAME
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(HiddenFields, frozen=True):
     """One container, ready to be run: no variable and no mount left to resolve."""
+
+    hidden = ("environment",)
 
     pod: ObjectKey
     container: str
     arguments: tuple[str, ...]
-    environment: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str]
     root: Path  # what the container knows as `/`
     log: Path
 

@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from watchword.api.conditions import Condition, merge_condition
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import NODES, PODS
@@ -28,8 +30,7 @@ from watchword.apiserver.tokens.issuer import TokenIssuer
 STOP_GRACE = 10.0
 
 
-@dataclass(frozen=True)
-class NodeContext:
+class NodeContext(Struct, frozen=True):
     """What a node needs."""
 
     registry: Registry

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, owner_reference, uid_of
 from watchword.api.resources import PODS
@@ -17,8 +18,7 @@ CONTROLLER = User("system:kube-controller-manager")
 FINISHED = ("Succeeded", "Failed")
 
 
-@dataclass(frozen=True)
-class PodFactory:
+class PodFactory(Struct, frozen=True):
     """Creates the pods of a workload; raises ApiError when the server refuses one."""
 
     registry: Registry

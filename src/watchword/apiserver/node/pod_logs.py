@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey, uid_of
@@ -24,8 +25,7 @@ def container_log(folder: Path, pod: Object, container: str) -> Path:
     return folder / uid_of(pod) / f"{container}.log"
 
 
-@dataclass(frozen=True)
-class PodLogHandler:
+class PodLogHandler(Struct, frozen=True):
     """Answers GET of `pods/log` with `container`, `tailLines`, `limitBytes` and `follow`."""
 
     registry: Registry

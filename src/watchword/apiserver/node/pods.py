@@ -60,15 +60,15 @@ class PodController:
         """Subscribe to pods, Secrets and ConfigMaps."""
         return {PODS: self._pod_changed, SECRETS: self._secret_changed, CONFIG_MAPS: self._config_changed}
 
-    def _pod_changed(self, change: str, new: Object, _old: Object | None) -> None:
+    def _pod_changed(self, change: str, new: Object) -> None:
         if change == "DELETED":
             self.events.forget(uid_of(new))
         self.worker.enqueue(ObjectKey.of(new))
 
-    def _secret_changed(self, _change: str, new: Object, _old: Object | None) -> None:
+    def _secret_changed(self, _change: str, new: Object) -> None:
         self._wake_users(new, sources=SECRETS)
 
-    def _config_changed(self, _change: str, new: Object, _old: Object | None) -> None:
+    def _config_changed(self, _change: str, new: Object) -> None:
         self._wake_users(new, sources=CONFIG_MAPS)
 
     def _wake_users(self, obj: Object, *, sources: object) -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from msgspec import Struct
+
 from watchword.apiserver.node.model import HttpProbe, Launch
 
 LIFELINE = "WATCHWORD_LIFELINE"
@@ -73,8 +75,7 @@ async def _asked(probe_spec: HttpProbe) -> bool:
             await writer.wait_closed()
 
 
-@dataclass(frozen=True)
-class ProcessRunner:
+class ProcessRunner(Struct, frozen=True):
     """Starts `python -m watchword` with the container's arguments, in the container's folder."""
 
     executable: str = sys.executable

@@ -35,11 +35,11 @@ class ReplicaSetController:
     def watches(self) -> Watches:
         """Subscribe to replica sets and pods."""
         return {
-            REPLICA_SETS: lambda _change, new, _old: self.worker.enqueue(ObjectKey.of(new)),
+            REPLICA_SETS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
             PODS: self._pod_changed,
         }
 
-    def _pod_changed(self, _change: str, new: Object, _old: Object | None) -> None:
+    def _pod_changed(self, _change: str, new: Object) -> None:
         owner = controller_of(new, "ReplicaSet")
         if owner is not None:
             self.worker.enqueue(owner)

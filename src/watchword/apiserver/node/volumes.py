@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import CONFIG_MAPS, NODES, SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.model import Now, Registry
@@ -28,11 +29,12 @@ class MissingVolumeSource(Exception):
     """Something that the pod mounts does not exist yet; the message names it."""
 
 
-@dataclass(frozen=True)
-class MountedToken:
+class MountedToken(HiddenFields, frozen=True):
     """A token as it lies in its file."""
 
-    content: bytes = field(repr=False)
+    hidden = ("content",)
+
+    content: bytes
     renew_at: datetime
 
 

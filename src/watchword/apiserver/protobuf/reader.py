@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.apiserver.kinds.fields import Field, Messages
@@ -15,8 +16,7 @@ MAX_DEPTH = 100
 _PACKED = frozenset({"int32", "int64", "bool"})
 
 
-@dataclass(frozen=True)
-class MessageReader:
+class MessageReader(Struct, frozen=True):
     """Reads messages into objects; fields that no table knows are skipped."""
 
     messages: Messages

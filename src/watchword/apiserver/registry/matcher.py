@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from watchword.api.lazy_function import LazyFunction
 from watchword.api.meta import ObjectKey
 from watchword.api.selectors import LabelSelector
-from watchword.apiserver.lazy_function import LazyFunction
 from watchword.apiserver.model import ResourceKind
 from watchword.apiserver.registry.object_storage import ObjectStorage
 from watchword.apiserver.selectors.fields import NO_FIELDS, FieldSelector

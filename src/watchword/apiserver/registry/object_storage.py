@@ -74,16 +74,21 @@ class ObjectStorage(Struct, frozen=True):
 
     def _custom(self, kind: ResourceKind, record: Record) -> bytes:
         """Return a custom object as its schema of today sees it: the definition may have changed since."""
+        bodies = self._bodies(kind)
+        known = bodies.get(record.path)
+        if known is None or known[0] != record.revision:
+            body = _convert_to_current_schema(kind, record.body)
+            known = bodies[record.path] = (record.revision, None if body == record.body else body)
+        return known[1] if known[1] is not None else record.body
+
+    def _bodies(self, kind: ResourceKind) -> dict[str, tuple[int, bytes | None]]:
+        """Return what is known under the schema of today, with room for one more."""
         converted = self._converted.get(kind.resource)
         if converted is None or converted.schema is not kind.schema:
             converted = self._converted[kind.resource] = ConvertedBodies(kind.schema)
-        known = converted.bodies.get(record.path)
-        if known is None or known[0] != record.revision:
-            if len(converted.bodies) > FORMS_REMEMBERED:
-                converted.bodies.clear()  # objects come and go; what is still needed is soon known again
-            body = _convert_to_current_schema(kind, record.body)
-            known = converted.bodies[record.path] = (record.revision, None if body == record.body else body)
-        return known[1] if known[1] is not None else record.body
+        if len(converted.bodies) > FORMS_REMEMBERED:
+            converted.bodies.clear()  # objects come and go; what is still needed is soon known again
+        return converted.bodies
 
     def item(self, kind: ResourceKind, record: Record) -> tuple[bytes | memoryview, ...]:
         """Return the JSON of a record as a list item, in chunks: typed kinds leave out apiVersion and kind."""
@@ -113,6 +118,8 @@ class ObjectStorage(Struct, frozen=True):
 
         def render(revision: int) -> bytes:
             stored["metadata"]["resourceVersion"] = str(revision)
+            if kind.custom and stored is obj:
+                self._bodies(kind)[path_of(key)] = (revision, None)  # a verb has just brought it into this form
             return trimmed(encode_object(stored))
 
         try:

@@ -73,6 +73,7 @@ class ObjectRegistry:
         self.table = kinds
         self._tools = VerbDependencies(self.objects, kinds, Pipeline(), ManagedFieldsTracker(now), now, entropy)
         self._verbs = verbs(self._tools)
+        self._shared: tuple[Record, ResourceKind, Object] | None = None  # decoded for listeners
 
     def kind(self, group: str, version: str, plural: str) -> ResourceKind | None:
         """Return the served kind, or None."""
@@ -126,26 +127,30 @@ class ObjectRegistry:
         options = DeleteOptions(grace_seconds, uid, resource_version, propagation)
         await self._verbs.delete(self._require(resource), key, options, WriteRequest())
 
-    def subscribe(
-        self, resource: Resource, listener: Callable[[str, Object, Object | None], None]
-    ) -> Callable[[], None]:
-        """Call `listener(type, new, old)` after each committed change; return a function that stops it.
+    def subscribe(self, resource: Resource, listener: Callable[[str, Object], None]) -> Callable[[], None]:
+        """Call `listener(type, object)` after each committed change; return a function that stops it.
 
         Existing objects come first, as ADDED. A listener that raises is reported and stays registered.
         """
         kind = self._require(resource)
         for record in self._records(kind, ""):
-            listener("ADDED", self.objects.decode(kind, record), None)
+            listener("ADDED", self.objects.decode(kind, record))
 
         def deliver(event: StoreEvent) -> None:
             word = "DELETED" if event.deleted else "ADDED" if event.previous is None else "MODIFIED"
-            old = self.objects.decode(kind, event.previous) if event.previous is not None else None
             try:
-                listener(word, self.objects.decode(kind, event.record), old)
+                listener(word, self._decoded_once(kind, event.record))
             except Exception as error:  # noqa: BLE001 - the write is committed; a listener's fault must not undo it
                 _report(error)
 
         return self.objects.store.subscribe(bucket_of(kind), deliver)
+
+    def _decoded_once(self, kind: ResourceKind, record: Record) -> Object:
+        """Decode a record for all its listeners: they are called one after the other."""
+        shared = self._shared
+        if shared is None or shared[0] is not record or shared[1] is not kind:
+            shared = self._shared = (record, kind, self.objects.decode(kind, record))
+        return shared[2]
 
     def _records(self, kind: ResourceKind, namespace: str) -> Iterable[Record]:
         return self.objects.store.records(bucket_of(kind), namespace)

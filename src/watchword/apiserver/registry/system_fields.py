@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from datetime import datetime
 
@@ -22,8 +21,15 @@ def set_new_object_metadata(obj: Object, *, now: datetime, entropy: Entropy) -> 
     metadata = obj["metadata"]
     for claimed in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(claimed, None)
-    metadata["uid"] = str(uuid.UUID(bytes=entropy(16), version=4))
+    metadata["uid"] = make_uuid(entropy)
     metadata["creationTimestamp"] = rfc3339(now)
+
+
+def make_uuid(entropy: Entropy) -> str:
+    """Return a random UUID (version 4) as text; every object and every request gets one."""
+    digits = entropy(16).hex()
+    variant = "89ab"[int(digits[16], 16) % 4]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def generated_name(prefix: str, entropy: Entropy) -> str:

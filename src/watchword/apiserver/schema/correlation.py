@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from watchword.api.json import show
+from watchword.api.json import encode_identity
 from watchword.apiserver.schema.model import Schema
 
 
@@ -35,7 +35,9 @@ def old_items(old: Any, schema: Schema) -> Callable[[Any], Any] | None:
     return lambda item: known.get(item_key(item, schema), ABSENT) if type(item) is dict and keys else ABSENT
 
 
-def item_key(item: dict[str, Any], schema: Schema) -> str:
+def item_key(item: dict[str, Any], schema: Schema) -> bytes:
     """Return what identifies an item of a list of type map."""
     defaults = schema.items.properties if schema.items is not None else {}
-    return show([item.get(key, defaults[key].default if key in defaults else None) for key in schema.list_map_keys])
+    return encode_identity(
+        [item.get(key, defaults[key].default if key in defaults else None) for key in schema.list_map_keys]
+    )

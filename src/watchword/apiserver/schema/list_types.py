@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from watchword.api.json import show
+from watchword.api.json import encode_identity
 from watchword.apiserver.field_errors import duplicate, invalid
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.model import Schema
@@ -41,9 +41,9 @@ def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[FieldEr
                 yield invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map")
                 return
         identities = [{key: item[key] for key in schema.list_map_keys if key in item} if item else {} for item in value]
-    seen: dict[str, int] = {}
+    seen: dict[bytes, int] = {}
     for index, identity in enumerate(identities):
-        text = show(identity)
-        seen[text] = seen.get(text, 0) + 1
-        if seen[text] == 2:
+        encoded = encode_identity(identity)
+        seen[encoded] = seen.get(encoded, 0) + 1
+        if seen[encoded] == 2:
             yield duplicate(f"{path}[{index}]", identity)

@@ -41,8 +41,9 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
     errors: list[FieldError] = []
     check(value, schema, path, old, errors)
     check_embedded(value, schema, path, errors)
-    if "unique lists" in schema.contains and (old is ABSENT or not check_list_types(old, schema, path)):
-        errors.extend(check_list_types(value, schema, path)[:MAX_ERRORS])
+    repeated = check_list_types(value, schema, path)[:MAX_ERRORS]
+    if repeated and (old is ABSENT or not check_list_types(old, schema, path)):
+        errors.extend(repeated)
     if "rules" in schema.contains:
         if any(error.reason in _BLOCKING for error in errors):
             errors.append(invalid("<nil>", None, _RULES_NOT_CHECKED))
@@ -55,9 +56,10 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
 
 def check(value: Any, schema: Schema, path: str, old: Any, errors: list[FieldError]) -> None:
     """Append what types, constraints and junctors find wrong at this value and below."""
-    before = len(errors)
-    if before >= MAX_ERRORS:
+    if len(errors) >= MAX_ERRORS:
         return
+    if old is not ABSENT and same_json(value, old):
+        return  # what did not change is tolerated, so it is not looked at
     kind = type(value)
     if kind not in _ACCEPTED[schema.type]:
         _check_type(value, schema, path, errors)
@@ -74,8 +76,6 @@ def check(value: Any, schema: Schema, path: str, old: Any, errors: list[FieldErr
         check_enum(value, rules["enum"], path, errors)
     if kind is dict:
         _check_object(value, schema, path, old, errors)
-    if len(errors) > before and old is not ABSENT and same_json(value, old):
-        del errors[before:]
 
 
 def _check_type(value: Any, schema: Schema, path: str, errors: list[FieldError]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from watchword.apiserver.store.errors import StoreOpenError
 from watchword.apiserver.store.log import Row

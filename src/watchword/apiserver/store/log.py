@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import apsw
+import orjson
 from msgspec import Struct
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.apiserver.store.errors import StorageFull, StoreCorrupt, StoreIncomplete, StoreOpenError, WriteFailed
 from watchword.apiserver.store.format import APPLICATION_ID, CURRENT, StoreFormat, migrate
 from watchword.apiserver.store.snapshot import copy_database
@@ -28,17 +29,20 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHO
 """
 
 _SET_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
+_ERASE = "DELETE FROM log WHERE revision IN (SELECT value FROM json_each(?))"
+VACUUMED_PAGES = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(HiddenFields, frozen=True):
     """One revision as the log stores it."""
+
+    hidden = ("body",)
 
     revision: int
     bucket: str
     path: str
     deleted: bool
-    body: bytes = field(repr=False)
+    body: bytes
 
 
 class Compaction(Struct, frozen=True):
@@ -47,6 +51,7 @@ class Compaction(Struct, frozen=True):
     revisions: Sequence[int]
     forgotten: Sequence[tuple[str, int]]
     revision: int  # the latest one, stored explicitly, because erasing tombstones must not lower the count
+    last: bool = True  # afterwards free pages are given back, and the write-ahead log keeps no old ones
 
 
 class RevisionLog:
@@ -105,7 +110,10 @@ class RevisionLog:
     def append(self, rows: Iterable[Row]) -> None:
         """Commit revisions together; after any error none of them is stored."""
         values = [(row.revision, row.bucket, row.path, int(row.deleted), row.body) for row in rows]
-        self._transact([("INSERT INTO log VALUES (?, ?, ?, ?, ?)", values)])
+        try:  # one statement, and so one transaction
+            self._db.execute(insert_rows(len(values)), [value for row in values for value in row])
+        except Exception as cause:
+            raise _refusal(cause) from cause
 
     def replace(self, rows: Iterable[Row]) -> None:
         """Put other bodies in place of those of the same revisions, and leave nothing of the old ones behind."""
@@ -123,16 +131,23 @@ class RevisionLog:
         """Erase superseded revisions, and record that."""
         self._transact(
             [
-                ("DELETE FROM log WHERE revision = ?", [(revision,) for revision in what.revisions]),
+                (_ERASE, [(orjson.dumps(what.revisions).decode(),)]),
                 ("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", list(what.forgotten)),
                 (_SET_FACT, [("revision", what.revision)]),
             ]
         )
+        if what.last:
+            self._give_back_free_pages()
+            self._drop_old_pages()
+
+    def _give_back_free_pages(self) -> None:
+        """Shrink the file when most of it is free; otherwise the next revisions use the free pages."""
         try:
-            self._db.execute("PRAGMA incremental_vacuum(2000)").fetchall()
+            free, total = (int(self._db.execute(f"PRAGMA {name}").get) for name in ("freelist_count", "page_count"))
+            if free > total // 2:
+                self._db.execute(f"PRAGMA incremental_vacuum({VACUUMED_PAGES})").fetchall()
         except apsw.Error as cause:
             raise _refusal(cause) from cause
-        self._drop_old_pages()
 
     def copy(self) -> bytes:
         """Return a data file with every revision committed so far."""
@@ -161,6 +176,12 @@ class RevisionLog:
         if self._db.in_transaction:
             with contextlib.suppress(apsw.Error):  # what led here is reported
                 self._db.execute("ROLLBACK")
+
+
+def insert_rows(count: int) -> str:
+    """Return one statement for many rows: after each statement this thread waits for the interpreter lock again."""
+    rows = ", ".join(["(?, ?, ?, ?, ?)"] * count)
+    return f"INSERT INTO log VALUES {rows}"  # noqa: S608 - made of placeholders alone
 
 
 def _open(path: Path) -> apsw.Connection:

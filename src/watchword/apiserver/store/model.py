@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import ObjectKey
 
 
@@ -14,14 +15,15 @@ def path_of(key: ObjectKey) -> str:
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(HiddenFields, frozen=True):
     """One object at one revision, encoded."""
+
+    hidden = ("body",)
 
     bucket: str  # `plural.group`, the same for all versions of a kind
     path: str
     revision: int
-    body: bytes = field(repr=False)
+    body: bytes
 
     @property
     def key(self) -> ObjectKey:
@@ -45,14 +47,15 @@ class StoreEvent:
         return self.record.revision
 
 
-@dataclass(frozen=True, slots=True)
-class StoreChange:
+class StoreChange(HiddenFields, frozen=True):
     """One write. `expected` is the revision the writer has read; 0 means the object must not exist."""
+
+    hidden = ("render",)
 
     bucket: str
     path: str
     expected: int
-    render: Callable[[int], bytes] = field(repr=False)  # encodes the object once its revision is known
+    render: Callable[[int], bytes]  # encodes the object once its revision is known
     deleted: bool = False
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import apsw
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.apiserver.store.errors import StoreCorrupt, StoreOpenError
 from watchword.apiserver.store.format import CURRENT, require_known_format
 
@@ -21,13 +21,14 @@ SELECT max((SELECT coalesce(max(revision), 0) FROM log),
 """
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotSummary:
+class SnapshotSummary(HiddenFields, frozen=True):
     """What a data file holds."""
+
+    hidden = ("objects",)
 
     version: int
     revision: int
-    objects: Mapping[str, int] = field(repr=False)  # `plural.group/namespace/name` → its revision
+    objects: Mapping[str, int]  # `plural.group/namespace/name` → its revision
 
 
 def copy_database(db: apsw.Connection) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +16,25 @@ from watchword.apiserver.store.memory import decide_event
 from watchword.apiserver.store.model import Listener, Record, StoreChange, StoreEvent
 from watchword.apiserver.store.restore_marker import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
 from watchword.apiserver.store.state import CommittedState
-from watchword.apiserver.store.writer import Append, CompactionResult, CopyLog, CopyResult, LogWriter, Outcome
+from watchword.apiserver.store.writer import (
+    Append,
+    CommitNow,
+    CompactionResult,
+    CopyLog,
+    CopyResult,
+    LogWriter,
+    MarkRevision,
+    Outcome,
+)
 from watchword.pki.encryption import EncryptionKeys
 
 MARK_EVERY = 100
 """After so many writes the marker follows: a file put back after a crash is recognised by what it lacks."""
+
+ERASED_TOGETHER = 1_000
+RENEWAL_BUCKET = "leases.coordination.k8s.io"
+RENEWAL_PAUSE = 0.2
+"""Seconds between two transactions that hold nothing but renewals of leases: those of a large fleet share them."""
 
 
 class SqliteStore:
@@ -30,10 +44,17 @@ class SqliteStore:
     """
 
     def __init__(
-        self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0, encryption: EncryptionKeys | None = None
+        self,
+        path: Path,
+        *,
+        synchronous: str = "FULL",
+        max_bytes: int = 0,
+        encryption: EncryptionKeys | None = None,
+        renewal_pause: float = RENEWAL_PAUSE,
     ) -> None:
         self._cipher = RowCipher(encryption)
         self._path, self._mark_path = path, path.with_name(f"{path.name}.mark")
+        self._marking = threading.Lock()
         self._lock = FileLock(path.with_name(f"{path.name}.lock"))
         try:
             require_present(path, self._mark_path)
@@ -48,7 +69,7 @@ class SqliteStore:
             self._lock.release()
             raise
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._writer = LogWriter(self._log, self._hand_over)
+        self._writer = LogWriter(self._log, self._hand_over, self._mark, renewal_pause)
         self._writer.start()
         self._next = self._state.revision + 1
         self._epoch = 0
@@ -69,7 +90,11 @@ class SqliteStore:
 
     def _write_marker(self) -> None:
         self._marked = self._state.revision
-        write_marker(self._mark_path, RestoreMarker.of(self._path, self._marked))
+        self._mark(self._marked)
+
+    def _mark(self, revision: int) -> None:
+        with self._marking:  # the writer's thread marks, too
+            write_marker(self._mark_path, RestoreMarker.of(self._path, revision))
 
     @property
     def revision(self) -> int:
@@ -116,12 +141,13 @@ class SqliteStore:
         self._newest[change.bucket, change.path] = event
         record = event.record
         row = Row(record.revision, record.bucket, record.path, event.deleted, record.body)
-        self._writer.submit(Append(self._cipher.encrypt(row), self._epoch))
+        self._writer.submit(Append(self._cipher.encrypt(row), self._epoch, can_wait=is_renewal(change)))
         return await asyncio.shield(done)
 
     async def flush(self) -> None:
         """Return once every write begun so far is committed or undone."""
         if self._under_way:
+            self._writer.submit(CommitNow())
             await asyncio.wait([done for _, done in self._under_way.values()])
 
     async def compact(self, revision: int) -> None:
@@ -130,14 +156,22 @@ class SqliteStore:
         self._garbage.extend(self._state.compact(revision))
         if self._closed:
             return
-        if self._garbage:
-            erased, self._garbage = self._garbage, []
-            forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets().items() if bucket.forgotten]
-            await self._erase(Compaction(erased, forgotten, self._state.revision))
+        await self._erase_garbage()
         try:
             self._write_marker()
         except OSError as cause:
             raise WriteFailed(f"cannot write {self._mark_path}: {cause.strerror}") from cause
+
+    async def _erase_garbage(self) -> None:
+        """Erase a slice at a time: writes that wait commit between two of them."""
+        left, self._garbage = self._garbage, []
+        forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets().items() if bucket.forgotten]
+        try:
+            while left:
+                erased, left = left[:ERASED_TOGETHER], left[ERASED_TOGETHER:]
+                await self._erase(Compaction(erased, forgotten, self._state.revision, last=not left))
+        finally:
+            self._garbage.extend(left)
 
     async def _erase(self, what: Compaction) -> None:
         self._loop = asyncio.get_running_loop()
@@ -198,8 +232,8 @@ class SqliteStore:
             if not done.done():
                 done.set_result(event.record)
         if self._state.revision - self._marked >= MARK_EVERY:
-            with contextlib.suppress(OSError):  # compaction reports it
-                self._write_marker()
+            self._marked = self._state.revision
+            self._writer.submit(MarkRevision(self._marked))
 
     def _conclude_compaction(self, outcome: CompactionResult) -> None:
         if outcome.error is not None:
@@ -225,6 +259,11 @@ class SqliteStore:
         for done in waiting:
             if not done.done():
                 done.set_exception(error)
+
+
+def is_renewal(change: StoreChange) -> bool:
+    """Whether a change can wait for others: a lease that exists is written again, and lives longer than any pause."""
+    return change.bucket == RENEWAL_BUCKET and change.expected != 0 and not change.deleted
 
 
 def require_present(path: Path, evidence: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from msgspec import Struct
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.apiserver.store.errors import WriteFailed
 from watchword.apiserver.store.log import Compaction, RevisionLog, Row
 
@@ -20,6 +22,17 @@ class Append(Struct, frozen=True):
 
     row: Row
     epoch: int
+    can_wait: bool = False  # for other rows, so that one transaction writes them all
+
+
+class CommitNow(Struct, frozen=True):
+    """Commit what was queued before without waiting for more."""
+
+
+class MarkRevision(Struct, frozen=True):
+    """Note beside the file which revision was committed."""
+
+    revision: int
 
 
 class CopyLog(Struct, frozen=True):
@@ -45,11 +58,12 @@ class CompactionResult(Struct, frozen=True):
     error: WriteFailed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CopyResult:
+class CopyResult(HiddenFields, frozen=True):
     """A copy of the log, or why there is none."""
 
-    data: bytes = field(default=b"", repr=False)
+    hidden = ("data",)
+
+    data: bytes = b""
     error: WriteFailed | None = None
 
 
@@ -57,18 +71,22 @@ Outcome = BatchResult | CompactionResult | CopyResult
 ReportResult = Callable[[Outcome], None]
 """Called on the writer's thread; must hand over to the event loop."""
 
-Item = Append | Compaction | CopyLog | CloseLog
+Item = Append | CommitNow | Compaction | CopyLog | MarkRevision | CloseLog
 
 
 class LogWriter:
     """Owns the log from `start` on.
 
-    After a failed commit everything of that epoch is refused: later writes were built on what is now undone.
+    After a failed commit everything of that epoch is refused: later writes were built on what is now undone. Rows that
+    can wait do so until `pause` seconds after the last commit, or until another item is queued.
     """
 
-    def __init__(self, log: RevisionLog, report: ReportResult) -> None:
+    def __init__(self, log: RevisionLog, report: ReportResult, mark: Callable[[int], None], pause: float) -> None:
         self._log = log
         self._report = report
+        self._mark = mark
+        self._pause = pause
+        self._waits_until = 0.0
         self._inbox: SimpleQueue[Item] = SimpleQueue()
         self._held: Item | None = None
         self._refused: tuple[int, WriteFailed] | None = None
@@ -78,7 +96,7 @@ class LogWriter:
         """Begin to write."""
         self._thread.start()
 
-    def submit(self, item: Append | Compaction | CopyLog) -> None:
+    def submit(self, item: Append | CommitNow | Compaction | CopyLog | MarkRevision) -> None:
         """Put one item into the queue; outcomes are reported in the same order."""
         self._inbox.put(item)
 
@@ -97,20 +115,32 @@ class LogWriter:
                 self._forget(item)
             elif isinstance(item, CopyLog):
                 self._copy()
-            else:
+            elif isinstance(item, MarkRevision):
+                with contextlib.suppress(OSError):  # compaction reports it
+                    self._mark(item.revision)
+            elif isinstance(item, Append):
                 self._commit(self._gather(item))
         self._log.close()
 
     def _gather(self, first: Append) -> list[Append]:
-        """Return the rows that wait at this moment and belong together."""
-        batch = [first]
-        while len(batch) < LARGEST_BATCH and not self._inbox.empty():
-            item = self._inbox.get()
+        """Return the rows that belong together: those that wait at this moment, and those they can wait for."""
+        batch, can_wait = [first], first.can_wait
+        while len(batch) < LARGEST_BATCH:
+            item = self._next(can_wait=can_wait)
             if not isinstance(item, Append) or item.epoch != first.epoch:
                 self._held = item
                 break
             batch.append(item)
+            can_wait = can_wait and item.can_wait
         return batch
+
+    def _next(self, *, can_wait: bool) -> Item | None:
+        """Return the next item, None when there is none in time."""
+        wait = self._waits_until - time.monotonic() if can_wait else 0.0
+        try:
+            return self._inbox.get(block=wait > 0, timeout=wait if wait > 0 else None)
+        except Empty:
+            return None
 
     def _commit(self, batch: list[Append]) -> None:
         epoch, revisions = batch[0].epoch, tuple(item.row.revision for item in batch)
@@ -118,6 +148,7 @@ class LogWriter:
         if error is None:
             error = _attempt(lambda: self._log.append(item.row for item in batch))
             self._refused = (epoch, error) if error is not None else self._refused
+        self._waits_until = time.monotonic() + self._pause
         self._report(BatchResult(epoch, revisions, error))
 
     def _forget(self, what: Compaction) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from uuid import UUID, uuid4
@@ -18,8 +17,7 @@ from watchword.pki.jwt import TokenSigner, TokenVerifier
 from watchword.pki.keys import PrivateKey, PublicKey
 
 
-@dataclass(frozen=True)
-class TokenKeys:
+class TokenKeys(Struct, frozen=True, dict=True):
     """One key signs; it and those before it (or yet to come) verify."""
 
     signing: PrivateKey

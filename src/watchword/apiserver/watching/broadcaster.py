@@ -9,9 +9,10 @@ from watchword.apiserver.store.model import Store, StoreEvent
 
 
 class EventReceiver(Protocol):
-    """A receiver of the changes of one namespace, or of all."""
+    """A receiver of the changes of one object, of one namespace, or of all."""
 
     namespace: str
+    path: str  # of the only object that it selects; empty: several
 
     def receive(self, event: StoreEvent) -> None:
         """Receive one change; must neither wait nor raise."""
@@ -19,7 +20,10 @@ class EventReceiver(Protocol):
 
 
 class WatchBroadcaster:
-    """Keeps watchers by bucket and namespace, so that a change is delivered only to those that select it."""
+    """Keeps watchers by bucket and by what they select, so that a change is delivered only to those that select it.
+
+    Thousands of agents watch one object each: a change of one must not cost a comparison for every other.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -31,23 +35,28 @@ class WatchBroadcaster:
         if bucket not in self._watched:
             self._watched[bucket] = {}
             self._stops[bucket] = self._store.subscribe(bucket, self._deliver)
-        self._watched[bucket].setdefault(receiver.namespace, {})[id(receiver)] = receiver
+        self._watched[bucket].setdefault(_selection(receiver), {})[id(receiver)] = receiver
 
     def remove(self, bucket: str, receiver: EventReceiver) -> None:
         """Deliver no more; removing twice is harmless."""
-        spaces = self._watched.get(bucket, {})
-        receivers = spaces.get(receiver.namespace, {})
+        selections, selection = self._watched.get(bucket, {}), _selection(receiver)
+        receivers = selections.get(selection, {})
         receivers.pop(id(receiver), None)
         if not receivers:
-            spaces.pop(receiver.namespace, None)
+            selections.pop(selection, None)
 
     def count(self) -> int:
         """Return how many watchers there are."""
-        return sum(len(receivers) for spaces in self._watched.values() for receivers in spaces.values())
+        return sum(len(receivers) for selections in self._watched.values() for receivers in selections.values())
 
     def _deliver(self, event: StoreEvent) -> None:
-        spaces = self._watched[event.record.bucket]
-        namespace = event.record.key.namespace
-        for space in ("", namespace) if namespace else ("",):
-            for receiver in tuple(spaces.get(space, {}).values()):
+        selections, path = self._watched[event.record.bucket], event.record.path
+        namespace = path.rpartition("/")[0]
+        for selection in ("", namespace, f"={path}") if namespace else ("", f"={path}"):
+            for receiver in tuple(selections.get(selection, {}).values()):
                 receiver.receive(event)
+
+
+def _selection(receiver: EventReceiver) -> str:
+    """Return under which key a receiver is kept; no namespace begins with an equals sign."""
+    return f"={receiver.path}" if receiver.path else receiver.namespace

@@ -44,6 +44,7 @@ class Watch:
 
     def __init__(self, plan: WatchPlan, matcher: Matcher, encoder: EventEncoder, broadcaster: WatchBroadcaster) -> None:
         self.namespace = matcher.namespace
+        self.path = matcher.path
         self._plan = plan
         self._matcher = matcher
         self._selective = matcher.selective

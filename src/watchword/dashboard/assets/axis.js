@@ -1,6 +1,6 @@
 // One time axis for all credentials: issued, renewal, expiry and now.
 
-import { element, setText } from "./elements.js";
+import { element, setText, setTitle } from "./elements.js";
 import { instant } from "./format.js";
 
 const HOUR = 3600;
@@ -29,6 +29,13 @@ export class Axis {
     this.span = SPANS[number] ?? SPANS[0];
   }
 
+  // Takes the span that fits these rows; says whether it is another one.
+  fit(rows, now) {
+    const before = this.span;
+    this.span = SPANS[chooseSpan(rows, now)];
+    return this.span !== before;
+  }
+
   // Where an instant stands, in percent; what lies outside stands at the edge.
   place(seconds, now) {
     const { before, after } = this.span;
@@ -50,23 +57,28 @@ export class Axis {
   }
 
   draw(cell, row, now) {
+    const told = `issued ${instant(row.issued)}, renewal ${instant(row.renewal)}, expires ${instant(row.expires)}`;
+    const { marks, text } = (cell.axis ??= this.marks(cell));
     const from = this.place(row.issued ?? now, now);
     const to = row.expires === null ? 100 : this.place(row.expires, now);
-    const mark = (kind, at) => {
-      const made = element("i", { class: kind });
-      made.style.left = `${at}%`;
-      return made;
-    };
-    const bar = mark(`life health-line-${row.health}${row.expires === null ? " open" : ""}`, from);
-    bar.style.width = `${Math.max(to - from, 0.4)}%`;
-    const marks = [bar, mark("now", this.place(now, now))];
-    if (row.issued !== null && this.holds(row.issued, now)) marks.push(mark("issued", from));
-    if (row.renewal !== null && this.holds(row.renewal, now)) marks.push(mark("renewal", this.place(row.renewal, now)));
-    if (row.expires !== null && this.holds(row.expires, now)) marks.push(mark("expiry", to));
-    const track = element("span", { class: "track", "aria-hidden": "true" }, ...marks);
-    const told = `issued ${instant(row.issued)}, renewal ${instant(row.renewal)}, expires ${instant(row.expires)}`;
-    cell.replaceChildren(track, element("span", { class: "hidden" }, told));
-    cell.title = told;
+    marks.life.className = `life health-line-${row.health}${row.expires === null ? " open" : ""}`;
+    marks.life.style.left = `${from}%`;
+    marks.life.style.width = `${Math.max(to - from, 0.4)}%`;
+    marks.now.style.left = `${this.place(now, now)}%`;
+    for (const [name, at] of [["issued", row.issued], ["renewal", row.renewal], ["expiry", row.expires]]) {
+      marks[name].hidden = at === null || !this.holds(at, now);
+      if (!marks[name].hidden) marks[name].style.left = `${this.place(at, now)}%`;
+    }
+    setText(text, told);
+    setTitle(cell, told);
+  }
+
+  // The marks of one cell, made once.
+  marks(cell) {
+    const marks = Object.fromEntries(["life", "now", "issued", "renewal", "expiry"].map((name) => [name, element("i", { class: name })]));
+    const text = element("span", { class: "hidden" });
+    cell.replaceChildren(element("span", { class: "track", "aria-hidden": "true" }, ...Object.values(marks)), text);
+    return { marks, text };
   }
 
   scale(cell) {

@@ -25,22 +25,42 @@ export function cluster(store, parameters, name) {
     section("Add-ons", addons.element),
     details,
   );
-  let asked = -1;
+  let [shown, reading, fitted] = [null, false, !store.left];
   const read = async () => {
-    if (asked === store.version) return;
-    asked = store.version;
-    const answer = await fetch(`/api/clusters/${encodeURIComponent(name)}`);
-    details.replaceChildren(...(answer.ok ? detailSections(await answer.json()) : []));
+    if (reading) return;
+    reading = true;
+    try {
+      const answer = await fetch(`/api/clusters/${encodeURIComponent(name)}`);
+      const text = answer.ok ? await answer.text() : "";
+      if (text !== shown) details.replaceChildren(...(text ? detailSections(JSON.parse(text)) : []));
+      shown = text;
+    } catch {
+      // The connection is lost, and the page says so: the next tick tries again.
+    } finally {
+      reading = false;
+    }
   };
   const update = () => {
     const row = store.rows.get(`cluster/${name}`);
-    summary.replaceChildren(...(row ? summaryOf(store, row) : [element("p", {}, "There is no such cluster, or you may not see it.")]));
+    summary.replaceChildren(...(row ? summaryOf(store, row) : [element("p", {}, missing(store))]));
     credentials.setRows(own("credential"), "No credential of this cluster is known.");
+    if (!fitted && !store.left) {
+      fitted = true;
+      if (axis.fit(own("credential"), store.now())) credentials.redraw();
+    }
     addons.setRows(own("add-on"), "This cluster has no add-ons.");
-    read();
+    if (shown === null || store.touched.has(name)) read();
   };
   const grids = [credentials, addons];
-  return { page, update, tick: () => grids.forEach((grid) => grid.refresh()), dispose: () => grids.forEach((grid) => grid.dispose()) };
+  const tick = () => {
+    grids.forEach((grid) => grid.refresh());
+    read(); // conditions and events change without a change of a row
+  };
+  return { page, update, tick, dispose: () => grids.forEach((grid) => grid.dispose()) };
+}
+
+function missing(store) {
+  return store.left ? "Reading the fleet…" : "There is no such cluster, or you may not see it.";
 }
 
 function summaryOf(store, row) {

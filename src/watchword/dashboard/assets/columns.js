@@ -1,17 +1,17 @@
-// The columns of every table.
+// The columns of every table. A cell is filled again for other rows: what it holds is changed, not replaced.
 
-import { clusterLink, copy, element, healthMark, setText } from "./elements.js";
-import { ago, compareNames, instant, renewal, timeLeft } from "./format.js";
+import { clusterLink, copy, element, healthMark, setText, setTitle } from "./elements.js";
+import { ago, instant, renewal, sortKey, timeLeft } from "./format.js";
 import { clusterOf, describe, holderOf } from "./store.js";
 
 const text = (title, read, name = "") => ({
   title,
   class: `text ${name}`,
-  key: (one, other) => compareNames(read(one) ?? "", read(other) ?? ""),
+  key: (row) => sortKey(read(row) ?? ""),
   fill: (cell, row) => {
     const shown = read(row) || "–";
     setText(cell, shown);
-    cell.title = shown;
+    setTitle(cell, shown);
   },
 });
 
@@ -19,28 +19,32 @@ const moment = (title, read, show, name = "") => ({
   title,
   class: `number ${name}`,
   ticks: true,
-  key: (one, other) => (read(one) ?? Number.MAX_VALUE) - (read(other) ?? Number.MAX_VALUE),
+  key: (row) => read(row) ?? Number.MAX_VALUE,
   fill: (cell, row, now) => {
     setText(cell, show(row, now));
-    cell.title = instant(read(row));
+    setTitle(cell, instant(read(row)));
   },
 });
 
 const health = (store) => ({
   title: "Health",
   class: "text health-cell",
-  key: (one, other) => one.health - other.health,
-  fill: (cell, row) => cell.replaceChildren(healthMark(store, row.health)),
+  key: (row) => row.health,
+  fill: (cell, row) => {
+    const mark = healthMark(store, row.health, cell.firstChild ?? undefined);
+    if (mark.parentNode !== cell) cell.append(mark);
+  },
 });
 
 const cluster = {
   title: "Cluster",
   class: "text cluster-cell",
-  key: (one, other) => compareNames(clusterOf(one) ?? "", clusterOf(other) ?? ""),
+  key: (row) => sortKey(clusterOf(row) ?? ""),
   fill: (cell, row) => {
     const name = clusterOf(row);
+    if (cell.textContent === (name || "–")) return;
     cell.replaceChildren(name ? clusterLink(name, { tabindex: "-1" }) : "–");
-    cell.title = name ?? "";
+    setTitle(cell, name ?? "");
   },
 };
 
@@ -48,11 +52,12 @@ const command = {
   title: "Next command",
   class: "text command-cell",
   fill: (cell, row) => {
+    if (cell.hasChildNodes() && cell.title === row.command) return;
+    cell.title = row.command;
     if (!row.command) return setText(cell, "–");
     const code = element("code", {}, row.command);
     const button = element("button", { type: "button", tabindex: "-1", onclick: () => copy(row.command) }, "Copy");
     cell.replaceChildren(...(navigator.clipboard ? [button, code] : [code]));
-    cell.title = row.command;
   },
 };
 

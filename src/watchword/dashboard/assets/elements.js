@@ -16,6 +16,10 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+export function setTitle(node, title) {
+  if (node.title !== title) node.title = title;
+}
+
 export function clusterLink(name, extra = {}) {
   return element("a", { href: `#/clusters/${encodeURIComponent(name)}`, ...extra }, name);
 }
@@ -63,7 +67,8 @@ export function plainTable(label, headers, rows) {
   );
 }
 
-export function healthMark(store, health) {
-  const known = store.healths[health] ?? { label: "Unknown", attention: true };
-  return element("span", { class: `health health-${health}` }, known.label);
+export function healthMark(store, health, mark = element("span")) {
+  setText(mark, store.healths[health]?.label ?? "Unknown");
+  mark.className = `health health-${health}`;
+  return mark;
 }

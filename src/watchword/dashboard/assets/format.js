@@ -35,4 +35,7 @@ export function count(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-export const compareNames = new Intl.Collator("en", { numeric: true }).compare;
+// Text whose plain order is the natural one: cluster2 before cluster10.
+export function sortKey(text) {
+  return text.toLowerCase().replace(/\d+/g, (digits) => digits.padStart(16, "0"));
+}

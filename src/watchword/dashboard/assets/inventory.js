@@ -5,18 +5,28 @@ import { addonColumns, clusterColumns, credentialColumns } from "./columns.js";
 import { element, setText } from "./elements.js";
 import { count } from "./format.js";
 import { Grid } from "./grid.js";
-import { clusterOf } from "./store.js";
+import { clusterOf, searchText } from "./store.js";
 
 export function credentials(store, parameters) {
   const usual = chooseSpan(store.table("credential"), store.now());
   const axis = new Axis(Number(parameters.get("span") ?? usual));
   const spans = SPANS.map((span, number) => [String(number), span.title]);
+  // The rows that come first may not be like the rest.
+  let fitted = parameters.has("span") || !store.left;
+  const fit = (span, grid) => {
+    if (fitted || store.left) return;
+    fitted = true;
+    if (!axis.fit(store.table("credential"), store.now())) return;
+    span.required = span.input.value = String(SPANS.indexOf(axis.span));
+    grid.redraw();
+  };
   return inventory(store, parameters, {
     title: "Credentials",
     table: "credential",
     noun: "credential",
     columns: credentialColumns(store, axis),
     legend: true,
+    fit,
     choices: [
       { name: "kind", title: "Kind", options: () => values(store, "credential", "kind") },
       { name: "health", title: "Health", options: () => healths(store) },
@@ -65,6 +75,7 @@ function inventory(store, parameters, description) {
   );
   const update = () => {
     selects.forEach((each) => each.fill());
+    description.fit?.(selects.find((each) => each.name === "span"), grid);
     const all = store.table(description.table);
     const rows = all.filter(matcher(search.value, selects));
     setText(found, rows.length === all.length ? count(all.length, description.noun) : `${rows.length.toLocaleString("en")} of ${count(all.length, description.noun)}`);
@@ -72,6 +83,7 @@ function inventory(store, parameters, description) {
   };
   const changed = () => {
     remember(search, selects);
+    grid.toTop();
     update();
   };
   search.addEventListener("input", changed);
@@ -83,7 +95,7 @@ function matcher(query, selects) {
   const terms = query.toLowerCase().split(/\s+/).filter(Boolean);
   const [kind, health] = ["kind", "health"].map((name) => selects.find((each) => each.name === name)?.input.value ?? "");
   return (row) =>
-    terms.every((term) => row.text.includes(term)) &&
+    terms.every((term) => searchText(row).includes(term)) &&
     (!kind || row.kind === kind) &&
     (!health || String(row.health) === health);
 }

@@ -18,6 +18,8 @@ const keys = element("p", { id: "grid-keys", class: "hidden" }, "Arrow keys move
 const unseen = element("ul", { class: "unseen", "aria-label": "Not shown" });
 let current = null;
 let problems = -1;
+let scheduled = false;
+let shownUnseen = null;
 
 function open() {
   const [path, query] = location.hash.slice(1).split("?");
@@ -39,12 +41,23 @@ function open() {
   if (navigated) heading.focus();
 }
 
+// Several messages within one frame are shown together; a page in the background is brought up to date when it is seen.
+function schedule() {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(changed);
+}
+
 function changed() {
+  scheduled = false;
   if (current === null) open();
   else current.update();
+  store.touched.clear();
   const notes = Object.entries(store.unseen).map(([name, why]) => element("li", {}, `Not shown: ${name} (${why})`));
-  unseen.replaceChildren(...notes);
+  if (shownUnseen !== store.unseen) unseen.replaceChildren(...notes);
+  shownUnseen = store.unseen;
   unseen.hidden = notes.length === 0;
+  if (store.left) return;
   const found = store.problems().length;
   if (problems >= 0 && found !== problems) announce(`${count(found, "row")} now need attention`);
   problems = found;
@@ -76,7 +89,7 @@ addEventListener("keydown", (event) => {
   search.focus();
   search.select();
 });
-store.addEventListener("change", changed);
+store.addEventListener("change", schedule);
 store.addEventListener("state", showState);
 followTheme();
 store.follow();

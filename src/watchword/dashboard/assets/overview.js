@@ -30,14 +30,16 @@ export function overview(store) {
     section("Coming seven days", days, ending.element),
     section("Recent events", events),
   );
+  let shownEvents = null;
   const update = () => {
     showTotals(totals, store);
     setText(heading, `Needs attention (${store.problems().length.toLocaleString("en")})`);
     problems.setRows(store.problems(), "Nothing needs attention.");
-    const soon = endingRows(store);
+    const soon = store.table("ending");
     days.replaceChildren(dayTable(store, soon));
     ending.setRows(soon, "No credential ends within seven days.");
-    events.replaceChildren(eventTable(store.events, "No events yet."));
+    if (shownEvents !== store.events) events.replaceChildren(eventTable(store.events, "No events yet."));
+    shownEvents = store.events;
   };
   const tick = () => [problems, ending].forEach((grid) => grid.refresh());
   return { page, update, tick, dispose: () => [problems, ending].forEach((grid) => grid.dispose()) };
@@ -54,12 +56,6 @@ function showTotals(list, store) {
     entry(store.table("credential").length, "credentials", "#/credentials"),
     ...[...kinds].sort().map(([kind, number]) => entry(number, kind, `#/credentials?kind=${encodeURIComponent(kind)}`)),
   );
-}
-
-function endingRows(store) {
-  const soon = store.table("credential").filter((row) => row.consequence !== undefined);
-  const group = (row) => (row.renewalAnnounced ? 2 : row.kind === "join token" ? 1 : 0);
-  return soon.sort((one, other) => group(one) - group(other) || one.expires - other.expires);
 }
 
 function dayTable(store, soon) {

@@ -1,6 +1,9 @@
 // Holds the rows that the server sent, and follows its changes.
 
-import { compareNames } from "./format.js";
+import { sortKey } from "./format.js";
+import { View } from "./view.js";
+
+const LATER = "~"; // sorts after every number
 
 export class Store extends EventTarget {
   constructor() {
@@ -11,9 +14,14 @@ export class Store extends EventTarget {
     this.unseen = {};
     this.viewer = null;
     this.state = "connecting";
-    this.version = 0;
+    this.left = 0; // objects that the server has not sent yet
+    this.unconfirmed = new Set(); // rows of a connection before this one
+    this.touched = new Set(); // clusters whose rows changed since the page was brought up to date
     this.clock = { server: Date.now() / 1000, local: performance.now() };
-    this.sorted = new Map();
+    const tables = ["cluster", "add-on", "credential"];
+    this.views = new Map(tables.map((name) => [name, new View((row) => row.table === name, "order")]));
+    this.views.set("problems", new View((row) => this.healths[row.health]?.attention, "order"));
+    this.views.set("ending", new View((row) => row.consequence !== undefined, "endingOrder"));
   }
 
   follow() {
@@ -30,46 +38,61 @@ export class Store extends EventTarget {
     });
   }
 
-  receive(update, whole) {
-    if (whole) this.rows = new Map();
-    for (const id of update.gone) this.rows.delete(id);
-    for (const [id, row] of Object.entries(update.put)) {
-      row.id = id;
-      row.text = searchText(row);
-      this.rows.set(id, row);
-    }
+  receive(update, first) {
     this.healths = update.healths ?? this.healths;
     this.viewer = update.viewer ?? this.viewer;
-    this.events = update.events;
-    this.unseen = update.unseen;
+    if (first) this.unconfirmed = new Set(this.rows.keys());
+    for (const id of update.gone) this.remove(id);
+    for (const [id, row] of Object.entries(update.put)) this.put(id, row);
+    this.left = update.left;
+    if (!this.left) {
+      for (const id of this.unconfirmed) this.remove(id);
+      this.unconfirmed.clear();
+    }
+    if (update.events) this.events = this.resolve(update.events);
+    this.unseen = update.unseen ?? this.unseen;
     this.clock = { server: update.now, local: performance.now() };
     this.state = "live";
-    if (whole || update.gone.length || Object.keys(update.put).length) {
-      this.version += 1;
-      this.sorted.clear();
-    }
     this.dispatchEvent(new Event("state"));
     this.dispatchEvent(new Event("change"));
+  }
+
+  put(id, row) {
+    this.remove(id);
+    this.unconfirmed.delete(id);
+    row.id = id;
+    row.order = attentionOrder(row);
+    if (row.consequence !== undefined) row.endingOrder = endingOrder(row);
+    this.rows.set(id, row);
+    this.touched.add(clusterOf(row));
+    for (const view of this.views.values()) view.add(row);
+  }
+
+  remove(id) {
+    const row = this.rows.get(id);
+    if (row === undefined) return;
+    this.rows.delete(id);
+    this.touched.add(clusterOf(row));
+    for (const view of this.views.values()) view.remove(row);
+  }
+
+  // Events that were sent before come as their number alone.
+  resolve(events) {
+    const known = new Map(this.events.map((event) => [event.number, event]));
+    return events.map((event) => (typeof event === "number" ? known.get(event) : event));
   }
 
   now() {
     return this.clock.server + (performance.now() - this.clock.local) / 1000;
   }
 
-  // Rows of one table, what needs attention first, then what ends first.
+  // Rows of one table: what needs attention first, then what ends first.
   table(name) {
-    if (!this.sorted.has(name)) {
-      this.sorted.set(name, [...this.rows.values()].filter((row) => row.table === name).sort(byAttention));
-    }
-    return this.sorted.get(name);
+    return this.views.get(name).list();
   }
 
   problems() {
-    if (!this.sorted.has("problems")) {
-      const found = [...this.rows.values()].filter((row) => this.healths[row.health]?.attention);
-      this.sorted.set("problems", found.sort(byAttention));
-    }
-    return this.sorted.get("problems");
+    return this.table("problems");
   }
 }
 
@@ -87,23 +110,24 @@ export function clusterOf(row) {
   return row.table === "cluster" ? row.name : row.cluster;
 }
 
-function byAttention(one, other) {
-  return (
-    one.health - other.health ||
-    compareEnds(one, other) ||
-    compareNames(one.name ?? one.holder, other.name ?? other.holder) ||
-    compareNames(one.id, other.id)
-  );
-}
-
-function compareEnds(one, other) {
-  const [first, second] = [one.expires ?? Infinity, other.expires ?? Infinity];
-  return first === second ? 0 : first - second;
-}
-
-function searchText(row) {
-  return [row.name, row.kind, row.holder, row.cluster, row.subject, row.note, row.driver, row.version]
+// What a search looks through; made once, when a row is first searched.
+export function searchText(row) {
+  row.text ??= [row.name, row.kind, row.holder, row.cluster, row.subject, row.note, row.driver, row.version]
     .filter(Boolean)
     .join(" ")
     .toLowerCase();
+  return row.text;
+}
+
+function attentionOrder(row) {
+  return `${row.health} ${moment(row.expires)} ${sortKey(row.name ?? row.holder)} ${sortKey(row.id)}`;
+}
+
+function endingOrder(row) {
+  const group = row.renewalAnnounced ? 2 : row.kind === "join token" ? 1 : 0;
+  return `${group} ${moment(row.expires)} ${row.order}`;
+}
+
+function moment(seconds) {
+  return seconds === null || seconds === undefined ? LATER : String(Math.max(0, seconds)).padStart(12, "0");
 }

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from watchword.drivers.aws_irsa.agent import AwsIrsaAgentDriver
+from watchword.api.lazy_function import LazyFunction
 from watchword.drivers.aws_irsa.claims import ANNOTATIONS
-from watchword.drivers.aws_irsa.connector import AwsIrsaConnector
-from watchword.drivers.aws_irsa.exec_entry import read_held_entry
-from watchword.drivers.aws_irsa.hub import make_hub_driver
+from watchword.drivers.aws_irsa.condition_types import READY
 from watchword.drivers.aws_irsa.hub_options import HUB_OPTIONS, hub_account_annotations
-from watchword.drivers.aws_irsa.identity_conditions import READY
 from watchword.drivers.aws_irsa.options import CLUSTER_OPTIONS, account_annotations, annotate, validate_pair
-from watchword.drivers.aws_irsa.people import prepare_acceptance
 from watchword.drivers.aws_irsa.trial import TRIAL
 from watchword.drivers.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
 
@@ -19,8 +15,8 @@ DRIVER = Driver(
     aliases=("awsirsa",),  # as Open Cluster Management spells it
     options=(*CLUSTER_OPTIONS, *HUB_OPTIONS),
     cluster=ClusterRegistration(
-        agent=AwsIrsaAgentDriver.make,
-        hub=make_hub_driver,
+        agent=LazyFunction("watchword.drivers.aws_irsa.agent", "AwsIrsaAgentDriver.make"),
+        hub=LazyFunction("watchword.drivers.aws_irsa.hub", "make_hub_driver"),
         credential=CredentialKind(
             name="cluster IAM role",
             conditions=(CredentialCondition("ClusterRoleAssumable", "HubKubeconfigWritten"),),
@@ -30,13 +26,13 @@ DRIVER = Driver(
         hub_condition=READY,
         annotations=ANNOTATIONS,
         annotate=annotate,
-        connector=AwsIrsaConnector.make,
+        connector=LazyFunction("watchword.drivers.aws_irsa.connector", "AwsIrsaConnector.make"),
         account_annotations=account_annotations,
         account_suffix="registration-sa",  # the one that the trust policy of the design names
         hub_account_annotations=hub_account_annotations,
         validate=validate_pair,
-        prepare=prepare_acceptance,
-        read_held=read_held_entry,
+        prepare=LazyFunction("watchword.drivers.aws_irsa.people", "prepare_acceptance"),
+        read_held=LazyFunction("watchword.drivers.aws_irsa.exec_entry", "read_held_entry"),
         cloud_trial=TRIAL,
     ),
 )

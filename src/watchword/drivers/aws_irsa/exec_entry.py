@@ -6,11 +6,11 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.names import RESTRICTED_KUBECONFIGS

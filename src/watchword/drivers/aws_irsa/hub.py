@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
@@ -26,6 +27,7 @@ from watchword.drivers.aws_irsa.hub_options import (
 )
 from watchword.drivers.aws_irsa.iam import RoleWriter
 from watchword.drivers.aws_irsa.identity import ClusterIdentity
+from watchword.drivers.aws_irsa.identity_events import IdentityEventReconciler
 from watchword.drivers.aws_irsa.identity_reconciler import AwsIdentities, IdentityReconciler
 from watchword.drivers.aws_irsa.identity_record import (
     IdentityPhase,
@@ -47,8 +49,7 @@ WORKERS = 16
 DEADLINE = timedelta(minutes=10)  # an identity may wait for its turn among hundreds
 
 
-@dataclass(frozen=True)
-class AwsIrsaHubDriver:
+class AwsIrsaHubDriver(Struct, frozen=True):
     """Records the identity of an accepted cluster; its reconciler makes the identity in AWS."""
 
     context: HubContext
@@ -108,11 +109,13 @@ class AwsIrsaHubDriver:
         return self.context.auto_approval and is_allowed_arn(claimed, self.context.settings)
 
     def controllers(self) -> Iterable[ControllerSpec]:
-        """Return the controller of the identities."""
+        """Return the controller of the identities, and the one that tells about them."""
         trigger = Trigger(LEASES, cluster_of_record)
         yield ControllerSpec(
             "aws-identity", MANAGED_CLUSTERS, self.reconciler, (trigger,), workers=WORKERS, deadline=DEADLINE
         )
+        telling = IdentityEventReconciler(self.context.cache, self.context.events, self.context.clock)
+        yield ControllerSpec("aws-identity-events", LEASES, telling, workers=1)
 
 
 def make_hub_driver(context: HubContext, *, api: AwsApi | None = None) -> AwsIrsaHubDriver:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from watchword.api.conditions import Condition
 from watchword.drivers.aws_irsa.access_entries import UNKNOWN_PRINCIPAL
 from watchword.drivers.aws_irsa.aws_api import THROTTLING
+from watchword.drivers.aws_irsa.condition_types import READY
 from watchword.drivers.aws_irsa.errors import (
     AwsAuthUnreadable,
     AwsError,
@@ -21,7 +22,6 @@ from watchword.drivers.aws_irsa.errors import (
 from watchword.drivers.aws_irsa.iam import EXISTS
 from watchword.drivers.aws_irsa.identity import ClusterIdentity
 
-READY = "AwsIdentityReady"
 Test: TypeAlias = Callable[[AwsError], bool]
 
 

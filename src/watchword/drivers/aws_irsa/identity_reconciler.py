@@ -12,10 +12,11 @@ from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.drivers.aws_irsa.claims import read_claimed_arn
+from watchword.drivers.aws_irsa.condition_types import READY
 from watchword.drivers.aws_irsa.errors import AwsError, IdentityMissing, InvalidName
 from watchword.drivers.aws_irsa.hub_options import IdentityMode
 from watchword.drivers.aws_irsa.iam import RoleWriter
-from watchword.drivers.aws_irsa.identity_conditions import READY, report_changed_claim, report_failure, report_ready
+from watchword.drivers.aws_irsa.identity_conditions import report_changed_claim, report_failure, report_ready
 from watchword.drivers.aws_irsa.identity_record import IdentityPhase, IdentityRecord, IdentityRecords, records_of
 from watchword.drivers.aws_irsa.role_mapping import RoleMappings
 from watchword.kube.retry import Backoff
@@ -145,7 +146,6 @@ class IdentityReconciler:
         await self.records.delete(record)
         self._due.pop(record.key.name, None)
         if found is not None:
-            self.events.normal(found, "AwsIdentityRevoked", f"role {record.identity.role.name} is deleted")
             await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(READY,)))
 
     async def _report_ready(self, found: Object, record: IdentityRecord) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from watchword.api.addon import certificate_subject
+from watchword.api.lazy_function import LazyFunction
 from watchword.api.names import KUBE_CLIENT_SIGNER, ConditionType
-from watchword.drivers.certificate_agent import CertificateAgentDriver
 from watchword.drivers.certificate_decisions import read_api_server_certificate, read_pending_key
 from watchword.drivers.cluster_certificate import CLUSTER_CERTIFICATE
 from watchword.drivers.csr.addons import (
@@ -14,7 +14,6 @@ from watchword.drivers.csr.addons import (
     rbac_group,
     wanted_certificate,
 )
-from watchword.drivers.csr.hub import make_hub_driver
 from watchword.drivers.csr.options import OPTIONS
 from watchword.drivers.descriptor import (
     AddonRegistration,
@@ -24,12 +23,14 @@ from watchword.drivers.descriptor import (
     Driver,
 )
 
+MAKE_AGENT = LazyFunction("watchword.drivers.certificate_agent", "CertificateAgentDriver.make")
+
 DRIVER = Driver(
     name="csr",
     options=OPTIONS,
     cluster=ClusterRegistration(
-        agent=CertificateAgentDriver.make,
-        hub=make_hub_driver,
+        agent=MAKE_AGENT,
+        hub=LazyFunction("watchword.drivers.csr.hub", "make_hub_driver"),
         credential=CLUSTER_CERTIFICATE,
         read_held=read_api_server_certificate,
         read_pending_key=read_pending_key,
@@ -37,7 +38,7 @@ DRIVER = Driver(
         signer=KUBE_CLIENT_SIGNER,
     ),
     addons=AddonRegistration(
-        agent=CertificateAgentDriver.make,
+        agent=MAKE_AGENT,
         credential=CredentialKind(
             name="add-on certificate",
             conditions=(CredentialCondition(ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated"),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchword.drivers.certificate_hub import AllowList
+from watchword.drivers.allow_list import AllowList
 from watchword.drivers.certificate_options import LIFETIME
 from watchword.drivers.interface import HubContext
 from watchword.drivers.options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Side

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from watchword.api.lazy_function import LazyFunction
 from watchword.drivers.certificate_decisions import read_endpoint_certificate, read_pending_key
 from watchword.drivers.cluster_certificate import CLUSTER_CERTIFICATE
 from watchword.drivers.descriptor import ClusterRegistration, Driver
-from watchword.drivers.grpc.agent import make_agent_driver
-from watchword.drivers.grpc.hub import make_hub_driver
 from watchword.drivers.grpc.hub_options import HUB_OPTIONS
 from watchword.drivers.grpc.manifests import SERVER
 from watchword.drivers.grpc.options import ANNOTATION, JOIN_OPTIONS, annotate, bootstrap_data
-from watchword.drivers.grpc.trial import trial_settings
 from watchword.drivers.hub_connector import ConnectorContext, HubConnector
 from watchword.kube.errors import ConfigError
 
@@ -28,13 +26,13 @@ DRIVER = Driver(
     name="grpc",
     options=(*JOIN_OPTIONS, *HUB_OPTIONS),
     cluster=ClusterRegistration(
-        agent=make_agent_driver,
-        hub=make_hub_driver,
+        agent=LazyFunction("watchword.drivers.grpc.agent", "make_agent_driver"),
+        hub=LazyFunction("watchword.drivers.grpc.hub", "make_hub_driver"),
         annotations=(ANNOTATION,),
         annotate=annotate,
         connector=make_connector,
         bootstrap_data=bootstrap_data,
-        trial_settings=trial_settings,
+        trial_settings=LazyFunction("watchword.drivers.grpc.trial", "trial_settings"),
         credential=CLUSTER_CERTIFICATE,
         read_held=read_endpoint_certificate,
         read_pending_key=read_pending_key,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from watchword.api.names import GRPC_SIGNER
 from watchword.drivers.certificate_agent import CertificateAgentDriver

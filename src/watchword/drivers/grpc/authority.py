@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import GRPC_SIGNER, HUB_NAMESPACE
+from watchword.api.names import GRPC_SIGNER
 from watchword.api.resources import CONFIG_MAPS, SECRETS
+from watchword.api.time import rfc3339
 from watchword.certificates.signing import CERTIFICATE, KEY, read_authority
+from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
 from watchword.drivers.interface import HubContext
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate, split_bundle
@@ -23,11 +24,6 @@ from watchword.pki.subjects import AlternativeNames
 from watchword.pki.usages import Usage
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 
-SIGNER_SECRET = ObjectKey(HUB_NAMESPACE, "signer-secret")
-SERVING_SECRET = ObjectKey(HUB_NAMESPACE, "grpc-server-serving-cert")
-CA_BUNDLE = ObjectKey(HUB_NAMESPACE, "ca-bundle-configmap")
-BUNDLE_KEY = "ca-bundle.crt"
-SERVING_KEY = "serving.crt"  # beside the bundle, for `status` and `forecast`: it is public
 NEXT_CERTIFICATE, NEXT_KEY = "next.crt", "next.key"
 
 SERVING_LIFETIME = timedelta(days=30)
@@ -103,8 +99,7 @@ class AtStart(TriggerSource):
         enqueue_key(self._key)
 
 
-@dataclass(frozen=True)
-class SignerAuthorityReconciler:
+class SignerAuthorityReconciler(Struct, frozen=True):
     """Reconciles the signer's Secret; it is read when it is needed, and not cached."""
 
     context: HubContext
@@ -118,7 +113,9 @@ class SignerAuthorityReconciler:
         present = await self.context.client.find(SECRETS, SIGNER_SECRET)
         if present is None:
             held = SignerAuthorities(self._make())
-            await self.context.client.create(SECRETS, _secret(SIGNER_SECRET, held.data))
+            created = await self.context.client.create(SECRETS, _secret(SIGNER_SECRET, held.data))
+            note = f"the authority of signer {GRPC_SIGNER} was created, and {_describe(held.current.certificate)}"
+            self.context.events.normal(created, "SigningAuthorityCreated", note)
         else:
             try:
                 held = await self._rotate(present)
@@ -137,6 +134,10 @@ class SignerAuthorityReconciler:
         wanted = decide_authorities(held, self._make, now=self.context.clock.now())
         if wanted != held:
             await self.context.client.update(SECRETS, {**present, "data": wanted.data})
+            newest = (wanted.following or wanted.current).certificate
+            step = "is trusted from now on, and signs later" if wanted.following else "signs from now on"
+            note = f"the next authority of signer {GRPC_SIGNER} {step}; it {_describe(newest)}"
+            self.context.events.normal(present, "SigningAuthorityRotated", note)
         return wanted
 
     async def _publish_bundle(self, held: SignerAuthorities) -> tuple[Certificate, ...]:
@@ -165,10 +166,16 @@ class SignerAuthorityReconciler:
         issued = held.current.issue_serving(key.public, self.hosts, now=now, lifetime=SERVING_LIFETIME)
         data = _encoded({CERTIFICATE: issued.pem, KEY: key.pem.reveal()})
         if present is None:
-            await self.context.client.create(SECRETS, _secret(SERVING_SECRET, data))
+            stored = await self.context.client.create(SECRETS, _secret(SERVING_SECRET, data))
         else:
-            await self.context.client.update(SECRETS, {**present, "data": data})
+            stored = await self.context.client.update(SECRETS, {**present, "data": data})
+        note = f"the gRPC server has a new certificate, which {_describe(issued)}"
+        self.context.events.normal(stored, "ServingCertificateIssued", note)
         return issued.pem
+
+
+def _describe(certificate: Certificate) -> str:
+    return f"expires at {rfc3339(certificate.not_after)}"
 
 
 def _read_bundle(text: str) -> tuple[Certificate, ...]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 import orjson
 from google.protobuf.message import DecodeError, EncodeError
-from msgspec import Struct
+from msgspec import Struct, field
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object
 from watchword.drivers.grpc.errors import MalformedEvent
 from watchword.drivers.grpc.event_types import HEARTBEAT
@@ -42,15 +42,16 @@ class Attribute(StrEnum):
     METADATA = "metadata"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloudEvent:
+class CloudEvent(HiddenFields, frozen=True, kw_only=True):
     """One event. Everything in it is a claim of its sender."""
+
+    hidden = ("data",)
 
     id: str
     source: str
     type: str
     extensions: Mapping[str, AttributeValue] = field(default_factory=dict)
-    data: bytes = field(default=b"", repr=False)  # JSON, or nothing; may contain a token
+    data: bytes = b""  # JSON, or nothing; may contain a token
     time: datetime | None = None
 
     @property

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from watchword.api.names import GRPC_SIGNER, HUB_NAMESPACE
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, SECRETS
 from watchword.drivers.certificate_hub import CertificateApprovalReconciler, CertificateHubDriver
-from watchword.drivers.grpc.authority import SIGNER_SECRET, AtStart, SignerAuthorityReconciler
+from watchword.drivers.grpc.authority import AtStart, SignerAuthorityReconciler
 from watchword.drivers.grpc.hub_options import read_allow_list, server_hosts
-from watchword.drivers.grpc.signing import GrpcSigningReconciler
+from watchword.drivers.grpc.server_objects import SIGNER_SECRET
+from watchword.drivers.grpc.signing import GrpcSigningReconciler, is_awaiting_signature
 from watchword.drivers.interface import HubContext
 from watchword.pki.subjects import AlternativeNames
 from watchword.runtime.informer import WatchScope
@@ -23,8 +23,7 @@ SERVICE = "cluster-manager-grpc-server"
 OWN_SECRET = WatchScope(namespace=SIGNER_SECRET.namespace, fields=f"metadata.name={SIGNER_SECRET.name}")
 
 
-@dataclass(frozen=True)
-class GrpcHubDriver(CertificateHubDriver):
+class GrpcHubDriver(CertificateHubDriver, frozen=True):
     """Approves like the csr driver, and signs with an authority of its own.
 
     A certificate of a cluster that is not accepted opens nothing: the server asks for each request.
@@ -37,7 +36,12 @@ class GrpcHubDriver(CertificateHubDriver):
         """Return approval, signing, and the maintenance of the authority."""
         yield from super().controllers()
         if self.signing is not None:
-            yield ControllerSpec(name="grpc-signing", root=CERTIFICATE_SIGNING_REQUESTS, reconciler=self.signing)
+            yield ControllerSpec(
+                name="grpc-signing",
+                root=CERTIFICATE_SIGNING_REQUESTS,
+                reconciler=self.signing,
+                concerns=is_awaiting_signature,
+            )
         if self.authority is not None:
             yield ControllerSpec(
                 name="grpc-authority",

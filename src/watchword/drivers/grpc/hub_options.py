@@ -6,7 +6,7 @@ import ipaddress
 from datetime import timedelta
 
 from watchword.api.validation import is_dns_subdomain
-from watchword.drivers.certificate_hub import AllowList
+from watchword.drivers.allow_list import AllowList
 from watchword.drivers.interface import HubContext
 from watchword.drivers.options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Settings, Side
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from watchword.api.names import GRPC_SERVER_SERVICE_ACCOUNT, GRPC_SIGNER
 from watchword.api.rbac import RbacRule
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, SECRETS
-from watchword.drivers.grpc.authority import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
+from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
 from watchword.drivers.grpc.server_rbac import SERVER_RULES
 from watchword.drivers.hub_server import HubServer, PublishedCertificate
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import GRPC_SIGNER, Label
@@ -12,8 +13,8 @@ from watchword.certificates.approval import is_approved
 from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.request_validation import read_cluster_request
 from watchword.certificates.signing import parsed_request, read_authority, sign_request, with_certificate
-from watchword.drivers.grpc.authority import SIGNER_SECRET
 from watchword.drivers.grpc.hub_options import LONGEST_LIFETIME
+from watchword.drivers.grpc.server_objects import SIGNER_SECRET
 from watchword.drivers.interface import HubContext
 from watchword.pki.errors import PkiError
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter
@@ -21,8 +22,7 @@ from watchword.runtime.reconcile import Done, Outcome, RetryAfter
 RECHECK_INTERVAL = timedelta(seconds=10)  # the authority is created when the hub starts
 
 
-@dataclass(frozen=True)
-class GrpcSigningReconciler:
+class GrpcSigningReconciler(Struct, frozen=True):
     """Reconciles CertificateSigningRequest. The authority is read for each, so that a replaced one signs at once."""
 
     context: HubContext

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from watchword.api.resources import CONFIG_MAPS
-from watchword.drivers.grpc.authority import BUNDLE_KEY, CA_BUNDLE
 from watchword.drivers.grpc.options import CA_FILE, SERVER
+from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE
 from watchword.drivers.options import Settings
 from watchword.kube.client import Client
 

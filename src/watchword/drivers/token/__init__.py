@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from watchword.api.lazy_function import LazyFunction
 from watchword.api.names import ConditionType
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.drivers.descriptor import AddonRegistration, CredentialCondition, CredentialKind, Driver, SubjectObject
@@ -12,8 +13,6 @@ from watchword.drivers.token.account import (
     rbac_account,
     wanted_token,
 )
-from watchword.drivers.token.agent import TokenAgentDriver
-from watchword.drivers.token.hub import token_controllers
 from watchword.drivers.token.manifests import account_selector, addon_from_labels, is_account_present
 from watchword.drivers.token.options import OPTIONS
 
@@ -21,7 +20,7 @@ DRIVER = Driver(
     name="token",
     options=OPTIONS,
     addons=AddonRegistration(
-        agent=TokenAgentDriver.make,
+        agent=LazyFunction("watchword.drivers.token.agent", "TokenAgentDriver.make"),
         credential=CredentialKind(
             name="add-on token",
             conditions=(
@@ -43,6 +42,6 @@ DRIVER = Driver(
             addons_of=addon_from_labels,
             is_present=is_account_present,
         ),
-        controllers=token_controllers,
+        controllers=LazyFunction("watchword.drivers.token.hub", "token_controllers"),
     ),
 )

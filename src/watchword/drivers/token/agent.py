@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.meta import ObjectKey
 from watchword.drivers.interface import (
@@ -74,8 +73,7 @@ class FailedAttempt(Struct, frozen=True):
     not_before: datetime
 
 
-@dataclass(frozen=True)
-class TokenAgentDriver:
+class TokenAgentDriver(Struct, frozen=True):
     """Obtains and renews one token for each add-on; the issued lifetime counts, not the requested one."""
 
     hub: Client

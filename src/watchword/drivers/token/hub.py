@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.addon import KUBE_CLIENT, Addon
@@ -81,8 +81,7 @@ def choose_token_infrastructure_action(
     return TokenInfrastructureAction.CREATE if own else TokenInfrastructureAction.CORRECT_SUBJECT
 
 
-@dataclass(frozen=True)
-class TokenInfrastructureReconciler:
+class TokenInfrastructureReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterAddOn; triggered by it, by its cluster, and by everything made for it."""
 
     reader: Reader

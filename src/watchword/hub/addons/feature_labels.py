@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.addons.registration import BY_CLUSTER
 from watchword.api.conditions import find_condition
@@ -18,8 +19,7 @@ STATES = {"True": "available", "False": "unhealthy"}
 LONGEST = 63  # of the part of a label's key after the slash
 
 
-@dataclass(frozen=True)
-class FeatureLabelReconciler:
+class FeatureLabelReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; triggered by it and by its add-ons."""
 
     reader: Reader

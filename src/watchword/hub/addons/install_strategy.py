@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
@@ -62,8 +61,7 @@ class InstallStrategies(Struct, frozen=True):
                 yield known
 
 
-@dataclass(frozen=True)
-class InstallStrategyReconciler:
+class InstallStrategyReconciler(Struct, frozen=True):
     """Reconciles ClusterManagementAddOn; triggered by it, by cluster sets, and by whether decisions can be followed."""
 
     strategies: InstallStrategies

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from msgspec import Struct
 
 from watchword.api.cluster import is_accepted
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, owner_reference, uid_of
@@ -59,8 +60,7 @@ def is_opted_out(cluster: Object) -> bool:
     return annotations_of(cluster).get(Annotation.DISABLE_AUTOMATIC_INSTALLATION, "").lower() == "true"
 
 
-@dataclass(frozen=True)
-class AddonInstallationReconciler:
+class AddonInstallationReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterAddOn, existing or not; triggered by kinds, clusters, sets, decisions."""
 
     reader: Reader

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
@@ -78,8 +79,7 @@ class Placements:
                 on_decision(decision)
 
 
-@dataclass(frozen=True)
-class PlacementDecisionReconciler:
+class PlacementDecisionReconciler(Struct, frozen=True):
     """Reconciles the definition of PlacementDecision: while it is served, decisions are followed."""
 
     placements: Placements

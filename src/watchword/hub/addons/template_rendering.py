@@ -19,6 +19,7 @@ HUB_KUBECONFIG_MOUNT = f"{MOUNTS}/hub-kubeconfig"
 PROXY_CA_MOUNT = f"{MOUNTS}/proxy-ca"
 PROXY_CA_KEY = "ca-bundle.crt"
 WORKLOADS = {"Deployment": "deployments", "DaemonSet": "daemonsets"}
+_HEAD = ("apiVersion", "kind", "metadata")
 _VARIABLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
 
@@ -85,19 +86,21 @@ def render_manifests(manifests: Sequence[Object], context: TemplateContext) -> l
     return [with_namespace(obj, namespace) for obj in rendered] if namespace else rendered
 
 
-def workload_namespace(manifests: Iterable[Object]) -> str:
+def workload_namespace(manifests: Iterable[Object], context: TemplateContext) -> str:
     """Return where the first Deployment runs, or else the first DaemonSet; empty when there is neither."""
-    found = [(str(obj["kind"]), ObjectKey.of(obj).namespace) for obj in manifests if _workload(obj)]
+    heads = [{name: obj[name] for name in _HEAD if name in obj} for obj in manifests]  # the rest need not be rendered
+    rendered = render_manifests(heads, context)
+    found = [(str(obj["kind"]), ObjectKey.of(obj).namespace) for obj in rendered if _workload(obj)]
     return next((namespace for kind in WORKLOADS for one, namespace in found if one == kind and namespace), "")
 
 
 def substitute_variables(value: Any, variables: Mapping[str, str]) -> Any:
     """Return a value with `{{NAME}}` replaced in every text; nothing stands for names that are not known."""
     if isinstance(value, str):
-        return _VARIABLE.sub(lambda match: variables.get(match[1], ""), value)
+        return _VARIABLE.sub(lambda match: variables.get(match[1], ""), value) if "{{" in value else value
     if isinstance(value, list):
         return [substitute_variables(item, variables) for item in value]
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {
             substitute_variables(name, variables): substitute_variables(item, variables) for name, item in value.items()
         }

@@ -134,7 +134,7 @@ def read_template(template: Object, addon: Object, config: DeploymentConfig) -> 
         manifest_configs=tuple(work.get("manifestConfigs") or ()),
         uses_hub=any(row.get("type") == "KubeClient" for row in rows),
         # The credential must lie where the pods are that mount it.
-        install_namespace=workload_namespace(render_manifests(manifests, context)) or namespace,
+        install_namespace=workload_namespace(manifests, context) or namespace,
         health=BY_FEEDBACK,
     )
 

@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl
 
 import orjson
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Counter
 
 from watchword.api.http import Request, Response
 from watchword.api.sensitive import Sensitive
@@ -23,6 +22,7 @@ from watchword.kube.errors import KubeError
 from watchword.pki.jwt import TokenSigner
 from watchword.pullsecrets.registry_auth.scopes import Scope, parse_scopes, required_access
 from watchword.runtime.clock import Clock
+from watchword.runtime.prometheus import CollectorRegistry, Counter
 
 TOKEN_PATHS = ("/token", "/auth")
 BACKDATE = timedelta(seconds=10)  # the clock of the registry may be behind

@@ -106,7 +106,11 @@ def _side_by_side(
 
 @cache
 def _images() -> PlaneImages:
-    return PlaneImages.make()
+    """Make the images once in each process; they and the modules stay, so no search for garbage looks at them again."""
+    images = PlaneImages.make()
+    gc.collect()
+    gc.freeze()
+    return images
 
 
 def _simulate(settings: SimulationSettings) -> SimulationReport:

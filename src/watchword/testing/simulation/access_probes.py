@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.agent.secret_data import decode_data
 from watchword.api.conditions import find_condition
@@ -31,8 +32,7 @@ from watchword.testing.simulation.violations import Violations
 REFUSED = (Forbidden, Unauthorized, Unreachable)
 
 
-@dataclass(frozen=True)
-class AccessProber:
+class AccessProber(Struct, frozen=True):
     """Shows credentials to the hub that are not good for what they are used; whatever is not refused is a violation."""
 
     fleet: SimulatedFleet

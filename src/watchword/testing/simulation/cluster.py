@@ -134,8 +134,7 @@ class SimulatedCluster:
         return [*controllers, work_controllers] if self.profile.works else controllers
 
 
-@dataclass(frozen=True)
-class _Connector:
+class _Connector(Struct, frozen=True):
     """Reaches the hub over the cluster's network, with the agent's present identity."""
 
     hub: HubPlane

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -11,7 +12,6 @@ from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, addon_group, cluster_group
 from watchword.api.resources import SECRETS
-from watchword.api.sensitive import Sensitive
 from watchword.drivers.certificate_decisions import CERTIFICATE, KEY
 from watchword.drivers.interface import SecretData
 from watchword.drivers.token.decisions import TOKEN, read_token_claims
@@ -65,10 +65,14 @@ def _core(pem: bytes | None) -> bytes:
 
 
 def _certificate(data: SecretData) -> Certificate | None:
+    return _pair(data[CERTIFICATE], data[KEY]) if CERTIFICATE in data and KEY in data else None
+
+
+@lru_cache(maxsize=1024)  # looked at every twelve hours, and the same for days
+def _pair(chain: bytes, pem: bytes) -> Certificate | None:
     try:
-        certificate = parse_certificate(data[CERTIFICATE])
-        key = PrivateKey.from_pem(Sensitive(data[KEY]))
-    except (KeyError, PkiError):
+        certificate, key = parse_certificate(chain), PrivateKey.from_pem(pem)
+    except PkiError:
         return None
     return certificate if certificate.key == key.public else None
 

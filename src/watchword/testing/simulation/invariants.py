@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watchword.api.conditions import find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, Resource, labels_of
+from watchword.api.meta import Object, ObjectKey, Resource, labels_of, uid_of
 from watchword.api.names import (
     CLUSTER_LEASE,
     ConditionType,
@@ -52,6 +52,7 @@ class InvariantChecker:
 
     fleet: SimulatedFleet
     violations: Violations
+    _judged: dict[str, str] = field(default_factory=dict)  # the UID of a request → the version that was looked at
 
     def look(self) -> None:
         """Check what must hold at every instant."""
@@ -92,6 +93,9 @@ class InvariantChecker:
     def _check_requests(self) -> None:
         """Each issued certificate names the cluster that asked; only that cluster asks for its add-ons."""
         for csr in self.fleet.stored.list(CERTIFICATE_SIGNING_REQUESTS):
+            if self._judged.get(uid_of(csr)) == csr["metadata"]["resourceVersion"]:
+                continue
+            self._judged[uid_of(csr)] = csr["metadata"]["resourceVersion"]
             for objection in (*validate_issued(csr), *validate_requester(csr)):
                 self.violations.add(objection, csr["metadata"]["name"])
 

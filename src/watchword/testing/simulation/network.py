@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable
@@ -152,8 +155,7 @@ class SimulatedTransport:
             raise Unreachable("there is no way to the server", maybe_processed=False)
 
 
-@dataclass(frozen=True)
-class _RecordingTransport:
+class _RecordingTransport(Struct, frozen=True):
     """Notes what reaches the server, whether or not the response gets back."""
 
     inner: Transport

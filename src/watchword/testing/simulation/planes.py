@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from random import Random
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import MANAGED_CRDS
@@ -39,8 +39,7 @@ ADMIN = StaticToken(Sensitive("the-administrator-of-a-simulation"), User("admin"
 JOINING = StaticToken(Sensitive("the-bootstrap-of-a-simulation"), User(BOOTSTRAP_USER, groups=(MANAGED_CLUSTER_GROUP,)))
 
 
-@dataclass(frozen=True)
-class SeededKeys:
+class SeededKeys(Struct, frozen=True):
     """Makes keys that are the same for the same seed, for renewals happen when a key says so."""
 
     random: Random
@@ -50,8 +49,7 @@ class SeededKeys:
         return PrivateKey.from_number(self.random.getrandbits(CURVE_ORDER_BITS) + 1)
 
 
-@dataclass(frozen=True)
-class PlaneImages:
+class PlaneImages(Struct, frozen=True):
     """Control planes as they are after installation, to be copied for each run."""
 
     hub: MemoryStore

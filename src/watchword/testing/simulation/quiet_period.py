@@ -24,6 +24,7 @@ ROTATION = re.compile(
 EVENT = re.compile(r"/events 201$")
 CLUSTER = re.compile(r"edge-\d+")
 MAX_WRITES_PER_ROTATION = 9
+MAX_EVENTS_PER_ROTATION = 2  # the approval of a request, and the new credential
 
 Issued = Mapping[str, tuple[datetime | None, datetime | None]]
 
@@ -59,7 +60,7 @@ class QuietPeriod(Struct, frozen=True):
             spent[cluster] += 1
             if not ROTATION.search(entry.what) or spent[cluster] > self._allowance(cluster):
                 yield f"a write without need on a quiet day: {entry}"
-        if events > self._rotations():
+        if events > MAX_EVENTS_PER_ROTATION * self._rotations():
             yield f"{events} events on a quiet day with {self._rotations()} rotations"
 
     def _renewed(self, cluster: str) -> int:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.testing.simulation.history import History
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(HiddenFields, frozen=True):
     """One broken promise, with what led to it."""
+
+    hidden = ("trace",)
 
     at: float
     what: str
-    trace: tuple[str, ...] = field(repr=False)
+    trace: tuple[str, ...]
 
 
 @dataclass

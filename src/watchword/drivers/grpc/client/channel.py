@@ -6,13 +6,13 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from grpclib.client import Channel, Stream, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from msgspec import Struct
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.grpc.client.channel_errors import to_kube_error
 from watchword.drivers.grpc.cloud_events import CloudEvent, Subscription
@@ -30,12 +30,13 @@ _ERRORS = (GRPCError, StreamTerminatedError, ProtocolError, MalformedEvent, OSEr
 EventStream: TypeAlias = Stream[Subscription, CloudEvent]
 
 
-@dataclass(frozen=True, slots=True)
-class GrpcCredential:
+class GrpcCredential(HiddenFields, frozen=True):
     """What the server knows a client by: a token, or a certificate."""
 
+    hidden = ("certificate",)
+
     token: Sensitive[str] | None = None
-    certificate: ClientCertificate | None = field(default=None, repr=False)
+    certificate: ClientCertificate | None = None
 
     @property
     def metadata(self) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -11,6 +10,7 @@ from uuid import uuid4
 import orjson
 from msgspec import Struct
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, Resource, annotations_of, uid_of
 from watchword.api.names import Annotation
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
@@ -98,13 +98,14 @@ class ObjectCodec(Struct, frozen=True):
         return Publication(str(type_), {**extensions, **{name: value for name, value in known.items() if value}}, obj)
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(HiddenFields, frozen=True):
     """An event before it has an identifier and a source."""
+
+    hidden = ("data",)
 
     type: str
     extensions: Mapping[str, AttributeValue]
-    data: Mapping[str, Any] = field(repr=False)  # may contain a token
+    data: Mapping[str, Any]  # may contain a token
 
     def to_event(self, source: str, cluster: str) -> CloudEvent:
         """Return the event of one agent."""

@@ -6,11 +6,12 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.drivers.grpc.client.object_events import ObjectCodec, ObjectEvent
 from watchword.drivers.grpc.event_types import DataType
@@ -18,16 +19,17 @@ from watchword.drivers.grpc.event_types import DataType
 REMEMBERED_DELETIONS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class StoredObject:
+class StoredObject(HiddenFields, frozen=True):
     """One object. Its resourceVersion is our revision: the hub's versions may arrive in any order."""
+
+    hidden = ("raw",)
 
     key: ObjectKey
     uid: str
     version: str  # the hub's
     revision: int
     created: int  # the revision at which it was first stored
-    raw: bytes = field(repr=False)  # JSON
+    raw: bytes  # JSON
     is_written: bool = False  # we changed it, and the hub has not sent the result yet
 
     @property
@@ -37,13 +39,14 @@ class StoredObject:
         return decoded
 
 
-@dataclass(frozen=True, slots=True)
-class StoreChange:
+class StoreChange(HiddenFields, frozen=True):
     """One change as a watch reports it."""
+
+    hidden = ("raw",)
 
     type: str  # ADDED, MODIFIED or DELETED
     revision: int
-    raw: bytes = field(repr=False)
+    raw: bytes
 
 
 class ObjectStore:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.names import MANAGED_CLUSTERS_GROUP, agent_user, cluster_group
 from watchword.api.sensitive import Sensitive
 from watchword.drivers.grpc.server.expiring_map import ExpiringMap
@@ -27,11 +28,12 @@ _BEARER = "bearer "
 _AUTHENTICATED = "system:authenticated"
 
 
-@dataclass(frozen=True, slots=True)
-class CallerCredential:
+class CallerCredential(HiddenFields, frozen=True):
     """What a caller presents: nothing in it is trusted yet."""
 
-    authorization: str = field(default="", repr=False)  # the header; empty without one
+    hidden = ("authorization",)
+
+    authorization: str = ""  # the header; empty without one
     certificate: bytes = b""  # DER, as the TLS handshake delivered it; empty without one
 
 

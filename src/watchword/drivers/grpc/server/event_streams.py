@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import ObjectKey
 from watchword.drivers.grpc.cloud_events import CloudEvent
 from watchword.drivers.grpc.event_types import Action, DataType
@@ -31,11 +31,12 @@ class PendingDeletion(Struct, frozen=True):
     action: Action
 
 
-@dataclass(frozen=True, slots=True)
-class PendingAnswer:
+class PendingAnswer(HiddenFields, frozen=True):
     """An event that is sent as it is."""
 
-    event: CloudEvent = field(repr=False)
+    hidden = ("event",)
+
+    event: CloudEvent
 
 
 Pending = PendingObject | PendingDeletion | PendingAnswer

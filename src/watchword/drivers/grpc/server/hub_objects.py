@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
@@ -50,8 +51,7 @@ SYNC_SECONDS = 10.0
 LONGEST_IDENTIFIER = 128
 
 
-@dataclass(frozen=True)
-class HubObjects:
+class HubObjects(Struct, frozen=True):
     """The cached objects of the hub, by cluster."""
 
     cache: Cache

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from grpclib.const import Status
-from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from watchword.runtime.prometheus import CollectorRegistry, Counter, Gauge
 
 UNKNOWN = "unknown"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -50,8 +49,7 @@ class Published(Struct, frozen=True):
 Write = Callable[["Publisher", Published, Object], Awaitable[None]]
 
 
-@dataclass(frozen=True)
-class Publisher:
+class Publisher(Struct, frozen=True):
     """Handles published events."""
 
     client: Client

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 
 class LazyFunction:
-    """Stands for a function; the first call imports it.
+    """Stands for a function, or for `Class.method`; the first call imports it.
 
     For wiring only: a module that merely uses another imports it. A test resolves all of them.
     """
@@ -29,5 +30,5 @@ class LazyFunction:
 
     def resolve(self) -> Callable[..., Any]:
         """Return the function."""
-        found: Callable[..., Any] = getattr(import_module(self.module), self.name)
+        found: Callable[..., Any] = attrgetter(self.name)(import_module(self.module))
         return found

@@ -1,9 +1,9 @@
-"""The whole fleet as rows that a browser shows: built from what one person may see, and without secrets."""
+"""The rows of one object or of several as a browser shows them: encoded once, and without secrets."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,40 +15,59 @@ from watchword.admin.forecast import forecast_expiry
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory import build_inventory
 from watchword.admin.inventory_rows import AddonRow, ClusterRow, CredentialRow, Inventory
-from watchword.admin.recent_events import FleetEvent, collect_fleet_events
+from watchword.admin.recent_events import FleetEvent
 from watchword.api.text import escape_text
 from watchword.dashboard.next_step import choose_addon_command, choose_cluster_command, choose_credential_command
 from watchword.dashboard.pull_secret_rows import decide_pull_secret_rows
+from watchword.dashboard.recheck import choose_recheck
 from watchword.dashboard.sources import FleetFacts
 from watchword.runtime.redaction import redact_text
 
 FORESEEN = timedelta(days=7)
-EVENTS_SHOWN = 50
 HEALTHS = [{"label": each.label, "attention": each.needs_attention} for each in InventoryHealth]
 """How the rows' numbers for health read."""
 
-Row = dict[str, Any]
+RowFields = dict[str, Any]
 
 
-class Board(Struct, frozen=True):
-    """Every row by its id, as JSON, so that two boards can be compared; and what is left out."""
+class Row(Struct, frozen=True, gc=False):
+    """One row as it is sent."""
 
-    rows: Mapping[str, bytes]
-    events: bytes
-    unseen: bytes
-    now: datetime
+    id: str
+    entry: bytes  # its id and its fields, as one entry of a JSON object
+    health: int
+    expires: int | None = None
+
+    def fields(self) -> RowFields:
+        """Return what the browser reads."""
+        found: RowFields = orjson.loads(b"{%b}" % self.entry)[self.id]
+        return found
 
 
-def build_board(facts: FleetFacts, *, now: datetime) -> Board:
-    """Decide about every row from the facts and the instant alone."""
+class DecidedRows(Struct, frozen=True):
+    """The rows at one instant, and when the time alone may change them."""
+
+    rows: tuple[Row, ...] = ()
+    recheck: datetime | None = None
+
+
+def decide_rows(facts: FleetFacts, key: str, *, number: int, now: datetime) -> DecidedRows:
+    """Decide about the rows of one object from its facts and the instant alone.
+
+    Their ids consist of the object's key and the number of its source, so that no two objects share one.
+    """
     inventory = build_fleet_inventory(facts, now=now)
-    events = collect_fleet_events((*facts.hub.clusters, *facts.hub.addons), facts.events)[-EVENTS_SHOWN:]
-    return Board(
-        {identity: orjson.dumps(row) for identity, row in _identified(inventory_rows(inventory, now=now))},
-        orjson.dumps([event_document(event) for event in reversed(events)]),
-        orjson.dumps({name: clean(why) for name, why in sorted(inventory.unseen.items())}),
-        now,
-    )
+    seen: Counter[str] = Counter()
+    rows = []
+    for fields in inventory_rows(inventory, now=now):
+        table = fields["table"]
+        name = f"{table}/{number}/{key}" if table == "credential" else f"{table}/{key}"
+        seen[name] += 1
+        name = name if seen[name] == 1 else f"{name}#{seen[name]}"
+        entry = b"%b:%b" % (orjson.dumps(name), orjson.dumps(fields))
+        rows.append(Row(name, entry, fields["health"], fields.get("expires")))
+    recheck = choose_recheck(inventory.credentials, facts.pull_secrets, within=FORESEEN, now=now)
+    return DecidedRows(tuple(rows), recheck)
 
 
 def build_fleet_inventory(facts: FleetFacts, *, now: datetime) -> Inventory:
@@ -58,31 +77,20 @@ def build_fleet_inventory(facts: FleetFacts, *, now: datetime) -> Inventory:
     return replace(inventory, credentials=(*inventory.credentials, *pull_secrets))
 
 
-def inventory_rows(inventory: Inventory, *, now: datetime) -> Iterator[tuple[str, Row]]:
-    """Yield each row with an id that it keeps while it lives; ids may repeat."""
-    for cluster in inventory.clusters:
-        yield f"cluster/{cluster.name}", _cluster(cluster)
-    for addon in inventory.addons:
-        yield f"add-on/{addon.cluster}/{addon.name}", _addon(addon)
+def inventory_rows(inventory: Inventory, *, now: datetime) -> Iterator[RowFields]:
+    """Yield the fields of each row."""
+    yield from map(_cluster, inventory.clusters)
+    yield from map(_addon, inventory.addons)
     ending = {id(each.row): each for each in forecast_expiry(inventory, now=now, within=FORESEEN)}
     for credential in inventory.credentials:
-        own = credential.subject if not credential.cluster else ""
         soon = ending.get(id(credential))
-        row = _credential(credential)
+        fields = _credential(credential)
         if soon is not None:
-            row |= {"consequence": clean(soon.consequence), "renewalAnnounced": soon.renewed_before}
-        yield f"credential/{credential.kind}/{credential.cluster}/{credential.holder}/{own}", row
+            fields |= {"consequence": clean(soon.consequence), "renewalAnnounced": soon.renewed_before}
+        yield fields
 
 
-def _identified(rows: Iterable[tuple[str, Row]]) -> Iterator[tuple[str, Row]]:
-    """Number the ids that repeat: two authorities may have one name while the hub replaces them."""
-    seen: Counter[str] = Counter()
-    for identity, row in rows:
-        seen[identity] += 1
-        yield identity if seen[identity] == 1 else f"{identity}#{seen[identity]}", row
-
-
-def _cluster(row: ClusterRow) -> Row:
+def _cluster(row: ClusterRow) -> RowFields:
     return {
         "table": "cluster",
         "name": clean(row.name),
@@ -94,7 +102,7 @@ def _cluster(row: ClusterRow) -> Row:
     }
 
 
-def _addon(row: AddonRow) -> Row:
+def _addon(row: AddonRow) -> RowFields:
     return {
         "table": "add-on",
         "cluster": clean(row.cluster),
@@ -106,7 +114,7 @@ def _addon(row: AddonRow) -> Row:
     }
 
 
-def _credential(row: CredentialRow) -> Row:
+def _credential(row: CredentialRow) -> RowFields:
     return {
         "table": "credential",
         "kind": clean(row.kind),
@@ -120,11 +128,11 @@ def _credential(row: CredentialRow) -> Row:
     }
 
 
-def _state(health: InventoryHealth, note: str, command: str) -> Row:
+def _state(health: InventoryHealth, note: str, command: str) -> RowFields:
     return {"health": int(health), "note": clean(note), "command": clean(command)}
 
 
-def event_document(event: FleetEvent) -> Row:
+def event_document(event: FleetEvent) -> RowFields:
     """Return one event as the browser shows it."""
     return {"at": event.at, "about": clean(event.about), "what": clean(event.what), "warning": event.is_warning}
 
@@ -137,9 +145,3 @@ def seconds(instant: datetime | None) -> int | None:
 def clean(text: str) -> str:
     """Return text from elsewhere without what looks like a secret, and without characters that reorder a line."""
     return escape_text(redact_text(text)) if text else ""
-
-
-def changed_rows(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tuple[dict[str, bytes], Sequence[str]]:
-    """Return the rows that are new or different, and the ids of those that are gone."""
-    put = {identity: row for identity, row in after.items() if before.get(identity) != row}
-    return put, [identity for identity in before if identity not in after]

@@ -1,0 +1,1 @@
+"""Runs every benchmark beside every peer at hand and writes one table."""

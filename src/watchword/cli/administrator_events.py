@@ -1,0 +1,56 @@
+"""Records what an administrator decides by a command: an Event on the hub, and an audit line on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from random import SystemRandom
+
+import click
+
+from watchword.api.meta import ObjectKey
+from watchword.api.names import HUB_NAMESPACE
+from watchword.api.resources import NAMESPACES
+from watchword.cli.output import echo
+from watchword.cli.process_options import identity
+from watchword.kube.access_reviews import who_am_i
+from watchword.kube.client import Client
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_recorder import EventRecorder, EventReporter
+from watchword.runtime.logs import configure_logging
+
+PATIENCE = timedelta(seconds=10)
+HUB = NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))
+"""What Events about the whole hub are about: Kubernetes stores them in the namespace `default`."""
+
+
+@dataclass(slots=True)
+class EventCounts:
+    """Counts the events that the server did not store."""
+
+    dropped: int = 0
+
+    def dropped_event(self) -> None:
+        """Count an event that was not sent."""
+        self.dropped += 1
+
+    def denied(self, reason: str) -> None:
+        """Ignore refusals: no decision of an administrator is one."""
+
+
+@asynccontextmanager
+async def administrator_events(client: Client, command: str) -> AsyncIterator[tuple[EventRecorder, str]]:
+    """Yield what records the decisions of a command, and the administrator's name as the hub authenticates it.
+
+    Events are sent at the end; a line says how many were not stored.
+    """
+    configure_logging(level=click.get_current_context().find_root().obj.log_level)
+    counts = EventCounts()
+    reporter = EventReporter(f"watchword.dev/{command}", identity())
+    recorder = EventRecorder(client, reporter, clock=SystemClock(), random=SystemRandom(), counts=counts)
+    yield recorder, (await who_am_i(client)).username
+    await recorder.flush(PATIENCE)
+    if counts.dropped:
+        echo(f"{counts.dropped} events were not stored: may you create events in these namespaces?", err=True)

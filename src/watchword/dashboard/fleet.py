@@ -1,0 +1,163 @@
+"""Keeps the rows of the whole fleet: decides about an object again only when it changed or its time has come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from msgspec import Struct
+
+from watchword._structlog import structlog
+from watchword.admin.hub_observer import HubObserver
+from watchword.api.meta import ObjectKey, ObjectRef
+from watchword.api.names import Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
+from watchword.dashboard.history import HistoryLog
+from watchword.dashboard.object_rows import decide_object_rows
+from watchword.dashboard.recent import RecentEvents
+from watchword.dashboard.related_objects import RelatedObjects, regarded_cluster
+from watchword.dashboard.row_index import RowIndex
+from watchword.dashboard.sources import CLUSTERS, EVENT_ROWS, REQUESTS, SHOWN_KINDS, SourcedObject, find_source
+from watchword.runtime.clock import Clock
+from watchword.runtime.delay_queue import DelayQueue
+from watchword.runtime.raw_objects import Delta, head_of
+
+OBJECTS_AT_ONCE = 32  # are decided about before other tasks run: that takes some milliseconds
+TICK = 15.0  # seconds after which a clock that was set is noticed
+DRIFT = timedelta(seconds=1)
+
+
+class Histories(Struct, frozen=True):
+    """What changed, as people see it who may list certificate requests, and as others do."""
+
+    full: HistoryLog
+    limited: HistoryLog
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The rows, the recent events and the history of everything that an observer follows."""
+
+    observer: HubObserver
+    clock: Clock
+    index: RowIndex = field(default_factory=RowIndex)
+    recent: RecentEvents = field(default_factory=RecentEvents)
+    related: RelatedObjects = field(default_factory=RelatedObjects)
+    histories: Histories = field(default_factory=lambda: Histories(HistoryLog(), HistoryLog()))
+    ready: asyncio.Event = field(default_factory=asyncio.Event)  # what was known at first has its rows
+    _waiting: dict[ObjectRef, None] = field(default_factory=dict)
+    _touched: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _later: DelayQueue[ObjectRef] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._later = DelayQueue(self._enqueue)
+
+    @property
+    def revision(self) -> int:
+        """A number that grows with every change of a row or an event."""
+        return self.index.revision + self.recent.revision
+
+    async def run(self) -> None:
+        """Keep the rows up to date; runs until cancelled."""
+        self.observer.subscribe(self.handle)
+        started = self._clock_offset()
+        try:
+            while True:
+                while self._waiting:
+                    self._decide_some()
+                    await asyncio.sleep(0)
+                self.ready.set()
+                self._touched.clear()
+                await within_tick(self._touched.wait())
+                if abs(self._clock_offset() - started) > DRIFT:
+                    started = self._clock_offset()
+                    self._waiting.update(dict.fromkeys(self.index.objects))
+        finally:
+            self._later.clear()
+
+    def handle(self, delta: Delta) -> None:
+        """Enqueue what a change concerns."""
+        ref = ObjectRef(delta.resource, delta.key)
+        if delta.resource is not CERTIFICATE_SIGNING_REQUESTS:
+            if delta.resource in SHOWN_KINDS:
+                self._enqueue(ref)
+            return
+        cluster = head_of(delta.new_raw).labels.get(Label.CLUSTER_NAME, "") if delta.new_raw is not None else ""
+        for name in self.related.put(ref, cluster):
+            self._enqueue(ObjectRef(MANAGED_CLUSTERS, ObjectKey.cluster(name)))
+
+    async def change(self, since: int) -> None:
+        """Wait until something has changed since a revision, but no longer than a tick."""
+        if self.revision == since:
+            await within_tick(self._changed.wait())
+
+    def read(self, ref: ObjectRef) -> SourcedObject | None:
+        """Return an object with its source, None when it is gone or not to be shown."""
+        obj = self.observer.cache.get(ref.resource, ref.key)
+        source = find_source(ref.resource, obj) if obj is not None else None
+        return None if obj is None or source is None else (source, obj)
+
+    def _clock_offset(self) -> timedelta:
+        """Return the difference between the clock and the loop's time: it changes when the clock is set."""
+        return self.clock.now() - datetime.fromtimestamp(asyncio.get_running_loop().time(), UTC)
+
+    def _enqueue(self, ref: ObjectRef) -> None:
+        self._waiting[ref] = None
+        self._touched.set()
+
+    def _decide_some(self) -> None:
+        now, before = self.clock.now(), self.revision
+        for ref in list(islice(self._waiting, OBJECTS_AT_ONCE)):
+            del self._waiting[ref]
+            self._later.drop(ref)
+            try:
+                self._decide(ref, now)
+            except Exception:  # noqa: BLE001 - an unexpected object must not hide the others
+                structlog.get_logger("watchword.dashboard").exception("an object cannot be shown", object=str(ref))
+                self._forget(ref)
+        if self.revision != before:
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    def _decide(self, ref: ObjectRef, now: datetime) -> None:
+        found = self.read(ref)
+        if found is None:
+            self._forget(ref)
+            return
+        source, obj = found
+        if source.name == EVENT_ROWS:
+            self.related.put(ref, regarded_cluster(obj))
+        about = self.related.about(ref.key.name) if source is CLUSTERS else ()
+        requests = [self.read(each) for each in about if each.resource is REQUESTS.resource]
+        decided = decide_object_rows(found, [each for each in requests if each is not None], now=now)
+        old = self.index.objects.get(ref)
+        if old is not None:
+            self.histories.full.record(old.rows, decided.rows, now)
+            self.histories.limited.record(old.limited, decided.limited, now)
+        self.index.put(ref, decided)
+        self.recent.put(ref, decided.events)
+        if decided.recheck is not None:
+            delay = (decided.recheck - now).total_seconds()
+            self._later.add(ref, asyncio.get_running_loop().time() + delay)
+
+    def _forget(self, ref: ObjectRef) -> None:
+        self.index.put(ref, None)
+        self.recent.put(ref, ())
+        self.related.put(ref, "")
+        if ref.resource is MANAGED_CLUSTERS:
+            for log in (self.histories.full, self.histories.limited):
+                log.forget(ref.key.name)
+
+
+async def within_tick(waiting: Coroutine[Any, Any, object]) -> None:
+    """Wait for something, but no longer than a tick."""
+    try:
+        async with asyncio.timeout(TICK):
+            await waiting
+    except TimeoutError:
+        return

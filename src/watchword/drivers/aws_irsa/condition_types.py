@@ -1,0 +1,5 @@
+"""The types of conditions that report IAM identities."""
+
+from __future__ import annotations
+
+READY = "AwsIdentityReady"

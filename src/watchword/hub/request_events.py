@@ -1,0 +1,54 @@
+"""Tells as Events what others decide about certificate requests: an administrator, or another approver."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
+from watchword.certificates.approval import APPROVED, APPROVED_REASON, DENIED, RequestDecision, read_decision
+from watchword.runtime.clock import Clock
+from watchword.runtime.event_recorder import EVENT_RETENTION, EventRecorder
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader
+
+
+class RequestEventReconciler(Struct, frozen=True):
+    """Reconciles CertificateSigningRequest. After a restart, decisions of the last hour are told again."""
+
+    reader: Reader
+    events: EventRecorder
+    clock: Clock
+    seen: dict[ObjectKey, str] = field(default_factory=dict)  # what was decided when it was last seen
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Compare what is decided with what was decided before."""
+        csr, before = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key), self.seen.pop(key, None)
+        if csr is None:
+            return Done()
+        decision = read_decision(csr)
+        self.seen[key] = decision.verdict
+        # What the hub approves is told by the reconciler that decides.
+        is_own = decision.reason == APPROVED_REASON
+        if decision.verdict != before and not is_own and (before is not None or self._is_news(decision)):
+            self._tell(csr, decision)
+        return Done()
+
+    def _tell(self, csr: Object, decision: RequestDecision) -> None:
+        labels, name = labels_of(csr), csr["metadata"]["name"]
+        addon = labels.get(Label.ADDON_NAME)
+        asking = f"{f'add-on {addon} of ' if addon else ''}cluster {labels.get(Label.CLUSTER_NAME)}"
+        said = f"{decision.reason}: {decision.message}"
+        if decision.verdict == APPROVED:
+            self.events.normal(csr, "CSRApproved", f"request {name} of {asking} was approved ({said})")
+        elif decision.verdict == DENIED:
+            self.events.normal(csr, "CSRDenied", f"request {name} of {asking} was denied ({said})")
+
+    def _is_news(self, decision: RequestDecision) -> bool:
+        return decision.decided_at is not None and self.clock.now() - decision.decided_at < EVENT_RETENTION
+
+
+def request_event_controller(reader: Reader, events: EventRecorder, clock: Clock) -> ControllerSpec:
+    """Return the controller."""
+    reconciler = RequestEventReconciler(reader, events, clock)
+    return ControllerSpec("request-events", CERTIFICATE_SIGNING_REQUESTS, reconciler, workers=1)

@@ -1,0 +1,83 @@
+"""A hub that is deployed and has a member is removed completely: nothing comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.cli.test_deployed_fleet import watchword
+from tests.cli.test_hub_backup import everything
+
+from watchword.agent.secret_data import decode_data
+from watchword.api.meta import ObjectKey
+from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, HUB_NAMESPACE
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES, PODS, SECRETS
+from watchword.kube.client import Client
+from watchword.kube.connect import connect
+from watchword.kube.errors import Forbidden, NotFound, Unauthorized
+from watchword.testing.builders import a_cluster
+from watchword.testing.credentials import write_private
+from watchword.testing.eventually import eventually, eventually_all, is_gone
+from watchword.testing.node_cluster import a_cluster_with_node
+
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(240)]
+
+Output = pytest.CaptureFixture[str]
+
+
+async def test_hub_with_a_running_operator_and_a_running_agent_stays_removed(tmp_path: Path, capsys: Output) -> None:
+    async with a_cluster_with_node(tmp_path / "hub") as hub, a_cluster_with_node(tmp_path / "edge") as edge:
+        hub_client, edge_client = connect(hub), connect(edge)
+        try:
+            before = await everything(hub_client)
+            await join(hub, edge, tmp_path)
+            capsys.readouterr()
+            assert await watchword(hub, "clean", "--force", "--delete-kinds", "--dry-run") == 0
+            announced = {line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("remove ")}
+            assert {"clustermanager/cluster-manager", "managedcluster/edge-1"} <= announced
+
+            assert await watchword(hub, "clean", "--force", "--delete-kinds", "--yes") == 0
+
+            await nothing_runs(hub_client)
+            await cannot_make_anything(edge_client, tmp_path)
+            assert await everything(hub_client) - before == set()
+            capsys.readouterr()
+            assert await watchword(hub, "clean", "--delete-kinds", "--yes") == 0
+            assert capsys.readouterr().out == "there is no hub on this cluster\n"
+        finally:
+            await hub_client.close()
+            await edge_client.close()
+
+
+async def join(hub: Path, edge: Path, folder: Path) -> None:
+    command = folder / "join"
+    assert await watchword(hub, "init", "--wait", "--output-join-command-file", str(command)) == 0
+    arguments = command.read_text().split()[2:-1]
+    joining = asyncio.create_task(watchword(edge, "join", *arguments, "edge-1", "--wait"))
+    assert await watchword(hub, "accept", "--clusters", "edge-1", "--wait") == 0
+    assert await joining == 0
+
+
+async def nothing_runs(client: Client) -> None:
+    """Wait until no pod is left, and no namespace is being deleted."""
+    await eventually_all(client, PODS, lambda found: not found)
+    for name in (HUB_NAMESPACE, "open-cluster-management", "edge-1"):
+        await eventually(client, NAMESPACES, ObjectKey.cluster(name), is_gone)
+
+
+async def cannot_make_anything(edge: Client, folder: Path) -> None:
+    """Try with both credentials of the agent, which still runs, what it needs to come back."""
+    for secret, names in ((HUB_KUBECONFIG_SECRET, ("tls.crt", "tls.key")), (BOOTSTRAP_KUBECONFIG_SECRET, ())):
+        data = decode_data(await edge.get(SECRETS, ObjectKey(AGENT_NAMESPACE, secret)))
+        (folder / secret).mkdir()
+        for name in ("kubeconfig", *names):
+            write_private(folder / secret / name, data[name])
+        agent = connect(folder / secret / "kubeconfig")
+        try:
+            with pytest.raises((Forbidden, Unauthorized)):
+                await agent.list(CERTIFICATE_SIGNING_REQUESTS)
+            with pytest.raises((Forbidden, Unauthorized, NotFound)):
+                await agent.create(MANAGED_CLUSTERS, a_cluster("edge-1"))
+        finally:
+            await agent.close()

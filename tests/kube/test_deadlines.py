@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from watchword.kube.deadlines import Deadlines
+
+
+async def test_wait_that_takes_too_long_is_interrupted_at_its_deadline() -> None:
+    loop, deadlines = asyncio.get_running_loop(), Deadlines()
+    began = loop.time()
+
+    with pytest.raises(TimeoutError):
+        async with deadlines.after(30):
+            await asyncio.sleep(60)
+
+    assert loop.time() - began == pytest.approx(30)
+
+
+async def test_wait_that_ends_in_time_is_left_alone() -> None:
+    deadlines = Deadlines()
+
+    async with deadlines.after(30) as scope:
+        await asyncio.sleep(29)
+    await asyncio.sleep(60)
+
+    assert not scope.expired()
+
+
+async def test_many_waits_share_one_timer() -> None:
+    loop, deadlines = asyncio.get_running_loop(), Deadlines()
+    set_before = len(timers(loop))
+
+    for _ in range(100):
+        async with deadlines.after(30):
+            await asyncio.sleep(0)
+
+    assert len(timers(loop)) - set_before == 1
+
+
+async def test_later_wait_has_its_own_deadline_although_the_timer_was_set_for_an_earlier_one() -> None:
+    loop, deadlines = asyncio.get_running_loop(), Deadlines()
+    async with deadlines.after(30):
+        await asyncio.sleep(10)
+    began = loop.time()
+
+    with pytest.raises(TimeoutError):
+        async with deadlines.after(30):
+            await asyncio.Event().wait()
+
+    assert loop.time() - began == pytest.approx(30)
+
+
+async def test_shorter_deadline_is_kept_beside_a_longer_one() -> None:
+    loop, deadlines = asyncio.get_running_loop(), Deadlines()
+    began, ended = loop.time(), dict[float, float]()
+
+    async def wait(seconds: float) -> None:
+        try:
+            async with deadlines.after(seconds):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            ended[seconds] = loop.time() - began
+
+    await asyncio.gather(wait(60), wait(5), wait(30))
+
+    assert ended == {5: pytest.approx(5), 30: pytest.approx(30), 60: pytest.approx(60)}
+
+
+async def test_cancellation_is_not_mistaken_for_a_deadline() -> None:
+    deadlines = Deadlines()
+
+    async def wait() -> None:
+        async with deadlines.after(30):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(1)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def timers(loop: asyncio.AbstractEventLoop) -> list[asyncio.TimerHandle]:
+    """Return the timers that a loop waits for."""
+    scheduled: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]  # asked nowhere else
+    return [timer for timer in scheduled if not timer.cancelled()]

@@ -1,0 +1,83 @@
+"""What the hub refuses is told as Events."""
+
+from __future__ import annotations
+
+from tests.registration.test_join import request_as_a_stranger
+
+from watchword.api.meta import ObjectKey
+from watchword.api.names import ConditionType, Finalizer, Label
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLE_BINDINGS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    NAMESPACES,
+    RBAC_GROUP,
+)
+from watchword.drivers.aws_irsa.claims import MANAGED_ARN
+from watchword.drivers.certificate_decisions import request_manifest
+from watchword.drivers.interface import CredentialSubject, WantedCredential
+from watchword.hub.prerequisites import BOOTSTRAP_ROLE
+from watchword.kube.client import Client
+from watchword.pki.keys import PrivateKey
+from watchword.testing.builders import a_cluster
+from watchword.testing.events import is_told
+from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector
+
+OCM = "system:open-cluster-management"
+
+
+async def test_request_of_another_key_for_a_taken_name_is_told(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name)
+    await fleet.joined(name)
+
+    stranger = await request_as_a_stranger(Client(PlaneConnector(fleet.plane).joining()), name)
+
+    await is_told(fleet.client, stranger, "NameAlreadyOwned")
+
+
+async def test_renewal_for_a_cluster_that_is_not_accepted_is_told(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    await fleet.client.create(MANAGED_CLUSTERS, a_cluster(name))
+    user, groups = f"{OCM}:{name}:agent", (f"{OCM}:{name}", f"{OCM}:managed-clusters")
+    role = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": BOOTSTRAP_ROLE}
+    subject = {"apiGroup": RBAC_GROUP, "kind": "User", "name": user}
+    binding = CLUSTER_ROLE_BINDINGS.manifest(ObjectKey.cluster(name), roleRef=role, subjects=[subject])
+    await fleet.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    fleet.start_hub(AUTOMATIC)
+
+    wanted = WantedCredential(name, CredentialSubject(user, groups))
+    request = request_manifest(wanted, PrivateKey.generate())
+    made = await fleet.plane.client(user, list(groups)).create(CERTIFICATE_SIGNING_REQUESTS, request)
+
+    await is_told(fleet.client, made["metadata"]["name"], "RenewalDenied")
+
+
+async def test_cluster_whose_driver_the_hub_does_not_have_is_told(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name)
+    await fleet.joined(name)
+
+    claim = {MANAGED_ARN: f"arn:aws:eks:eu-central-1:444455556666:cluster/{name}"}
+    await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), {"metadata": {"annotations": claim}})
+
+    await is_told(fleet.client, name, "ManagedClusterNotAccepted")
+
+
+async def test_finalizers_that_no_agent_will_remove_are_dropped_and_that_is_told(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    place = NAMESPACES.manifest(ObjectKey.cluster(name), metadata={"labels": {Label.CLUSTER_NAME: name}})
+    await fleet.client.create(NAMESPACES, place)
+    metadata = {"finalizers": [Finalizer.MANIFEST_WORK]}
+    work = MANIFEST_WORKS.manifest(ObjectKey(name, "held"), metadata=metadata, spec={"workload": {"manifests": []}})
+    await fleet.client.create(MANIFEST_WORKS, work)
+    await fleet.client.create(MANAGED_CLUSTERS, a_cluster(name, accepted=True))
+    fleet.start_hub(AUTOMATIC)
+    await fleet.condition(name, ConditionType.HUB_ACCEPTED, "True")
+
+    await fleet.remove(name)
+
+    await is_told(fleet.client, name, "FinalizersDropped")
