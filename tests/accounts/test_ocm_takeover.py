@@ -6,14 +6,17 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 import pytest
 from tests.accounts.fleet import AccountsFleet, Member
 
-from watchword.accounts.agent.process import KINDS_EVERY
+from watchword.accounts.agent.process import KINDS_EVERY, find_served_kinds
 from watchword.api.accounts import ADDON_NAME, AccountSecret
+from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, finalizers_of, owner_reference, uid_of
 from watchword.api.names import Annotation, Label, addon_group
 from watchword.api.resources import (
+    MANAGED_SERVICE_ACCOUNTS,
     OCM_MANAGED_SERVICE_ACCOUNTS,
     RBAC_GROUP,
     ROLE_BINDINGS,
@@ -21,8 +24,10 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.api.time import rfc3339
+from watchword.discovery.client_factory import ONE_TRY
 from watchword.kube.access_reviews import who_am_i
+from watchword.kube.client import Client
 from watchword.kube.tokens import IssuedToken, request_token
 from watchword.testing.builders import a_secret, a_service_account
 from watchword.testing.eventually import eventually, is_gone
@@ -172,7 +177,7 @@ async def test_token_that_an_ocm_agent_renewed_in_between_is_kept(fleet: Account
 
     kept = await recorded(fleet, key)
     assert kept.token == issued.token
-    assert kept.expires_at == parse_rfc3339(rfc3339(issued.expires_at)) != first.expires_at
+    assert kept.expires_at != first.expires_at
     assert Annotation.ROTATION_REQUEST not in annotations_of(await fleet.client.get(OCM, key))
 
 
@@ -269,3 +274,17 @@ async def test_group_that_the_hub_serves_later_is_served_without_a_restart(fleet
     await fleet.secret(declared, within=2 * KINDS_EVERY)
     await fleet.until(declared)
     await fleet.until(ObjectKey(member.name, "first"), kind=OCM)
+
+
+async def test_group_that_the_hub_cannot_serve_for_a_moment_is_waited_for() -> None:
+    asked: list[str] = []
+
+    async def handle(request: Request) -> Response:
+        asked.append(request.path)
+        starts = OCM.group in request.path and len(asked) == 2
+        status = {"kind": "Status", "message": "storage is (re)initializing", "code": 500, "reason": "InternalError"}
+        return Response(500, body=orjson.dumps(status)) if starts else Response(200, body=b"{}")
+
+    client = Client.from_handler(handle, retry=ONE_TRY)
+
+    assert await find_served_kinds(client, "edge") == (MANAGED_SERVICE_ACCOUNTS, OCM)

@@ -7,6 +7,7 @@ import uuid
 import orjson
 import pytest
 from tests.drivers.grpc.grpc_hub import (
+    ADDON,
     CLUSTER,
     CSR,
     LEASE,
@@ -18,9 +19,17 @@ from tests.drivers.grpc.grpc_hub import (
     next_event,
 )
 
+from watchword.api.addon import certificate_subject
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, MANIFEST_WORKS
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+)
 from watchword.pki.keys import PrivateKey
+from watchword.testing.builders import an_addon
+from watchword.testing.eventually import eventually, is_gone
 
 pytestmark = pytest.mark.real_time
 
@@ -132,3 +141,65 @@ async def test_work_agent_reports_a_bundle(hub: GrpcHub) -> None:
     stored = await hub.client.get(MANIFEST_WORKS, ObjectKey(name, "w"))
     assert [row["type"] for row in stored["status"]["conditions"]] == ["Applied", "Available"]
     assert stored["status"]["resourceStatus"]["manifests"][0]["resourceMeta"] == {"ordinal": 0}
+
+
+async def test_registration_agent_declares_the_identity_of_an_addon(hub: GrpcHub) -> None:
+    await hub.start()
+    name = await hub.accepted_and_left_alone()
+    agent, key = hub.agent(name), ObjectKey(name, "demo")
+    addon = await hub.client.create(MANAGED_CLUSTER_ADDONS, an_addon("demo", cluster=name))
+    subject = certificate_subject(name, "demo").document()
+    reference = {"group": "", "resource": "configmaps", "lastObservedGeneration": 0}
+    status = {
+        "addOnMeta": {},
+        "configReferences": [{**reference, "desiredConfig": None, "lastAppliedConfig": None}],
+        "registrations": [{"type": "kubeClient", "kubeClient": {"subject": subject, "driver": "csr"}}],
+        "healthCheck": {},
+    }
+
+    await agent.publish(
+        f"{ADDON}.status.update_request",
+        {**addon, "spec": {}, "status": status},
+        resourceid=addon["metadata"]["uid"],
+        resourceversion=addon["metadata"]["resourceVersion"],
+    )
+
+    stored = await hub.client.get(MANAGED_CLUSTER_ADDONS, key)
+    assert stored["status"]["registrations"] == status["registrations"]
+    assert stored["status"]["configReferences"] == [reference]
+
+
+async def test_registration_agent_asks_for_everything_of_every_source(hub: GrpcHub) -> None:
+    await hub.start()
+    name = await hub.accepted_and_left_alone()
+    agent, cluster = hub.agent(name), await hub.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+    known = [{"resourceID": "gone", "resourceVersion": 7}]
+
+    async with agent.subscribed(CLUSTER) as call:
+        await agent.publish(f"{CLUSTER}.spec.resync_request", {"resourceVersions": known}, originalsource="+")
+        events = [await next_event(call), await next_event(call)]
+
+    assert [event.attributes["ce-resourceid"].ce_string for event in events] == [cluster["metadata"]["uid"], "gone"]
+    assert events[0].attributes["ce-resourceversion"].ce_string == cluster["metadata"]["resourceVersion"]
+    assert not events[1].binary_data
+
+
+async def test_work_agent_reports_that_a_bundle_is_removed(hub: GrpcHub) -> None:
+    await hub.start()
+    name = await hub.accepted()
+    agent = hub.agent(name)
+    work = await hub.work(agent, "w")
+    common: dict[str, object] = {"resourceid": work["metadata"]["uid"], "originalsource": "kube", "statushash": "abc"}
+    applied = {"conditions": [hub.condition("Applied")], "resourceStatus": None}
+    deleted = {**hub.condition("Deleted"), "reason": "ManifestsDeleted"}
+
+    await agent.publish(f"{WORK}.status.update_request", applied, resourceversion=1, sequenceid="1", **common)
+    async with agent.subscribed(WORK) as call:
+        await hub.client.delete(MANIFEST_WORKS, ObjectKey(name, "w"))
+        announced = await next_event(call)
+    gone = {"conditions": [deleted], "resourceStatus": None}
+    version = announced.attributes["ce-resourceversion"].ce_integer
+    await agent.publish(f"{WORK}.status.update_request", gone, resourceversion=version, sequenceid="2", **common)
+
+    assert announced.attributes["ce-deletiontimestamp"].HasField("ce_timestamp")
+    await eventually(hub.client, MANIFEST_WORKS, ObjectKey(name, "w"), is_gone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from random import Random, SystemRandom
 
 from msgspec import Struct, field
@@ -20,7 +21,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
-from watchword.kube.errors import KubeError
+from watchword.kube.errors import Forbidden, KubeError, NotFound
 from watchword.kube.key_set import read_published_key_ids
 from watchword.kube.responses import decode
 from watchword.runtime.api_server_connection import ApiServerConnection
@@ -122,11 +123,14 @@ async def find_served_kinds(hub: Client, cluster: str) -> tuple[Resource, ...]:
     """
     log = structlog.get_logger("watchword.accounts").bind(cluster=cluster)
     while True:
-        answers = [await _is_served(hub, kind, cluster) for kind in ACCOUNT_KINDS]
-        served = tuple(kind for kind, answer in zip(ACCOUNT_KINDS, answers, strict=True) if not answer)
+        try:
+            refusals = [await _find_refusal(hub, kind, cluster) for kind in ACCOUNT_KINDS]
+        except KubeError as trouble:  # says nothing about the groups: a server that starts a kind refuses for a moment
+            refusals = [str(trouble)] * len(ACCOUNT_KINDS)
+        served = tuple(kind for kind, refusal in zip(ACCOUNT_KINDS, refusals, strict=True) if not refusal)
         if served:
             return served
-        log.warning("the hub serves no accounts to this agent yet", error=answers[0])
+        log.warning("the hub serves no accounts to this agent yet", error=refusals[0])
         await asyncio.sleep(SERVED_EVERY)
 
 
@@ -138,17 +142,18 @@ async def _follow_served_kinds(
     if not missing:
         await stop.wait()
     while await run_until_stopped(stop, asyncio.sleep(KINDS_EVERY)):
-        if not all([await _is_served(hub, kind, cluster) for kind in missing]):
-            break
+        with contextlib.suppress(KubeError):
+            if not all([await _find_refusal(hub, kind, cluster) for kind in missing]):
+                break
     ended.set()
 
 
-async def _is_served(hub: Client, kind: Resource, cluster: str) -> str:
-    """Return why a kind cannot be read; empty when it can."""
+async def _find_refusal(hub: Client, kind: Resource, cluster: str) -> str:
+    """Return why the hub does not let this agent read a kind; empty when it does."""
     try:
         decode(await hub.request("GET", kind.path(namespace=cluster), query={"limit": "1"}))
-    except KubeError as trouble:
-        return str(trouble)
+    except (Forbidden, NotFound) as refusal:
+        return str(refusal)
     return ""
 
 
