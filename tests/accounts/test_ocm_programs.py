@@ -13,7 +13,7 @@ import pytest_asyncio
 from tests.accounts.fleet import AccountsFleet, Member
 from tests.accounts.test_ocm_takeover import OCM, recorded
 from tests.agent.work.work_environment import work_environment_of
-from tests.ocm_programs import OcmPrograms, run_ocm_programs
+from tests.ocm_programs import OcmPrograms, find_program, run_ocm_programs
 
 from watchword.accounts.hub.definition import AGENT_COMMAND, DEPLOYMENT
 from watchword.api.accounts import ADDON_NAME
@@ -84,6 +84,11 @@ class OcmAddon:
 
 def _addresses() -> tuple[str, str]:
     return f"--metrics-bind-address=127.0.0.1:{free_port()}", "--health-probe-bind-address=0"
+
+
+@pytest.fixture(autouse=True)
+def programs_at_hand() -> None:
+    find_program("msa")
 
 
 @pytest.fixture
