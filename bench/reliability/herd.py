@@ -72,8 +72,10 @@ def refreshes_of_a_rotation(secrets: int, timing: SignerTiming) -> list[int]:
     """Return the refreshes of pull secrets in each second after the earlier key has signed its last token."""
     keys = SigningKeys(timing, published=frozenset({"old", "new"}))
     keys.observe_token("old", now=START)
+    keys.update(now=START)
     changed = START + timing.settle
     keys.observe_token("new", now=changed)
+    keys.update(now=changed)
     times = (keys.replacement_time("old", seed=f"secret-{number}", now=changed) for number in range(secrets))
     seconds = Counter(int((at - changed).total_seconds()) for at in times if at is not None)
     return [seconds[second] for second in range(int(timing.spread.total_seconds()))]

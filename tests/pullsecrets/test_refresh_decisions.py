@@ -53,6 +53,7 @@ def keys_signing(*key_ids: str, published: tuple[str, ...] = ()) -> SigningKeys:
     keys = SigningKeys(SignerTiming(spread=timedelta(0)), published=frozenset(published))
     for key_id in key_ids:
         keys.observe_token(key_id, now=NOW)
+    keys.update(now=NOW)
     return keys
 
 

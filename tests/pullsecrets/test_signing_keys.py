@@ -31,6 +31,7 @@ def test_both_keys_are_good_while_servers_disagree() -> None:
     for minute in range(30):
         now = NOW + minute * MINUTE
         keys.observe_token("old" if minute % 2 else "new", now=now)
+        keys.update(now=now)
 
         assert keys.replacement_time("old", seed="a", now=now) is None or minute == 0
         assert keys.replacement_time("new", seed="a", now=now) is None
@@ -46,9 +47,10 @@ def test_token_that_only_one_server_verifies_is_good_while_its_key_signs() -> No
 def test_tokens_of_a_replaced_key_are_spread_over_the_configured_time() -> None:
     keys = SigningKeys(TIMING, published=frozenset({"old", "new"}))
     keys.observe_token("old", now=NOW)
+    keys.update(now=NOW)
     keys.observe_token("new", now=NOW + MINUTE)
     changed = NOW + 5 * MINUTE
-    keys.observe_token("new", now=changed)
+    keys.update(now=changed)
 
     times = [keys.replacement_time("old", seed=str(number), now=changed) for number in range(10_000)]
 
@@ -60,9 +62,24 @@ def test_tokens_of_a_replaced_key_are_spread_over_the_configured_time() -> None:
     assert 800 < in_first_minute < 1200
 
 
+def test_token_that_is_issued_between_two_looks_begins_no_replacement() -> None:
+    keys = SigningKeys(TIMING, published=frozenset({"old", "new"}))
+    keys.observe_token("old", now=NOW)
+    keys.update(now=NOW)
+    keys.observe_token("new", now=NOW + 6 * MINUTE)
+
+    assert keys.replacement_time("old", seed="a", now=NOW + 6 * MINUTE) is None
+
+    looked = NOW + 7 * MINUTE
+    keys.update(now=looked)
+    times = [keys.replacement_time("old", seed=str(number), now=looked) for number in range(1000)]
+    assert min(at for at in times if at is not None) >= looked
+
+
 def test_token_that_no_server_verifies_is_replaced_at_once() -> None:
     keys = SigningKeys(TIMING, published=frozenset({"new"}))
     keys.observe_token("new", now=NOW)
+    keys.update(now=NOW)
 
     assert keys.replacement_time("old", seed="a", now=NOW) == NOW
 

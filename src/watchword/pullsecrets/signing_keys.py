@@ -42,12 +42,14 @@ class SigningKeys:
     _is_news: bool = False
 
     def observe_token(self, key_id: str, *, now: datetime) -> None:
-        """Note that a server has just signed a token with this key."""
+        """Note that a server has just signed a token with this key: it is good from now on."""
         self._issued[key_id] = now
-        self.update(now=now)
 
     def update(self, *, now: datetime) -> None:
-        """Drop keys that have not signed lately, and note when the keys that sign are others than before."""
+        """Drop keys that have not signed lately, and note when the keys that sign are others than before.
+
+        Tokens of a dropped key are replaced from this instant on, so every pull secret has to be triggered now.
+        """
         self._issued = {key: at for key, at in self._issued.items() if now - at < self.timing.settle}
         signing = frozenset(self._issued) | self.declared
         if signing and signing != self._signing:
@@ -67,7 +69,7 @@ class SigningKeys:
 
         A token whose key the server no longer publishes fails already and is replaced at once.
         """
-        if not self._signing or key_id in self._signing or self._changed_at is None:
+        if not self._signing or key_id in self._signing or key_id in self._issued or self._changed_at is None:
             return None
         if self.published and key_id not in self.published:
             return now
