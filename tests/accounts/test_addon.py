@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.accounts.fleet import AccountsFleet
 from tests.accounts.guides import GUIDE, command
-from tests.addons.node_clusters import connected, is_available, join, watchword
+from tests.node_clusters import connected, is_available, join, watchword
 
 from watchword.accounts.hub.definition import DEPLOYMENT
 from watchword.addons.works import deploy_name

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import pytest
 from tests.addons.fleet import AddonFleet, decoded
-from tests.addons.node_clusters import connected, is_available, join, watchword
+from tests.node_clusters import connected, is_available, join, watchword
 
 import watchword.addons as package
 from watchword.api.conditions import is_true

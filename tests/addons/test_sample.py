@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.addons.fleet import AddonFleet
-from tests.addons.node_clusters import connected, is_available, join, watchword
+from tests.node_clusters import connected, is_available, join, watchword
 
 from watchword.addons.agent_manifests import lease_manifests
 from watchword.addons.definition import AddonInstance

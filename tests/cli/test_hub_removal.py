@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
-from tests.cli.test_deployed_fleet import watchword
 from tests.cli.test_hub_backup import everything
+from tests.node_clusters import connected, join, watchword
 
 from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey
@@ -27,36 +26,27 @@ Output = pytest.CaptureFixture[str]
 
 
 async def test_hub_with_a_running_operator_and_a_running_agent_stays_removed(tmp_path: Path, capsys: Output) -> None:
-    async with a_cluster_with_node(tmp_path / "hub") as hub, a_cluster_with_node(tmp_path / "edge") as edge:
-        hub_client, edge_client = connect(hub), connect(edge)
-        try:
-            before = await everything(hub_client)
-            await join(hub, edge, tmp_path)
-            capsys.readouterr()
-            assert await watchword(hub, "clean", "--force", "--delete-kinds", "--dry-run") == 0
-            announced = {line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("remove ")}
-            assert {"clustermanager/cluster-manager", "managedcluster/edge-1"} <= announced
+    async with (
+        a_cluster_with_node(tmp_path / "hub") as hub,
+        a_cluster_with_node(tmp_path / "edge") as edge,
+        connected(hub) as hub_client,
+        connected(edge) as edge_client,
+    ):
+        before = await everything(hub_client)
+        await join(hub, edge, tmp_path)
+        capsys.readouterr()
+        assert await watchword(hub, "clean", "--force", "--delete-kinds", "--dry-run") == 0
+        announced = {line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("remove ")}
+        assert {"clustermanager/cluster-manager", "managedcluster/edge-1"} <= announced
 
-            assert await watchword(hub, "clean", "--force", "--delete-kinds", "--yes") == 0
+        assert await watchword(hub, "clean", "--force", "--delete-kinds", "--yes") == 0
 
-            await nothing_runs(hub_client)
-            await cannot_make_anything(edge_client, tmp_path)
-            assert await everything(hub_client) - before == set()
-            capsys.readouterr()
-            assert await watchword(hub, "clean", "--delete-kinds", "--yes") == 0
-            assert capsys.readouterr().out == "there is no hub on this cluster\n"
-        finally:
-            await hub_client.close()
-            await edge_client.close()
-
-
-async def join(hub: Path, edge: Path, folder: Path) -> None:
-    command = folder / "join"
-    assert await watchword(hub, "init", "--wait", "--output-join-command-file", str(command)) == 0
-    arguments = command.read_text().split()[2:-1]
-    joining = asyncio.create_task(watchword(edge, "join", *arguments, "edge-1", "--wait"))
-    assert await watchword(hub, "accept", "--clusters", "edge-1", "--wait") == 0
-    assert await joining == 0
+        await nothing_runs(hub_client)
+        await cannot_make_anything(edge_client, tmp_path)
+        assert await everything(hub_client) - before == set()
+        capsys.readouterr()
+        assert await watchword(hub, "clean", "--delete-kinds", "--yes") == 0
+        assert capsys.readouterr().out == "there is no hub on this cluster\n"
 
 
 async def nothing_runs(client: Client) -> None:

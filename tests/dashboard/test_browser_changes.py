@@ -72,6 +72,11 @@ FIT = """async () => {
 }"""
 
 
+async def add_clusters(hub: CredentialFleet, count: int) -> None:
+    for number in range(1, count + 1):
+        await hub.cluster(f"edge-{number}")
+
+
 async def open_clusters(visited: Visit, count: int) -> None:
     """Open the table of clusters, and mark the element of each row with the cluster that it shows."""
     await visited.open("#/clusters")
@@ -82,8 +87,7 @@ async def open_clusters(visited: Visit, count: int) -> None:
 async def test_change_of_one_cluster_moves_its_row_and_leaves_the_elements_of_all_rows(
     plane: Plane, hub: CredentialFleet, browser: Browser
 ) -> None:
-    for number in range(1, 6):
-        await hub.cluster(f"edge-{number}")
+    await add_clusters(hub, 5)
 
     async with signed_in(plane, browser) as visited:
         await open_clusters(visited, 5)
@@ -98,8 +102,7 @@ async def test_change_of_one_cluster_moves_its_row_and_leaves_the_elements_of_al
 async def test_focus_stays_on_its_row_when_another_moves_above_it(
     plane: Plane, hub: CredentialFleet, browser: Browser
 ) -> None:
-    for number in range(1, 6):
-        await hub.cluster(f"edge-{number}")
+    await add_clusters(hub, 5)
 
     async with signed_in(plane, browser) as visited:
         await open_clusters(visited, 5)

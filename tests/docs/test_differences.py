@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.addons.node_clusters import connected
+from tests.node_clusters import connected
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import PODS

@@ -11,7 +11,7 @@ from watchword.api.resources import SECRETS
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.runtime.clock import Clock
-from watchword.runtime.event_recorder import EVENT_RETENTION, EventRecorder
+from watchword.runtime.event_recorder import EventRecorder, is_news
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
@@ -60,4 +60,4 @@ class TokenEventReconciler(Struct, frozen=True):
 
     def _is_news(self, token: SeenToken) -> bool:
         created = parse_rfc3339(str(token.secret["metadata"].get("creationTimestamp") or ""))
-        return created is not None and self.clock.now() - created < EVENT_RETENTION
+        return is_news(created, now=self.clock.now())

@@ -109,6 +109,17 @@ def register_informers(cache: Cache) -> None:
 
 def controllers(parts: HubParts) -> list[ControllerSpec]:
     """Return every controller: its root kind, what else triggers it, its reconciler."""
+    return [
+        *_cluster_controllers(parts),
+        *_set_and_work_controllers(parts),
+        *credential_event_controllers(parts.cache, parts.events, parts.drivers.catalog),
+        request_event_controller(parts.cache, parts.events, parts.clock),
+        *parts.drivers.controllers(),
+    ]
+
+
+def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
+    """Return the controllers of ManagedCluster."""
     reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
     acceptance = ClusterAcceptanceReconciler(
         reader,
@@ -120,61 +131,41 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
         parts.drivers,
         parts.retired_cluster_names,
     )
-    removal = ClusterRemovalReconciler(
-        reader, client, ensurer, status, parts.events, parts.drivers, parts.retired_cluster_names
-    )
-    lease = ClusterLeaseReconciler(reader, ensurer, status, parts.clock)
     access = (
         *(Trigger(r, cluster_from_label) for r in (NAMESPACES, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)),
         Trigger(LEASES, clusters_with_retired_name),
         Trigger(CERTIFICATE_SIGNING_REQUESTS, lambda obj: _with_retired_name(parts, obj)),
     )
+    yield _of_cluster("cluster-acceptance", acceptance, access)
+    automatic = ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock)
+    requests = Trigger(CERTIFICATE_SIGNING_REQUESTS, cluster_from_label)
+    yield _of_cluster("cluster-auto-acceptance", automatic, (requests,), concerns=is_undecided)
+    removal = ClusterRemovalReconciler(
+        reader, client, ensurer, status, parts.events, parts.drivers, parts.retired_cluster_names
+    )
     content = tuple(
         Trigger(r, lambda obj: clusters_being_removed(reader, obj)) for r in (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
     )
+    yield _of_cluster("cluster-removal", removal, content, concerns=is_deleting)
+    cleanup = ClusterCleanupReconciler(reader, client, status, parts.events, parts.left_cluster_retention)
+    yield _of_cluster("cluster-cleanup", cleanup, concerns=may_have_left)
+    lease = ClusterLeaseReconciler(reader, ensurer, status, parts.clock)
+    yield _of_cluster("cluster-lease", lease, (Trigger(LEASES, lease.clusters_affected_by),))
     taints = ClusterTaintReconciler(reader, client, parts.clock)
-    requests = Trigger(CERTIFICATE_SIGNING_REQUESTS, cluster_from_label)
-    specs = [
-        _of_cluster("cluster-acceptance", acceptance, access),
-        _of_cluster(
-            "cluster-auto-acceptance",
-            ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock),
-            (requests,),
-            concerns=is_undecided,
-        ),
-        _of_cluster("cluster-removal", removal, content, concerns=is_deleting),
-        _of_cluster(
-            "cluster-cleanup",
-            ClusterCleanupReconciler(reader, client, status, parts.events, parts.left_cluster_retention),
-            concerns=may_have_left,
-        ),
-        _of_cluster("cluster-lease", lease, (Trigger(LEASES, lease.clusters_affected_by),)),
-        _of_cluster("cluster-taints", taints, concerns=taints.concerns),
-        ControllerSpec(
-            "cluster-sets",
-            MANAGED_CLUSTER_SETS,
-            ClusterSetReconciler(reader, ensurer, status, partial(parts.cache.labels, MANAGED_CLUSTERS)),
-            (Trigger(MANAGED_CLUSTERS, lambda obj: sets_affected_by(parts.cache, obj)),),
-            workers=1,
-        ),
-        ControllerSpec(
-            "work-expiry",
-            MANIFEST_WORKS,
-            WorkExpiryReconciler(reader, client, parts.clock),
-            workers=2,
-            concerns=may_expire,
-        ),
-        ControllerSpec(
-            "cluster-set-bindings",
-            MANAGED_CLUSTER_SET_BINDINGS,
-            ClusterSetBindingReconciler(reader, status),
-            (Trigger(MANAGED_CLUSTER_SETS, lambda obj: _bindings_of(parts.cache, obj)),),
-            workers=2,
-        ),
-    ]
-    specs += credential_event_controllers(reader, parts.events, parts.drivers.catalog)
-    specs.append(request_event_controller(reader, parts.events, parts.clock))
-    return [*specs, *parts.drivers.controllers()]
+    yield _of_cluster("cluster-taints", taints, concerns=taints.concerns)
+
+
+def _set_and_work_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
+    """Return the controllers of cluster sets, their bindings, and works."""
+    cache, status = parts.cache, parts.status
+    sets = ClusterSetReconciler(cache, parts.ensurer, status, partial(cache.labels, MANAGED_CLUSTERS))
+    changed_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: sets_affected_by(cache, obj))
+    yield ControllerSpec("cluster-sets", MANAGED_CLUSTER_SETS, sets, (changed_cluster,), workers=1)
+    expiry = WorkExpiryReconciler(cache, parts.client, parts.clock)
+    yield ControllerSpec("work-expiry", MANIFEST_WORKS, expiry, workers=2, concerns=may_expire)
+    bindings = ClusterSetBindingReconciler(cache, status)
+    changed_set = Trigger(MANAGED_CLUSTER_SETS, lambda obj: _bindings_of(cache, obj))
+    yield ControllerSpec("cluster-set-bindings", MANAGED_CLUSTER_SET_BINDINGS, bindings, (changed_set,), workers=2)
 
 
 def _of_cluster(

@@ -9,7 +9,7 @@ from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.certificates.approval import APPROVED, APPROVED_REASON, DENIED, RequestDecision, read_decision
 from watchword.runtime.clock import Clock
-from watchword.runtime.event_recorder import EVENT_RETENTION, EventRecorder
+from watchword.runtime.event_recorder import EventRecorder, is_news
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader
 
 
@@ -30,7 +30,8 @@ class RequestEventReconciler(Struct, frozen=True):
         self.seen[key] = decision.verdict
         # What the hub approves is told by the reconciler that decides.
         is_own = decision.reason == APPROVED_REASON
-        if decision.verdict != before and not is_own and (before is not None or self._is_news(decision)):
+        is_recent = before is not None or is_news(decision.decided_at, now=self.clock.now())
+        if decision.verdict != before and not is_own and is_recent:
             self._tell(csr, decision)
         return Done()
 
@@ -43,9 +44,6 @@ class RequestEventReconciler(Struct, frozen=True):
             self.events.normal(csr, "CSRApproved", f"request {name} of {asking} was approved ({said})")
         elif decision.verdict == DENIED:
             self.events.normal(csr, "CSRDenied", f"request {name} of {asking} was denied ({said})")
-
-    def _is_news(self, decision: RequestDecision) -> bool:
-        return decision.decided_at is not None and self.clock.now() - decision.decided_at < EVENT_RETENTION
 
 
 def request_event_controller(reader: Reader, events: EventRecorder, clock: Clock) -> ControllerSpec:

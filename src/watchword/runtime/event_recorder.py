@@ -264,6 +264,11 @@ class EventRecorder:
             self._log.debug("event not sent", error=str(error), reason=who.reason)
 
 
+def is_news(happened: datetime | None, *, now: datetime) -> bool:
+    """Whether a decision that was made then is told by a process that sees it first: Events of older ones are gone."""
+    return happened is not None and now - happened < EVENT_RETENTION
+
+
 def _short(text: str) -> str:
     return _cut(text, SHORT_LIMIT)
 

@@ -7,6 +7,7 @@ imports it: a tenth of the start of an agent. Must be used on one thread.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -96,7 +97,7 @@ class HistogramSeries:
         yield Sample("_sum", {}, self._sum)
 
 
-class MetricFamily(Generic[S]):
+class MetricFamily(ABC, Generic[S]):
     """The series of one metric; without labels there is exactly one."""
 
     kind: ClassVar[str]
@@ -137,8 +138,9 @@ class MetricFamily(Generic[S]):
             for suffix, labels, value in series.samples():
                 yield self.name + suffix, {**own, **labels}, value
 
+    @abstractmethod
     def _make_series(self) -> S:
-        raise NotImplementedError
+        """Return a series without numbers yet."""
 
 
 class Counter(MetricFamily[CounterSeries]):

@@ -9,7 +9,7 @@ from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.api.time import parse_rfc3339
 from watchword.drivers.aws_irsa.identity_record import IdentityPhase, IdentityRecord, read_record
 from watchword.runtime.clock import Clock
-from watchword.runtime.event_recorder import EVENT_RETENTION, EventRecorder
+from watchword.runtime.event_recorder import EventRecorder, is_news
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
@@ -40,7 +40,7 @@ class IdentityEventReconciler(Struct, frozen=True):
 
     def _is_recent(self, lease: Object) -> bool:
         created = parse_rfc3339(str(lease["metadata"].get("creationTimestamp") or ""))
-        return created is not None and self.clock.now() - created < EVENT_RETENTION
+        return is_news(created, now=self.clock.now())
 
     def _cluster(self, record: IdentityRecord) -> Object:
         """Return the ManagedCluster of the role, or what names it when it is gone."""
