@@ -14,7 +14,7 @@ import pytest
 from watchword.api.http import Request, Response
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError
+from watchword.kube.errors import CredentialReplaced, KubeError
 from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchOptions, WatchUpdate, list_and_watch
 
 Step = Callable[[Request], Response]
@@ -37,10 +37,12 @@ def error(code: int, reason: str) -> bytes:
     return line("ERROR", {"kind": "Status", "code": code, "reason": reason, "message": "no"})
 
 
-def watching(*chunks: bytes, then_silent: bool = False) -> Step:
+def watching(*chunks: bytes, then_silent: bool = False, ended_by: KubeError | None = None) -> Step:
     async def stream() -> AsyncIterator[bytes]:
         for chunk in chunks:
             yield chunk
+        if ended_by is not None:
+            raise ended_by
         if then_silent:
             await asyncio.Event().wait()
 
@@ -190,6 +192,20 @@ async def test_a_lost_connection_is_resumed_where_it_broke() -> None:
     assert [fact.resource_version for fact in found] == ["5", "6", "8"]
     assert script.versions() == ["", "6"]
     assert "cut in the middle" in str(troubles[0])
+
+
+async def test_watch_is_resumed_at_once_with_another_credential() -> None:
+    replaced = CredentialReplaced("the credential was replaced")
+    script = Script(watching(bookmark(5, end=True), ended_by=replaced), watching(line("ADDED", secret("a", 6))))
+    troubles: list[KubeError] = []
+    started = asyncio.get_running_loop().time()
+
+    found = await facts(script, 2, on_error=troubles.append)
+
+    assert [fact.resource_version for fact in found] == ["5", "6"]
+    assert script.versions() == ["", "5"]
+    assert asyncio.get_running_loop().time() == started
+    assert troubles == []
 
 
 async def test_a_silent_watch_is_reconnected_and_twice_silent_listed_again() -> None:

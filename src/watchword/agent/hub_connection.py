@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from watchword.api.http import Request, Response
-from watchword.kube.errors import Unreachable
+from watchword.kube.errors import CredentialReplaced, Unreachable
 from watchword.kube.transport import Transport
 
 
@@ -45,7 +45,7 @@ class HubConnection:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response]:
-        """Send one request; reading its stream raises `Unreachable` when the credential is replaced."""
+        """Send one request; reading its stream raises `CredentialReplaced` once another is used."""
         try:
             async with asyncio.timeout(None) as limit:
                 self._streams[limit] = None  # from the start: one that is being opened is cut, too
@@ -57,7 +57,7 @@ class HubConnection:
         except TimeoutError as cause:
             if not limit.expired():
                 raise
-            raise Unreachable("the credential was replaced", maybe_processed=False) from cause
+            raise CredentialReplaced("the credential was replaced", maybe_processed=False) from cause
 
     async def close(self) -> None:
         """Release the present transport."""

@@ -106,7 +106,6 @@ async def _run(instance: Instance, stop: asyncio.Event) -> None:
     # Objects made by imports are never garbage: exempt them from collection.
     gc.freeze()
     gc.enable()
-    gc.set_threshold(20_000, 20, 50)
     echo(f"serving {instance.server}\nexport KUBECONFIG={instance.kubeconfig.absolute()}")
     await stop.wait()
     await instance.stop()

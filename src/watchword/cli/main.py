@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -73,6 +74,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name → module that exports `command`, and the first line of its help; in order of use."""
 
 
+COLLECTION_THRESHOLDS = (20_000, 20, 50)
+"""When garbage is looked for: seldom, because almost all that imports and the start of a process make stays."""
+
+
 class GlobalOptions(NamedTuple):
     """The flags before the command; commands get it with `click.pass_obj`."""
 
@@ -103,6 +108,7 @@ def cli(ctx: click.Context, verbosity: int) -> None:
 
 def main() -> None:
     """Run the command line of this process and exit."""
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     _fill_standard_streams()
     sys.exit(run(sys.argv[1:]))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import secrets
 import socket
@@ -85,8 +84,6 @@ def process_options(command: F) -> F:
 
 def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     """Run a process until Ctrl-C or SIGTERM; a second signal ends it at once."""
-    gc.set_threshold(20_000, 20, 50)  # a start-up makes much that stays: looking for garbage in it is a waste
-
     from watchword.runtime.event_loop import run, stop_on_signals
     from watchword.runtime.logs import configure_logging
 

@@ -107,7 +107,6 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
 
     # Objects made by imports are never garbage: exempt them from collection.
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
     with folder.lock(), discard_failed_start(folder), open_log(folder.log) as log:
         configure_logging(stream=cast("TextIO", PodLogStream(log)), json=True)
         run(main())

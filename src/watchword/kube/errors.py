@@ -44,6 +44,10 @@ class Untrusted(Unreachable):
     """The server's certificate is not accepted: nothing was sent to it."""
 
 
+class CredentialReplaced(Unreachable):
+    """A stream ended because another credential is in use from now on; it can be opened again at once."""
+
+
 class Stalled(Unreachable):
     """A watch was open but silent for longer than a working server allows."""
 

@@ -11,19 +11,25 @@ from msgspec.structs import replace
 
 from watchword.api.http import Peer, Request, Response
 from watchword.api.sensitive import Sensitive
+from watchword.kube.credentials import Credential, CredentialSource, FixedCredential
 from watchword.kube.errors import Unreachable
 
 RequestHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 class InProcessTransport:
-    """Passes requests to a function as one identity: a fixed Authorization header, a peer, or both."""
+    """Passes requests to a function as one identity: a credential, a fixed Authorization header, a peer, or some."""
 
     def __init__(
-        self, handle: RequestHandler, *, authorization: Sensitive[str] | None = None, peer: Peer | None = None
+        self,
+        handle: RequestHandler,
+        *,
+        credentials: CredentialSource | None = None,
+        authorization: Sensitive[str] | None = None,
+        peer: Peer | None = None,
     ) -> None:
         self._handle = handle
-        self._authorization = authorization
+        self._credentials = credentials or FixedCredential(Credential(authorization))
         self._peer = peer or Peer(address="in-process")
         self._closed = False
 
@@ -61,8 +67,9 @@ class InProcessTransport:
         if self._closed:
             raise Unreachable("the client is closed", maybe_processed=False)
         headers = request.headers
-        if self._authorization is not None:
-            headers = (*headers, ("Authorization", self._authorization.reveal()))
+        credential = await self._credentials.current()
+        if credential.authorization is not None:
+            headers = (*headers, ("Authorization", credential.authorization.reveal()))
         return await self._handle(replace(request, headers=headers, peer=self._peer))
 
 

@@ -18,6 +18,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import (
     ApiStatusError,
     BadRequest,
+    CredentialReplaced,
     Forbidden,
     Gone,
     Invalid,
@@ -138,6 +139,8 @@ class _ListWatcher:
                         self.failures = self.stalls = 0
                         yield fact
                         del fact  # a snapshot is large, and the next event may be minutes away
+            except CredentialReplaced:
+                continue
             except KubeError as error:
                 trouble = error
             except asyncio.CancelledError as error:

@@ -66,7 +66,7 @@ class LocalControlPlane:
             reviewer=self.reviewer,
         )
         try:
-            instance = Instance(settings, self.clock.now)
+            instance = self.instance = Instance(settings, self.clock.now)
         except StoreOpenError as cause:
             raise InvalidInput(f"{self.name} cannot be started: {cause}") from cause
         except OSError as cause:
@@ -76,7 +76,6 @@ class LocalControlPlane:
         except OSError as cause:
             await instance.plane.stop()
             raise self.explain_start_failure(cause) from cause
-        self.instance = instance
         token = instance.material.admin_token.reveal()
         self.client = Client.from_handler(instance.plane.handle, authorization=Sensitive(f"Bearer {token}"))
 

@@ -15,6 +15,7 @@ from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.hub_observer import HubObserver
 from watchword.admin.inventory import build_inventory
 from watchword.admin.inventory_rows import Inventory
+from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import LEASES
@@ -73,17 +74,21 @@ class LocalFleet:
         def agent_environment() -> Mapping[str, str]:
             return self.cloud.agent_environment(address.name, number) if self.cloud is not None and number else {}
 
-        runner = PodCommands(self.clock, self.read, self.layout.server_port, agent_environment).runner()
-        return LocalControlPlane(
+        async def handle(request: Request) -> Response:
+            return await member.instance.plane.handle(request)
+
+        pods = PodCommands(self.clock, self.read, handle, self.layout.server_port, agent_environment)
+        member = LocalControlPlane(
             address,
             self.folder.control_plane_path(address.name),
             self.clock,
-            runner,
+            pods.runner(),
             self.in_memory,
             audit=self.audit,
             encryption_key_file=self.encryption_key_file,
             is_new=self.is_new,
         )
+        return member
 
     @property
     def authorities(self) -> tuple[Certificate, ...]:

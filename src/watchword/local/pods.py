@@ -24,8 +24,9 @@ from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanup
 from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
-from watchword.kube.connect import connect, connect_incluster
-from watchword.kube.incluster import incluster_endpoint
+from watchword.kube.connect import connect
+from watchword.kube.in_process_transport import InProcessTransport, RequestHandler
+from watchword.kube.incluster import incluster_credential, incluster_endpoint
 from watchword.local.task_runner import TaskRunner
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
@@ -59,6 +60,7 @@ class PodCommands(Struct, frozen=True):
 
     clock: Clock
     read: FlagParsers
+    handle: RequestHandler  # of the control plane that the pods run on
     server_port: int = 0  # of the server that a driver brings
     agent_environment: Callable[[], Mapping[str, str]] = dict  # what the agent has beside the variables of its pod
 
@@ -81,7 +83,7 @@ class PodCommands(Struct, frozen=True):
         """Carry out the ClusterManager or the Klusterlet."""
         flags = parse_flags(launch.arguments)
         options = OperatorOptions(identity=launch.pod.name, namespace=flags["namespace"], timing=TIMING)
-        async with connect_own_cluster(launch) as client:
+        async with self._connect(launch) as client:
             await run_operator(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
 
     async def hub(self, launch: Launch, stop: asyncio.Event) -> None:
@@ -89,19 +91,19 @@ class PodCommands(Struct, frozen=True):
         options = dataclasses.replace(
             self.read.hub(launch.arguments[1:]), identity=launch.pod.name, install=False, health=None, timing=TIMING
         )
-        async with connect_own_cluster(launch) as client:
+        async with self._connect(launch) as client:
             await run_hub(
                 client, options, clock=self.clock, random=SystemRandom(), extensions=(hub_addon_controllers,), stop=stop
             )
 
     async def server(self, launch: Launch, stop: asyncio.Event) -> None:
         """Be the server through which agents reach the hub."""
-        async with connect_own_cluster(launch) as client:
+        async with self._connect(launch) as client:
             await self.read.server(launch.arguments[1:], self.server_port, client, stop)
 
     async def clean_clusters(self, launch: Launch, _: asyncio.Event) -> None:
         """Delete clusters that left and were not deleted, once."""
-        async with connect_own_cluster(launch) as client:
+        async with self._connect(launch) as client:
             retention = parse_flags(launch.arguments).get("retention")
             await ClusterCleanup(client, self.clock, parse_duration(retention) if retention else RETENTION).run()
 
@@ -110,7 +112,7 @@ class PodCommands(Struct, frozen=True):
         options = replace(self.read.agent(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING)
         environment = {**launch.environment, **self.agent_environment()}
         runtime = AgentRuntime(clock=self.clock, random=SystemRandom(), environment=environment)
-        async with connect_own_cluster(launch) as client:
+        async with self._connect(launch) as client:
             await run_agent(client, options, runtime=runtime, stop=stop)
 
     async def sample_addon(self, launch: Launch, stop: asyncio.Event) -> None:
@@ -120,7 +122,7 @@ class PodCommands(Struct, frozen=True):
         name = kubeconfig.with_name("cluster-name").read_text().strip()
         hub = connect(kubeconfig, environment={})
         try:
-            async with connect_own_cluster(launch) as local:
+            async with self._connect(launch) as local:
                 agent = SampleAgent(hub, name, self.clock, local, flags["lease-namespace"])
                 await agent.run(SAMPLE_EVERY, stop)
         finally:
@@ -136,7 +138,7 @@ class PodCommands(Struct, frozen=True):
         )
         hub = connect(kubeconfig, environment={})
         try:
-            async with connect_own_cluster(launch) as local:
+            async with self._connect(launch) as local:
                 await run_accounts_agent(hub, local, options, stop=stop)
         finally:
             await hub.close()
@@ -146,18 +148,18 @@ class PodCommands(Struct, frozen=True):
         options = dataclasses.replace(
             self.read.pull_secrets(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING
         )
-        async with connect_own_cluster(launch) as client:
+        async with self._connect(launch) as client:
             await run_pull_secrets(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
 
-
-@asynccontextmanager
-async def connect_own_cluster(launch: Launch) -> AsyncIterator[Client]:
-    """Connect to the pod's own cluster with its ServiceAccount."""
-    client = connect_incluster(environment=launch.environment)
-    try:
-        yield client
-    finally:
-        await client.close()
+    @asynccontextmanager
+    async def _connect(self, launch: Launch) -> AsyncIterator[Client]:
+        """Connect to the pod's own cluster with its ServiceAccount, in this process as its administrator does."""
+        credentials = incluster_credential(environment=launch.environment)
+        client = Client(InProcessTransport(self.handle, credentials=credentials))
+        try:
+            yield client
+        finally:
+            await client.close()
 
 
 def parse_flags(arguments: Sequence[str]) -> Mapping[str, str]:

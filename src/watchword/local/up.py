@@ -6,18 +6,18 @@ import asyncio
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec import field as struct_field
 
 from watchword._structlog import structlog
 from watchword.admin.terminal import supports_unicode
-from watchword.dashboard.process import ServedDashboard
-from watchword.local.dashboard import start_dashboard
+from watchword.api.lazy_function import LazyFunction
 from watchword.local.data_directory import FleetDirectory
 from watchword.local.event_log import EventLog
 from watchword.local.fleet import LocalFleet
@@ -31,6 +31,12 @@ from watchword.local.view import FleetView
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.tasks import run_until_stopped
 
+if TYPE_CHECKING:
+    from watchword.dashboard.process import ServedDashboard
+
+start_dashboard: Callable[[LocalFleet], Awaitable[ServedDashboard]] = LazyFunction(
+    "watchword.local.dashboard", "start_dashboard"
+)
 FRAME = 0.1  # seconds between two pictures at least
 TICK = 1.0  # and at most: time left is shown
 

@@ -16,7 +16,8 @@ from watchword.runtime.diff import Comparison
 from watchword.runtime.ensure import ApplyPolicy, apply_object
 from watchword.runtime.errors import NotServed
 
-POLL_SECONDS = 0.1  # seconds
+FIRST_POLL_SECONDS = 0.005  # a server that is not busy establishes a kind in a few milliseconds
+POLL_SECONDS = 0.1
 ATTEMPTS = 50
 ESTABLISH_TIMEOUT = timedelta(seconds=30)
 
@@ -54,8 +55,10 @@ async def _establish_crd(client: Client, definition: Object, manager: str) -> No
         found = await apply_object(client, CUSTOM_RESOURCE_DEFINITIONS, wanted, found, install_policy(manager))
     try:
         async with asyncio.timeout(ESTABLISH_TIMEOUT.total_seconds()):
+            pause = FIRST_POLL_SECONDS
             while not is_true(found, "Established"):
-                await asyncio.sleep(POLL_SECONDS)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, POLL_SECONDS)
                 found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, key)
     except TimeoutError as cause:
         waited = int(ESTABLISH_TIMEOUT.total_seconds())

@@ -10,13 +10,16 @@ from msgspec import Struct
 
 from watchword.agent.work.feedback import without_secrets
 from watchword.api.conditions import Condition, is_true
+from watchword.api.lazy_function import LazyFunction
 from watchword.api.meta import Object, ObjectRef
 from watchword.api.names import ConditionType
-from watchword.cel.evaluate import Environment, compile_expression
-from watchword.cel.functions import CelError
-from watchword.cel.syntax import CelSyntaxError
 
-MAX_EXPRESSIONS = 32
+_EXPRESSIONS = "watchword.agent.work.rule_expressions"
+evaluate_expressions: Callable[[Object, Iterable[Any]], ExpressionResult] = LazyFunction(
+    _EXPRESSIONS, "evaluate_expressions"
+)
+compute_message: Callable[[str, Mapping[str, Any], str], str] = LazyFunction(_EXPRESSIONS, "compute_message")
+
 EVALUATED = "ConditionRuleEvaluated"
 INVALID = "ConditionRuleInvalid"
 EXPRESSION_ERROR = "ConditionRuleExpressionError"
@@ -125,15 +128,6 @@ def is_work_complete(work: Mapping[str, Any]) -> bool:
     return is_true(work, ConditionType.WORK_COMPLETE)
 
 
-def _has_conditions(status: Any) -> bool:
-    return type(status) is dict and type(status.get("conditions")) is list and bool(status["conditions"])
-
-
-_FUNCTIONS = {("hasConditions", 1): _has_conditions}
-_CONDITION = Environment(frozenset({"object"}), _FUNCTIONS)
-_MESSAGE = Environment(frozenset({"object", "result"}), _FUNCTIONS)
-
-
 class ExpressionResult(Struct, frozen=True):
     """What expressions say; one that cannot be evaluated counts as not fulfilled."""
 
@@ -141,33 +135,8 @@ class ExpressionResult(Struct, frozen=True):
     trouble: str = ""  # empty: all of them could be evaluated
 
 
-def evaluate_expressions(obj: Object, expressions: Iterable[Any]) -> ExpressionResult:
-    """Say whether all expressions hold; the first that does not decides."""
-    texts = [str(text) for text in expressions]
-    if not texts:
-        return ExpressionResult(holds=False, trouble="the rule has no expression")
-    if len(texts) > MAX_EXPRESSIONS:
-        return ExpressionResult(holds=False, trouble=f"the rule has more than {MAX_EXPRESSIONS} expressions")
-    for place, text in enumerate(texts):
-        try:
-            value = compile_expression(text, _CONDITION).evaluate({"object": obj})
-        except (CelError, CelSyntaxError) as trouble:
-            return ExpressionResult(holds=False, trouble=f"expression {place} cannot be evaluated: {trouble}")
-        if type(value) is not bool:
-            return ExpressionResult(holds=False, trouble=f"expression {place} is neither true nor false")
-        if not value:
-            return ExpressionResult(holds=False)
-    return ExpressionResult(holds=True)
-
-
 def choose_rule_message(obj: Object, rule: Mapping[str, Any], *, holds: bool, otherwise: str) -> str:
     """Return what a rule says about an object: what its expression computes, its own text, or the usual sentence."""
     fallback = str(rule.get("message") or otherwise)
     expression = str(rule.get("messageExpression") or "")
-    if not expression:
-        return fallback
-    try:
-        said = compile_expression(expression, _MESSAGE).evaluate({"object": obj, "result": holds})
-    except (CelError, CelSyntaxError) as trouble:
-        return f"{fallback} (its message cannot be computed: {trouble})"
-    return said if isinstance(said, str) and said else fallback
+    return compute_message(expression, {"object": obj, "result": holds}, fallback) if expression else fallback
