@@ -47,10 +47,17 @@ class ClusterRoleAggregationController:
         role = self.registry.get(CLUSTER_ROLES, ObjectKey.cluster(name))
         if role is None or not selectors_of(role):
             return None
-        wanted = union_of(role, self.registry.list(CLUSTER_ROLES))
+        wanted = union_of(role, self._selected_by(role))
         if (role.get("rules") or []) != wanted:
             await self.registry.update(CLUSTER_ROLES, {**role, "rules": wanted})
         return None
+
+    def _selected_by(self, role: Object) -> list[Object]:
+        """Return the roles that a role selects, of which there are few, without reading the others."""
+        selectors = parsed_selectors(role)
+        names = [name for name, labels in self._labels.items() if any(each.matches(labels) for each in selectors)]
+        found = [self.registry.get(CLUSTER_ROLES, ObjectKey.cluster(name)) for name in names]
+        return [each for each in found if each is not None]
 
 
 def union_of(role: Object, roles: Iterable[Object]) -> list[Object]:

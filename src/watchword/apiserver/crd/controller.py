@@ -87,7 +87,7 @@ class CustomResourceController:
         return [each for each in self._known.values() if text(spec_of(each), "group") == group]
 
     async def _sync(self, name: str) -> float | None:
-        definition = self._registry.get(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.cluster(name))
+        definition = self._known.get(name)
         if definition is None:
             return None
         if is_deleting(definition):
