@@ -28,6 +28,8 @@ def trimmed(encoded: bytes) -> bytes:
 
 def same_json(one: Any, other: Any) -> bool:
     """Whether two values are the same JSON; unlike `==`, 1 is neither true nor 1.0."""
+    if one is other:
+        return True
     if one != other:
         return False
     kind = type(one)

@@ -125,3 +125,11 @@ def test_the_status_of_an_accepted_definition() -> None:
         ("Established", "True", "InitialNamesAccepted"),
     ]
     assert decide_status({**a_definition(), "status": status}, [], NOW.replace(year=2027)) == status
+
+
+def test_definitions_with_the_same_schema_share_it() -> None:
+    (kind,), (again,) = kinds_of(a_definition()), kinds_of(a_definition())
+    (other,) = kinds_of(with_version(schema={"openAPIV3Schema": {"type": "object", "description": "another"}}))
+
+    assert kind.schema is again.schema
+    assert other.schema is not kind.schema

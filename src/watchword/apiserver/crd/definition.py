@@ -10,6 +10,8 @@ from watchword.api.meta import Object
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 API_APPROVED: Final = "api-approved.kubernetes.io"
+SCHEMAS_REMEMBERED: Final = 256
+"""So many documents are read and validated once per process: most control planes are given the same ones."""
 
 
 def spec_of(definition: Object) -> Object:

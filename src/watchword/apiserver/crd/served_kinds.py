@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache, lru_cache, partial
 from typing import Any
+
+import orjson
 
 from watchword.api.jsonpath import JsonPathError, find
 from watchword.api.meta import Object, Resource, finalizers_of, is_deleting
 from watchword.apiserver.crd.columns import columns_of
 from watchword.apiserver.crd.definition import (
+    SCHEMAS_REMEMBERED,
     names_of,
     objects,
     openapi_of,
@@ -28,6 +32,7 @@ from watchword.apiserver.kinds.scalars import TypeMismatch
 from watchword.apiserver.kinds.schemas import OBJECT_META
 from watchword.apiserver.model import Operation, ResourceKind
 from watchword.apiserver.schema.from_openapi import from_openapi
+from watchword.apiserver.schema.model import Schema
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """In the order in which upstream lists them for custom resources."""
@@ -50,7 +55,7 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
     scale_paths = _scale_paths(subresources_of(version).get("scale"))
     return ResourceKind(
         resource=resource,
-        schema_source=from_openapi(openapi_of(version) or {}, metadata=schemas().of_message(OBJECT_META)),
+        schema_source=cache(partial(schema_of, orjson.dumps(openapi_of(version) or {}))),
         singular=text(names, "singular"),
         short_names=texts(names, "shortNames"),
         categories=texts(names, "categories"),
@@ -67,6 +72,12 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
         deprecation=deprecation_of(definition, version),
         storage_version=storage_version(definition),
     )
+
+
+@lru_cache(maxsize=SCHEMAS_REMEMBERED)
+def schema_of(document: bytes) -> Schema:
+    """Return the schema of a resource from its openAPIV3Schema; control planes of one process share it."""
+    return from_openapi(orjson.loads(document), metadata=schemas().of_message(OBJECT_META))
 
 
 def _scale_paths(scale: Object | None) -> tuple[str, str, str] | None:

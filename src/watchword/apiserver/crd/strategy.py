@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
+
+import orjson
+
 from watchword.api.meta import Object, finalizers_of
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver.crd.definition import (
     CLEANUP_FINALIZER,
+    SCHEMAS_REMEMBERED,
     names_of,
     openapi_of,
     spec_of,
@@ -80,17 +86,21 @@ def _shortcomings(definition: Object) -> list[str]:
         openapi = openapi_of(version)
         if openapi is None:
             continue
-        found.extend(f'unrecognized format "{name}"' for name in _unknown_formats(openapi))
+        found.extend(f'unrecognized format "{name}"' for name in _unknown_formats(orjson.dumps(openapi)))
     if text(spec_of(definition).get("conversion") or {}, "strategy") == "Webhook":
         found.append("conversion webhooks are not called: objects keep their fields in every version")
     return found
 
 
-def _unknown_formats(node: Node) -> list[str]:
+@lru_cache(maxsize=SCHEMAS_REMEMBERED)
+def _unknown_formats(document: bytes) -> tuple[str, ...]:
+    return tuple(_formats_below(orjson.loads(document)))
+
+
+def _formats_below(node: Node) -> Iterator[str]:
     said = node.get("format")
-    found = [said] if isinstance(said, str) and said and type_of(node) == "string" and not is_known_format(said) else []
-    inner = [*properties_of(node).values(), below(node, "items"), below(node, "additionalProperties")]
-    for each in inner:
+    if isinstance(said, str) and said and type_of(node) == "string" and not is_known_format(said):
+        yield said
+    for each in (*properties_of(node).values(), below(node, "items"), below(node, "additionalProperties")):
         if each is not None:
-            found.extend(_unknown_formats(each))
-    return found
+            yield from _formats_below(each)

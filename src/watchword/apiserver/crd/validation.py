@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
+
+import orjson
 
 from watchword.api.meta import Object, annotations_of
 from watchword.apiserver.crd.definition import (
     API_APPROVED,
+    SCHEMAS_REMEMBERED,
     names_of,
     objects,
     openapi_of,
@@ -22,7 +26,7 @@ from watchword.apiserver.crd.definition import (
 )
 from watchword.apiserver.crd.names import validate_names
 from watchword.apiserver.crd.schema_validation import UNREADABLE, check_defaults, check_schema
-from watchword.apiserver.crd.validation_rules import check_expressions, expressions_of
+from watchword.apiserver.crd.validation_rules import expression_errors, expressions_of
 from watchword.apiserver.crd.version_validation import check_columns, check_scale, check_selectable, check_status_root
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required
 from watchword.apiserver.model import FieldError
@@ -48,12 +52,16 @@ def definition_errors(new: Object, old: Object | None = None) -> list[FieldError
 
 
 def _check_expressions(new: Object, old: Object | None) -> Iterator[FieldError]:
-    stored = [openapi_of(version) for version in versions_of(old)] if old is not None else []
-    accepted = frozenset(each for openapi in stored if openapi is not None for each in expressions_of(openapi))
     for place, version in places(new, "schema", "validation"):
         openapi = openapi_of(version)
-        if openapi is not None:
-            yield from check_expressions(openapi, f"{place}.openAPIV3Schema", accepted)
+        broken = expression_errors(orjson.dumps(openapi), f"{place}.openAPIV3Schema") if openapi is not None else ()
+        accepted = _expressions_of(old) if broken and old is not None else frozenset()
+        yield from (error for expression, error in broken if expression not in accepted)
+
+
+def _expressions_of(definition: Object) -> frozenset[str]:
+    stored = [openapi_of(version) for version in versions_of(definition)]
+    return frozenset(each for openapi in stored if openapi is not None for each in expressions_of(openapi))
 
 
 def _check_name(definition: Object) -> Iterator[FieldError]:
@@ -112,15 +120,20 @@ def _check_versions(definition: Object) -> Iterator[FieldError]:
 
 def _check_schemas(definition: Object) -> Iterator[FieldError]:
     for place, version in places(definition, "schema", "validation"):
-        openapi, path = openapi_of(version), f"{place}.openAPIV3Schema"
-        if openapi is None:
-            continue
-        if "status" in subresources_of(version):
-            yield from check_status_root(openapi, path)
-        misused = check_schema(openapi, path)
-        if not any(error.message.endswith(UNREADABLE) for error in misused):
-            yield from check_structural(openapi, path) or check_defaults(openapi, path)
-        yield from misused
+        openapi = openapi_of(version)
+        if openapi is not None:
+            has_status = "status" in subresources_of(version)
+            yield from _schema_errors(orjson.dumps(openapi), f"{place}.openAPIV3Schema", has_status=has_status)
+
+
+@lru_cache(maxsize=SCHEMAS_REMEMBERED)
+def _schema_errors(document: bytes, path: str, *, has_status: bool) -> tuple[FieldError, ...]:
+    openapi = orjson.loads(document)
+    of_root = check_status_root(openapi, path) if has_status else ()
+    misused = check_schema(openapi, path)
+    if any(error.message.endswith(UNREADABLE) for error in misused):
+        return (*of_root, *misused)
+    return (*of_root, *(check_structural(openapi, path) or check_defaults(openapi, path)), *misused)
 
 
 def _check_deprecation(version: Object, place: str) -> Iterator[FieldError]:

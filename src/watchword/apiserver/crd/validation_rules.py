@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
-from watchword.apiserver.crd.definition import objects, text
+import orjson
+
+from watchword.apiserver.crd.definition import SCHEMAS_REMEMBERED, objects, text
 from watchword.apiserver.field_errors import invalid, not_supported, required
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.nodes import Node, below, properties_of
@@ -45,20 +48,25 @@ def _message_errors(rule: Node, place: str) -> Iterator[FieldError]:
         yield required(f"{place}.messageExpression", "messageExpression must be non-empty if specified")
 
 
-def check_expressions(openapi: Node, path: str, accepted: frozenset[str]) -> Iterator[FieldError]:
-    """Yield expressions of a document that cannot be compiled; those that were accepted before are tolerated."""
+@lru_cache(maxsize=SCHEMAS_REMEMBERED)
+def expression_errors(document: bytes, path: str) -> tuple[tuple[str, FieldError], ...]:
+    """Return the expressions of a document that cannot be compiled, each with its error."""
+    return tuple(_check_expressions(orjson.loads(document), path))
+
+
+def _check_expressions(openapi: Node, path: str) -> Iterator[tuple[str, FieldError]]:
     for index, rule in enumerate(objects(openapi, "x-kubernetes-validations")):
         for key in ("rule", "messageExpression"):
             expression = text(rule, key)
-            problem = _compilation_problem(expression) if expression not in accepted else ""
+            problem = _compilation_problem(expression)
             if problem:
-                yield invalid(f"{path}.x-kubernetes-validations[{index}].{key}", expression, problem)
+                yield expression, invalid(f"{path}.x-kubernetes-validations[{index}].{key}", expression, problem)
     for name, node in properties_of(openapi).items():
-        yield from check_expressions(node, f"{path}.properties[{name}]", accepted)
+        yield from _check_expressions(node, f"{path}.properties[{name}]")
     for key in ("items", "additionalProperties"):
         inner = below(openapi, key)
         if inner is not None:
-            yield from check_expressions(inner, f"{path}.{key}", accepted)
+            yield from _check_expressions(inner, f"{path}.{key}")
 
 
 def expressions_of(openapi: Node) -> Iterator[str]:

@@ -30,11 +30,23 @@ class _FieldContext(Struct, frozen=True):
     prefix: str  # the embedded struct, when the field is inlined
 
 
+class _MessageFields(Struct, frozen=True):
+    """The fields of a message by name, in the order in which they are written."""
+
+    contexts: dict[str, _FieldContext]
+    positions: dict[str, int]
+    always: frozenset[str]  # written even when they are absent
+
+    def concerned(self, value: Object) -> list[str]:
+        """Return the fields that a value states or that are always written: few of those there are."""
+        return sorted((self.contexts.keys() & value.keys()) | self.always, key=self.positions.__getitem__)
+
+
 class TypedDecoder(Struct, frozen=True):
     """Gives objects the shape of their message."""
 
     messages: Messages
-    _places: dict[str, dict[str, _FieldContext]] = field(default_factory=dict)
+    _fields: dict[str, _MessageFields] = field(default_factory=dict)
 
     def conform(self, message: str, obj: Object) -> Object:
         """Return the object in the shape of its message; raises TypeMismatch."""
@@ -62,7 +74,9 @@ class TypedDecoder(Struct, frozen=True):
         if depth > _DEEPEST:
             raise TypeMismatch("json: exceeded max depth")
         shaped: Object = {}
-        for key, place in self._places_of(name).items():
+        fields = self._fields_of(name)
+        for key in fields.concerned(value):
+            place = fields.contexts[key]
             each = place.field
             given = value.get(key)
             if given is None:
@@ -116,10 +130,14 @@ class TypedDecoder(Struct, frozen=True):
             return [self._message(SCHEMA, item, path, depth + 1) if isinstance(item, dict) else item for item in value]
         return value
 
-    def _places_of(self, name: str) -> dict[str, _FieldContext]:
-        if name not in self._places:
-            self._places[name] = dict(self._collect(name, ""))
-        return self._places[name]
+    def _fields_of(self, name: str) -> _MessageFields:
+        known = self._fields.get(name)
+        if known is None:
+            contexts = dict(self._collect(name, ""))
+            positions = {key: position for position, key in enumerate(contexts)}
+            always = frozenset(key for key, context in contexts.items() if context.field.always)
+            known = self._fields[name] = _MessageFields(contexts, positions, always)
+        return known
 
     def _collect(self, name: str, prefix: str) -> list[tuple[str, _FieldContext]]:
         struct = name.rpartition(".")[2]

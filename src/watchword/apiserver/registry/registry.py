@@ -31,6 +31,9 @@ from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
 from watchword.apiserver.store.model import Record, Store, StoreEvent
 from watchword.apiserver.watching.broadcaster import WatchBroadcaster
 
+_STATUS_FIELDS = ("apiVersion", "kind", "metadata", "status")
+"""What the status endpoint reads of an object; the rest stays as it is stored."""
+
 
 class Verbs(Struct, frozen=True):
     """What requests can do, past authorization."""
@@ -103,9 +106,10 @@ class ObjectRegistry:
     ) -> Object:
         """Replace a stored object; its resourceVersion must match."""
         kind, call = self._require(resource), call or WriteRequest()
+        stated = {name: obj[name] for name in _STATUS_FIELDS if name in obj} if subresource == "status" else obj
 
         def body() -> Object:
-            fresh = _copy(obj)
+            fresh = _copy(stated)
             prune_and_default(kind, fresh, call)
             return fresh
 
