@@ -19,8 +19,8 @@ lie in `deploy/observability`. Rendered from the code by `make docs`.
 
 `kind` is `cluster` for the agent's own credential; renewals of add-ons are counted under `addon-token` and
 `addon-csr`, by how the credential is obtained, and `addon` is the one of a cluster that ends first; `authority` and
-`join-token` are of the hub. `reason` of `watchword_denied_total` is that of the event which tells about the refusal
-([reasons](conditions.md)).
+`join-token` are of the hub, `server-authority` and `server-certificate` of its gRPC server. `reason` of
+`watchword_denied_total` is that of the event which tells about the refusal ([reasons](conditions.md)).
 
 The embedded control plane serves `/metrics` at its API address to users who may `get` that path, such as members of
 `system:monitoring`: `watchword_apiserver_background_task_healthy`, `_runs_total` and `_failures_total` by `task`

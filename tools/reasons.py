@@ -21,6 +21,8 @@ ROOMS = (
     "operator",
     "pullsecrets",
 )
+EVENT_ROOMS = ("apiserver",)
+"""Where Events of our own are told besides; the conditions there are Kubernetes' own."""
 STATUSES = {"true": "True", "false": "False", "unknown": "Unknown"}
 SEVERITIES = {"normal": "Normal", "warning": "Warning", "refusal": "Warning"}
 GAP = "…"
@@ -64,9 +66,9 @@ class Sources:
     """Everything that is read, and what names mean in it."""
 
     def __init__(self, root: Path) -> None:
-        paths = [path for room in ROOMS for path in sorted((root / room).rglob("*.py"))]
-        self.modules = [_parse(root, path) for path in paths]
-        known = [_parse(root, root / "api" / "names.py"), *self.modules]
+        self.modules = _parse_rooms(root, ROOMS)
+        self._event_modules = [*self.modules, *_parse_rooms(root, EVENT_ROOMS)]
+        known = [_parse(root, root / "api" / "names.py"), *self._event_modules]
         self._texts = {module.name: _texts(module.tree) for module in known}
 
     def conditions(self) -> list[Said]:
@@ -75,7 +77,7 @@ class Sources:
 
     def events(self) -> list[Said]:
         """Return what events say, each thing once, in order."""
-        return sorted({said for module in self.modules for said in self._told(module)})
+        return sorted({said for module in self._event_modules for said in self._told(module)})
 
     def _said(self, module: Module) -> Iterator[Said]:
         yield from self._reported(module)
@@ -193,6 +195,10 @@ CARRIERS = {
     "Said": Speaker(1, 2, tone="False"),
 }
 """Values that bring a reason to the condition that is made of them elsewhere."""
+
+
+def _parse_rooms(root: Path, rooms: Sequence[str]) -> list[Module]:
+    return [_parse(root, path) for room in rooms for path in sorted((root / room).rglob("*.py"))]
 
 
 def _parse(root: Path, path: Path) -> Module:

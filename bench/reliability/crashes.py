@@ -1,5 +1,6 @@
 """Kill -9 after any write: each program of each pillar is killed after each of its writes, one run for each.
 
+Renewals of Leases are left out: they repeat, and change nothing but a time.
 The fleet then lives through a rotation, and removes an add-on, an account and a ServiceAccount. In the end every
 credential has to work, and the objects have to be those of a fleet in which nothing was killed.
 """
@@ -11,7 +12,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import Pool
@@ -21,6 +22,7 @@ from bench.reliability.fleet import ACCOUNTS_HUB, HUB, PULL_SECRETS, Crash, Cred
 from bench.reliability.life import AGENT, CSR_AGENT, OPERATOR, SIZE, live_through, served_objects
 from bench.reliability.virtual_run import VirtualRun, run_fleet_virtually
 from watchword.api.meta import ObjectKey
+from watchword.testing.simulation.history import History
 
 PILLARS = {
     HUB: "registration, add-ons, discovery",
@@ -36,22 +38,24 @@ PASSING = frozenset({"events", "leases", "certificatesigningrequests"})
 
 PROGRESS_EVERY = 10  # crash points
 
+SUCCESS = re.compile(r" 2\d\d$")
+RENEWAL = re.compile(r"/leases/[^/]+ 200$")
 RANDOM_END = re.compile(r"-[0-9a-z]{5}$|-[0-9a-f]{8,}$")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is left after a run: objects by kind and name, credentials that fail, writes of each program."""
+    """What is left after a run: objects by kind and name, credentials that fail, crash points of each program."""
 
     objects: Counter[str]
     failing: int
-    writes: Mapping[str, int]  # of the present run of each program
+    crash_points: Mapping[str, Sequence[int]]  # the numbers of its writes, without renewals of Leases
     starts: Mapping[str, int]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--step", type=int, default=1, help="kill after every so many writes (default: each)")
+    parser.add_argument("--step", type=int, default=1, help="kill at every so many crash points (default: each)")
     parser.add_argument("--only", choices=sorted(PILLARS), help="one program only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time (default: cores)")
 
@@ -60,7 +64,7 @@ def measure(options: argparse.Namespace) -> Figure:
     """Return how many of all crash points were recovered from, by program."""
     names = [options.only] if options.only else list(PILLARS)
     expected = live(None)
-    crashes = [Crash(name, write) for name in names for write in range(1, expected.writes[name] + 1, options.step)]
+    crashes = [Crash(name, write) for name in names for write in expected.crash_points[name][:: options.step]]
     tried, troubles = Counter[str](), dict[Crash, list[str]]()
     with Pool(options.jobs) as pool:
         for crash, found in pool.imap_unordered(partial(_try_crash, expected=expected), crashes):
@@ -110,9 +114,15 @@ def live(crash: Crash | None) -> Outcome:
 
 async def _live(fleet: CredentialFleet) -> Outcome:
     await live_through(fleet)
-    writes = {name: process.run.writes for name, process in fleet.processes.items() if process.run is not None}
+    points = {name: _crash_points(fleet.history, name) for name in fleet.processes}
     starts = {name: process.starts for name, process in fleet.processes.items()}
-    return Outcome(await _objects(fleet), len(await fleet.failing()), writes, starts)
+    return Outcome(await _objects(fleet), len(await fleet.failing()), points, starts)
+
+
+def _crash_points(history: History, program: str) -> list[int]:
+    """Return the numbers of the writes of a program that ran once, renewals of Leases left out."""
+    own = [entry.what for entry in history.entries if entry.actor == program and SUCCESS.search(entry.what)]
+    return [number for number, what in enumerate(own, start=1) if not RENEWAL.search(what)]
 
 
 async def _objects(fleet: CredentialFleet) -> Counter[str]:

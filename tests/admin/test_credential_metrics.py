@@ -21,6 +21,7 @@ from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.drivers.catalog import CATALOG
 from watchword.drivers.interface import NewCredential, ObtainResult, Pending, ValidCredential
+from watchword.hub.cluster_drivers import HubDrivers
 from watchword.hub.credential_expiry_metrics import (
     expiry_controllers,
     read_authority_validity,
@@ -148,7 +149,7 @@ def reporting(until: datetime) -> Object:
 async def test_a_hub_measures_what_its_clusters_report_until_they_are_gone() -> None:
     registry, clock, cache = CollectorRegistry(), HandClock(), OneCluster(reporting(START + 10 * DAY))
     measured = MeasuredCredentials(CredentialMetrics(registry), clock)
-    reconcilers = {spec.root: spec.reconciler for spec in expiry_controllers(cache, measured, CATALOG)}
+    reconcilers = {spec.root: spec.reconciler for spec in expiry_controllers(cache, measured, HubDrivers(CATALOG, {}))}
     labels = {"kind": "cluster", "cluster": "edge"}
 
     await reconcilers[MANAGED_CLUSTERS].reconcile(EDGE)

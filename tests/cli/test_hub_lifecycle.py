@@ -9,10 +9,8 @@ import pytest
 from tests.cli.conftest import Fleet
 
 from watchword.api.meta import ObjectKey
-from watchword.api.names import HUB_NAMESPACE
-from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, MANAGED_CLUSTERS, NAMESPACES
+from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.testing.builders import a_cluster
-from watchword.testing.eventually import eventually, is_gone
 
 if TYPE_CHECKING:
     from watchword.testing.plane import Plane
@@ -32,9 +30,6 @@ async def test_hub_that_was_removed_with_its_kinds_is_restored(
     await fleet.run("backup", file, "--hub", "--plain")
 
     await fleet.run("clean", "--force", "--delete-kinds", "--yes")
-    definition = ObjectKey.cluster(MANAGED_CLUSTERS.group_resource)
-    await eventually(fleet.client, CUSTOM_RESOURCE_DEFINITIONS, definition, is_gone)
-    await eventually(fleet.client, NAMESPACES, ObjectKey.cluster(HUB_NAMESPACE), is_gone)
     assert "there is no hub on this cluster" in await fleet.run("clean", "--delete-kinds", "--yes")
     await fleet.run("restore", file, "--hub")
 

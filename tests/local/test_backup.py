@@ -27,6 +27,7 @@ from watchword.kube.connect import connect
 from watchword.kube.errors import Forbidden
 from watchword.kube.kubeconfig_files import read_kubeconfig
 from watchword.testing.builders import a_secret
+from watchword.testing.events import is_told
 
 pytestmark = [pytest.mark.real_time]
 
@@ -94,6 +95,7 @@ async def test_backup_of_a_running_control_plane_is_restored_in_a_new_directory(
 
     async with running(tmp_path / "new") as (client, _):
         assert (await client.get(CONFIG_MAPS, KEPT))["data"] == {"number": "1"}
+        await is_told(client, "default", "DataRestored")
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (backup, tmp_path / "new")}
     assert modes == {"backup": 0o600, "new": 0o700}
 

@@ -49,7 +49,7 @@ def test_can_be_decided(cluster: Object | None, requests: list[Object], *, expec
 
 def test_a_hub_alone_takes_no_steps_of_clusters() -> None:
     assert [step.key for step in choose_steps(0)] == ["planes", "hub", "token"]
-    of_clusters = ["discovery", "join", "acceptance", "members", "add-on", "account"]
+    of_clusters = ["discovery", "join", "acceptance", "members", "add-on", "account", "pull-secret"]
     assert [step.key for step in choose_steps(1)][3:] == of_clusters
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from watchword.accounts.grants import GRANTS
 from watchword.accounts.hub.installation import FIELD_MANAGER, manifests
-from watchword.admin.wait import ObjectWaiter, validate_gone
+from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.addon import SERVED_IN_HUB, SERVED_IN_PROCESS
 from watchword.api.images import IMAGE
@@ -86,7 +86,7 @@ class AccountsAddonAdmin(Struct, frozen=True):
         waiter = ObjectWaiter(self.client, patience, self.progress)
         advice = "bring its cluster back, or give up with `watchword serviceaccount delete NAME -n NAMESPACE --abandon`"
         for obj in found:
-            await waiter.until(resource, ObjectKey.of(obj), validate_gone, advice=advice)
+            await waiter.until_gone(resource, ObjectKey.of(obj), advice=advice)
 
     async def _remove(self, resource: Resource, key: ObjectKey) -> None:
         found = await self.client.find(resource, key)

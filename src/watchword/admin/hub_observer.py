@@ -43,12 +43,9 @@ SOURCES: dict[str, tuple[Resource, WatchScope]] = {
         WatchScope(CLUSTER_INFO.namespace, fields=f"metadata.name={CLUSTER_INFO.name}"),
     ),
     **{
-        f"the certificates of the {server.name}": (
-            CONFIG_MAPS,
-            WatchScope(server.published.namespace, fields=f"metadata.name={server.published.name}"),
-        )
+        f"the certificates of the {server.name}": (CONFIG_MAPS, server.published_scope)
         for server in CATALOG.servers
-        if server.published is not None
+        if server.published_scope is not None
     },
 }
 SERVER_SOURCES = tuple(name for name in SOURCES if name.startswith("the certificates of the "))

@@ -13,7 +13,7 @@ from watchword.admin.accounts_addon import accounts_bundle
 from watchword.admin.apply import names_of
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_backup import FLEET_KINDS
-from watchword.admin.wait import ObjectWaiter, validate_gone
+from watchword.admin.wait import ObjectWaiter
 from watchword.api.bootstrap import (
     CLUSTER_INFO,
     MANAGED_CLUSTER_GROUP,
@@ -54,6 +54,7 @@ from watchword.operator.crds import DEFINITIONS
 from watchword.runtime.manifests import is_own_definition
 
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for the operator to stop the controllers, if it runs
+DELETION_PATIENCE = timedelta(minutes=2)  # for the API server to delete what is in namespaces, and of kinds
 _SHARED = (NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS)  # removed last, and not always
 
 
@@ -95,9 +96,15 @@ class HubRemover(Struct, frozen=True):
         return HubRemoval(tuple(unique.values()), tuple(self._kept(agents)))
 
     async def carry_out(self, removal: HubRemoval) -> None:
-        """Delete everything; finalizers whose controllers are gone are removed."""
+        """Delete everything; finalizers whose controllers are gone are removed. Raises `NotReady` for what stays."""
         for resource, obj in removal.rows:
             await self._delete(resource, obj)
+        waiter = ObjectWaiter(self.client, DELETION_PATIENCE, self.progress)
+        for resource, obj in removal.rows:
+            if resource in _SHARED:
+                key = ObjectKey.of(obj)
+                advice = f"see what holds it with `kubectl get {resource.plural} {key.name} -o yaml`"
+                await waiter.until_gone(resource, key, advice=advice)
 
     async def _running(self, agents: Sequence[Object]) -> list[Manifest]:
         """Return the ClusterManagers, what was deployed for them, and the operator unless agents need it."""
@@ -169,7 +176,7 @@ class HubRemover(Struct, frozen=True):
         """Let the operator stop the controllers, so that they make nothing anew; where none runs, go on."""
         waiter = ObjectWaiter(self.client, OPERATOR_PATIENCE, self.progress)
         try:
-            await waiter.until(CLUSTER_MANAGERS, key, validate_gone, advice="")
+            await waiter.until_gone(CLUSTER_MANAGERS, key, advice="")
         except NotReady:
             self.progress("no operator has stopped the controllers: stop `watchword hub` where it runs")
 

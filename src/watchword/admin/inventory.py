@@ -41,7 +41,7 @@ from watchword.discovery.token_secret import TokenRecord
 from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.drivers.descriptor import CredentialKind
 from watchword.drivers.errors import AmbiguousDriver
-from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
+from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 
 CONSEQUENCES = {
@@ -125,11 +125,11 @@ def _credentials(
 
 def decide_server_rows(published: Sequence[Object], *, now: datetime, catalog: Catalog) -> Iterable[CredentialRow]:
     """Validate the certificates of the servers of drivers, which the hub's controllers renew."""
-    found = {ObjectKey.of(obj): obj.get("data") or {} for obj in published}
+    found = {ObjectKey.of(obj): obj for obj in published}
     for server in catalog.servers:
-        data = found.get(server.published, {}) if server.published is not None else {}
+        config_map = found.get(server.published, {}) if server.published is not None else {}
         for kind in server.certificates:
-            held = _latest_certificate(str(data.get(kind.field) or ""))
+            held = kind.read(config_map)
             if held is not None:
                 validity = CredentialValidity(held.not_before, held.not_after)
                 health = decide_renewed_health(validity, now=now)
@@ -137,13 +137,6 @@ def decide_server_rows(published: Sequence[Object], *, now: datetime, catalog: C
                 yield CredentialRow(
                     kind.name, "", "the hub", held.common_name, validity, health, note, kind.consequence, renewed=True
                 )
-
-
-def _latest_certificate(pem: str) -> Certificate | None:
-    try:
-        return max(split_bundle(pem.encode()), key=lambda each: each.not_after) if pem else None
-    except PkiError:
-        return None
 
 
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
 
-from watchword.admin.wait import ObjectWaiter, validate_gone
+from watchword.admin.wait import ObjectWaiter
 from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
 from watchword.api.resources import CLUSTER_MANAGERS, CUSTOM_RESOURCE_DEFINITIONS, KLUSTERLETS, LEASES, NAMESPACES
@@ -67,7 +67,7 @@ async def delete_deployed(client: Client, wanted: Iterable[tuple[Resource, str]]
     waiter = ObjectWaiter(client, patience)
     advice = f"does deployment/{OPERATOR.name} in {OPERATOR.namespace} run? `watchword logs operator` has its messages"
     for resource, key in found:
-        await waiter.until(resource, key, validate_gone, advice=advice)
+        await waiter.until_gone(resource, key, advice=advice)
     return [f"{resource.kind} {key.name}" for resource, key in found]
 
 

@@ -69,15 +69,18 @@ class ObjectWaiter(Struct, frozen=True):
             raise NotReady(f"{missing or reporter.last or 'no answer'}, still after {waited}: {advice}") from cause
         raise AssertionError("a followed collection never ends")
 
+    async def until_gone(self, resource: Resource, key: ObjectKey, *, advice: str) -> None:
+        """Return once an object that was deleted is gone; `NotReady`, ending with `advice`, when it is not in time."""
+
+        def describe(found: Object | None) -> str:
+            return "" if found is None else f"{resource.kind} {key} is being removed"
+
+        await self.until(resource, key, describe, advice=advice)
+
     def _handle(self, trouble: KubeError, reporter: _ProgressReporter) -> None:
         if self.ends_when_refused and isinstance(trouble, Unauthorized | Forbidden):
             raise trouble
         reporter.report(_describe(trouble))
-
-
-def validate_gone(found: Object | None) -> str:
-    """Return what is left of an object that was deleted; empty when nothing is."""
-    return "" if found is None else f"{found['kind']} {ObjectKey.of(found)} is being removed"
 
 
 def _describe(trouble: KubeError) -> str:

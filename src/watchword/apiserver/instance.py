@@ -14,6 +14,8 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import NAMESPACES
 from watchword.apiserver.access_config import AccessConfig, access_control_factory
 from watchword.apiserver.access_control import AccessControl
 from watchword.apiserver.audit import AuditLog
@@ -28,6 +30,7 @@ from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runne
 from watchword.apiserver.node.pod_logs import PodLogHandler
 from watchword.apiserver.pki_directory import PkiDirectory, write_private
 from watchword.apiserver.rate_limits import RequestRateLimiter
+from watchword.apiserver.server_events import ServerEvents
 from watchword.apiserver.serving.backup import BACKUP_PATH, BackupHandler
 from watchword.apiserver.store.encryption import read_encryption_keys
 from watchword.apiserver.store.errors import StoreOpenError
@@ -123,6 +126,7 @@ class Instance:
         self._listener = api_listener(self.plane.handle, lambda: self.material.context, self._settings.limits)
         self.port = await self._listener.start(self._settings.host, self._settings.port)
         write_private(self.kubeconfig, self._admin_kubeconfig())
+        await self._record_restore()
         if self._settings.node:
             self._node = self._make_node()
             await self._node.start()
@@ -137,6 +141,15 @@ class Instance:
         if self._audit is not None:
             self._audit.close()
         log.info("stopped %s", self.server)
+
+    async def _record_restore(self) -> None:
+        """Record that the data is from a backup, or from a copy of the file."""
+        if not isinstance(self._store, SqliteStore) or not self._store.restored:
+            return
+        events, namespace = ServerEvents(self.plane.registry, self._now), ObjectKey.cluster("default")
+        about = self.plane.registry.get(NAMESPACES, namespace) or NAMESPACES.manifest(namespace)
+        note = "the data of this control plane is from a backup or a copy: what was deleted since then exists again"
+        await events.normal(about, "DataRestored", note)
 
     def _compose_access(self, registry: Registry) -> AccessControl:
         access = access_control_factory(self._rules(), now=self._now, entropy=os.urandom)(registry)

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.rbac import RbacRule
+from watchword.pki.certificates import Certificate, split_bundle
+from watchword.pki.errors import PkiError
+from watchword.runtime.informer import WatchScope
 
 ROLE_PREFIX = "open-cluster-management:watchword:"
 
@@ -19,6 +22,14 @@ class PublishedCertificate(Struct, frozen=True, kw_only=True):
     field: str  # of the ConfigMap
     consequence: str  # what happens when it expires
     is_authority: bool = False  # one of those that agents trust, not the one that the server shows
+
+    def read(self, published: Object) -> Certificate | None:
+        """Return the certificate in the ConfigMap of the server; None when there is none, or it is damaged."""
+        pem = str((published.get("data") or {}).get(self.field) or "")
+        try:
+            return max(split_bundle(pem.encode()), key=lambda each: each.not_after) if pem else None
+        except PkiError:
+            return None
 
 
 class HubServer(Struct, frozen=True, kw_only=True):
@@ -36,6 +47,13 @@ class HubServer(Struct, frozen=True, kw_only=True):
     published: ObjectKey | None = None  # the ConfigMap with its public certificates
     certificates: tuple[PublishedCertificate, ...] = ()  # what is in there
     exposure: str = ""  # the protocol by which `serverConfiguration.endpointsExposure` names its addresses
+
+    @property
+    def published_scope(self) -> WatchScope | None:
+        """What to watch for its certificates."""
+        if self.published is None:
+            return None
+        return WatchScope(self.published.namespace, fields=f"metadata.name={self.published.name}")
 
     @property
     def role(self) -> str:

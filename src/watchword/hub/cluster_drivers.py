@@ -10,6 +10,7 @@ from watchword.api.cluster import Cluster
 from watchword.api.names import Annotation
 from watchword.drivers.catalog import Catalog
 from watchword.drivers.errors import DriverError, UnknownDriver
+from watchword.drivers.hub_server import HubServer
 from watchword.drivers.interface import AutoAcceptsClusters, HasReconcilers, HoldsRemoval, HubContext, HubDriver
 from watchword.runtime.reconcile import ControllerSpec
 
@@ -25,6 +26,12 @@ class HubDrivers(Struct, frozen=True):
         """Return the drivers of these names, the default one when there are none; raise `UnknownDriver`."""
         known = [catalog.cluster_driver(name) for name in names] or [catalog.default]
         return cls(catalog, {name: catalog.clusters[name].hub(context) for name in known})
+
+    @property
+    def servers(self) -> list[HubServer]:
+        """The servers that the enabled drivers bring."""
+        found = [self.catalog.clusters[name].server for name in self.enabled]
+        return [server for server in found if server is not None]
 
     def of(self, cluster: Cluster) -> HubDriver:
         """Return the driver of a cluster; raise `DriverError` when it is ambiguous or not enabled on this hub."""

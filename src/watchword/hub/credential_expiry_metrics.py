@@ -1,8 +1,9 @@
-"""Measures how long the credentials of clusters and add-ons, join tokens and the hub's own authority live."""
+"""Measures how long the credentials of clusters and add-ons, join tokens, and the hub's own certificates live."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from watchword.api.addon import Addon
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY
@@ -13,15 +14,18 @@ from watchword.api.time import parse_rfc3339
 from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
-from watchword.drivers.catalog import Catalog
+from watchword.drivers.hub_server import HubServer, PublishedCertificate
+from watchword.hub.cluster_drivers import HubDrivers
 from watchword.runtime.expiry_metrics import CredentialExpiryReconciler, MeasuredCredentials
 from watchword.runtime.reconcile import ControllerSpec, Reader
 
 CLUSTER, ADDON, AUTHORITY, JOIN_TOKEN = "cluster", "addon", "authority", "join-token"
+SERVER_AUTHORITY, SERVER_CERTIFICATE = "server-authority", "server-certificate"
 
 
-def expiry_controllers(reader: Reader, measured: MeasuredCredentials, catalog: Catalog) -> Iterable[ControllerSpec]:
+def expiry_controllers(reader: Reader, measured: MeasuredCredentials, drivers: HubDrivers) -> Iterable[ControllerSpec]:
     """Return the measurements as controllers; they send nothing."""
+    catalog = drivers.catalog
 
     def of_cluster(cluster: Object) -> CredentialValidity | None:
         said = catalog.cluster_credential(cluster)
@@ -43,6 +47,26 @@ def expiry_controllers(reader: Reader, measured: MeasuredCredentials, catalog: C
     yield ControllerSpec("addon-credential-expiry", MANAGED_CLUSTER_ADDONS, addons, workers=1)
     yield ControllerSpec("authority-expiry", CONFIG_MAPS, authority, workers=1)
     yield ControllerSpec("join-token-expiry", SECRETS, tokens, workers=1)
+    for server in drivers.servers:
+        yield from _server_expiry_controllers(reader, measured, server)
+
+
+def _server_expiry_controllers(
+    reader: Reader, measured: MeasuredCredentials, server: HubServer
+) -> Iterable[ControllerSpec]:
+    for certificate in server.certificates:
+        kind = SERVER_AUTHORITY if certificate.is_authority else SERVER_CERTIFICATE
+        read = partial(read_published_validity, server, certificate)
+        reconciler = CredentialExpiryReconciler(reader, CONFIG_MAPS, kind, read, measured, cluster_of=lambda _: "")
+        yield ControllerSpec(f"{server.name}-{kind}-expiry", CONFIG_MAPS, reconciler, workers=1)
+
+
+def read_published_validity(
+    server: HubServer, certificate: PublishedCertificate, config_map: Object
+) -> CredentialValidity | None:
+    """Return the validity of a certificate that a server publishes; None for any other ConfigMap."""
+    held = certificate.read(config_map) if ObjectKey.of(config_map) == server.published else None
+    return None if held is None else CredentialValidity(held.not_before, held.not_after)
 
 
 def read_join_token_validity(secret: Object) -> CredentialValidity | None:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from watchword.addons.definition import AddonDefinition
 from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE
+from watchword.api.resources import CONFIG_MAPS
 from watchword.discovery.cluster_authorities import ClusterAuthorities
 from watchword.discovery.controllers import SCOPES, discovery_controllers
 from watchword.drivers.catalog import CATALOG, Catalog
@@ -117,7 +118,7 @@ async def run_hub(
             events=connection.events,
         )
     )
-    manager.add(*_metric_controllers(connection, options, clock))
+    manager.add(*_metric_controllers(connection, options, parts.drivers, clock))
     for extension in extensions:
         manager.add(*extension(parts))
     for name, service in options.services.items():
@@ -125,10 +126,12 @@ async def run_hub(
     await manager.run(stop)
 
 
-def _metric_controllers(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> Iterable[ControllerSpec]:
+def _metric_controllers(
+    connection: ApiServerConnection, options: HubOptions, drivers: HubDrivers, clock: Clock
+) -> Iterable[ControllerSpec]:
     metrics = options.metrics.credentials
     metrics.watch_skew(lambda: connection.client.clock_skew)
-    yield from expiry_controllers(connection.cache, MeasuredCredentials(metrics, clock), options.catalog)
+    yield from expiry_controllers(connection.cache, MeasuredCredentials(metrics, clock), drivers)
     yield from revocation_controllers(connection.cache, metrics, clock)
 
 
@@ -148,6 +151,9 @@ def hub_parts(connection: ApiServerConnection, options: HubOptions, clock: Clock
         auto_approval=options.auto_approval,
     )
     drivers = HubDrivers.make(options.catalog, options.drivers, context)
+    for server in drivers.servers:
+        if server.published_scope is not None:
+            connection.cache.informer(CONFIG_MAPS, server.published_scope)
     signing = options.signing_namespaces | {HUB_NAMESPACE}
     return registration.HubParts(
         connection.cache,

@@ -38,6 +38,7 @@ from watchword.local.accounts import start_accounts, use_account
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.fleet import LocalFleet, for_each
 from watchword.local.member_state import is_decided, is_ready_for_decision, is_renewed_since, is_settled
+from watchword.local.pull_secrets import ACCOUNT, REGISTRY, await_pull_secret, start_pull_secrets
 from watchword.local.sample_addon import is_addon_ready, start_sample_addon
 from watchword.runtime.informer import WatchScope
 
@@ -233,6 +234,14 @@ async def report_tokens(fleet: LocalFleet, report: ReportDetail) -> str:
     return f"{names[0]} on {' and '.join(member.name for member in members)}, by tokens from the hub"
 
 
+async def issue_pull_secrets(fleet: LocalFleet, report: ReportDetail) -> str:
+    """Give every service account of the first cluster a pull secret for a registry."""
+    member = fleet.clusters[0]
+    await start_pull_secrets(member)
+    name = await await_pull_secret(member, fleet.clock, report)
+    return f"Secret {name} of ServiceAccount {ACCOUNT} on {member.name} has a token for {REGISTRY}"
+
+
 async def _await_addon(
     fleet: LocalFleet, name: str, members: Sequence[LocalControlPlane], report: ReportDetail
 ) -> None:
@@ -266,6 +275,7 @@ STEPS: tuple[UpStep, ...] = (
     UpStep("members", "Wait for the members", await_members),
     UpStep("add-on", "Enable the sample add-on", enable_addon),
     UpStep("account", "Use a managed service account", report_tokens),
+    UpStep("pull-secret", "Issue image pull secrets", issue_pull_secrets),
 )
 
 

@@ -11,9 +11,6 @@ import pytest
 from watchword.api.meta import Object
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS
-from watchword.drivers.catalog import Catalog
-from watchword.drivers.csr import DRIVER as CSR
-from watchword.drivers.descriptor import ClusterRegistration, Driver
 from watchword.drivers.grpc.authority import (
     PROPAGATION,
     SignerAuthorities,
@@ -21,9 +18,8 @@ from watchword.drivers.grpc.authority import (
     decide_bundle,
     is_serving_certificate_good,
 )
-from watchword.drivers.grpc.hub import make_hub_driver
-from watchword.drivers.grpc.hub_options import HOSTS, HUB_OPTIONS
-from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET, SIGNER_SECRET
+from watchword.drivers.grpc.hub_options import HOSTS
+from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
 from watchword.hub.process import HubOptions
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
@@ -113,18 +109,9 @@ def test_serving_certificate_is_replaced_when_it_does_not_serve(
     assert is_serving_certificate_good(held.pem, NAMES, [trusted.certificate], now=now) is good
 
 
-def grpc_catalog() -> Catalog:
-    assert CSR.cluster is not None
-    registration = ClusterRegistration(
-        agent=CSR.cluster.agent, hub=make_hub_driver, credential=CSR.cluster.credential, annotations=("test/grpc",)
-    )
-    return Catalog((CSR, Driver(name="grpc", options=HUB_OPTIONS, cluster=registration)))
-
-
 def start_hub(fleet: FleetHarness) -> None:
     options = HubOptions(
         drivers=("csr", "grpc"),
-        catalog=grpc_catalog(),
         settings={HOSTS.flag: "grpc.example.com,192.0.2.7"},
         elect=False,
         install=False,
@@ -164,6 +151,24 @@ async def test_authority_that_is_replaced_in_time_is_told(fleet: FleetHarness) -
     await asyncio.sleep(timedelta(days=1).total_seconds())
 
     await is_told(fleet.client, SIGNER_SECRET.name, "SigningAuthorityRotated")
+
+
+@pytest.mark.planes("embedded")  # a day of virtual time
+async def test_expiry_of_authority_and_serving_certificate_is_measured(fleet: FleetHarness) -> None:
+    await fleet.client.apply(NAMESPACES, a_namespace(HUB_NAMESPACE), force=True)
+    start_hub(fleet)
+
+    await asyncio.sleep(timedelta(days=1).total_seconds())
+
+    now, published = fleet.plane.clock.now(), await fleet.client.get(CONFIG_MAPS, CA_BUNDLE)
+    held = {
+        "server-authority": trusted_in(published)[0],
+        "server-certificate": parse_certificate(published["data"][SERVING_KEY].encode()),
+    }
+    for kind, certificate in held.items():
+        labels = {"kind": kind, "cluster": ""}
+        measured = fleet.metrics[-1].registry.get_sample_value("watchword_credential_expires_seconds", labels)
+        assert measured == (certificate.not_after - now).total_seconds()
 
 
 async def test_authority_of_the_administrator_is_adopted_while_the_hub_runs(fleet: FleetHarness) -> None:

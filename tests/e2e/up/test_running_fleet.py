@@ -186,9 +186,19 @@ def test_status_shows_every_credential(data_directory: Path, capsys: pytest.Capt
 def test_status_of_a_managed_cluster_says_what_cannot_be_seen(
     data_directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["status", "--kubeconfig", str(data_directory / "kubeconfig"), "--context", "cluster1"]) == 0
+    assert run(["status", "--kubeconfig", str(data_directory / "kubeconfig"), "--context", "cluster2"]) == 0
 
     assert "not shown: clusters (the server does not know the kind: is this a hub?)" in capsys.readouterr().err
+
+
+def test_pull_secrets_of_a_managed_cluster_are_listed(data_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["pull-secrets", "list", "--kubeconfig", str(data_directory / "kubeconfig"), "--context", "cluster1"]
+    assert run([*arguments, "-n", "default", "-o", "json"]) == 0
+
+    rows = orjson.loads(capsys.readouterr().out)["items"]
+    assert [(row["serviceAccount"], row["health"], row["registries"]) for row in rows] == [
+        ("default", "healthy", ["registry.example:5000"])
+    ]
 
 
 def test_status_stays_and_shows_changes(data_directory: Path) -> None:

@@ -26,7 +26,7 @@ from watchword.runtime.event_loop import run
 
 Start = Callable[..., Any]
 pytestmark = [pytest.mark.timeout(300)]
-STEPS = ["planes", "hub", "token", "discovery", "join", "acceptance", "members", "add-on", "account"]
+STEPS = ["planes", "hub", "token", "discovery", "join", "acceptance", "members", "add-on", "account", "pull-secret"]
 
 
 def identities(kubeconfig: Path) -> dict[str, Any]:
@@ -160,6 +160,7 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
         ("members", "running"),
         ("add-on", "running"),
         ("account", "running"),
+        ("pull-secret", "running"),
     ):
         fleet = start_up("--data-dir", folder)
         fleet.until("step", step=step, state=state)

@@ -82,7 +82,8 @@ class SqliteStore:
     def _begin(self) -> None:
         """Start a new epoch when the file was restored from a backup, so that no watcher misses lost revisions."""
         now, last = RestoreMarker.of(self._path, self._state.revision), read_marker(self._mark_path)
-        if is_restored(now, last):
+        self.restored = is_restored(now, last)
+        if self.restored:
             revision = max(now.revision, last.revision if last is not None else 0) + EPOCH_GAP
             self._log.raise_floor(revision)
             self._state.revision = self._state.floor = revision

@@ -42,7 +42,13 @@ CONTROLLER_RULES = (
     ),
     RbacRule("renews the server's certificate", SECRETS.group, ("secrets",), ("get", "update"), (SERVING_SECRET.name,)),
     RbacRule(_CREATES, CONFIG_MAPS.group, ("configmaps",), ("create",)),
-    RbacRule("publishes the authorities", CONFIG_MAPS.group, ("configmaps",), ("get", "patch"), (CA_BUNDLE.name,)),
+    RbacRule(
+        "publishes the authorities, and measures when they end",
+        CONFIG_MAPS.group,
+        ("configmaps",),
+        ("get", "list", "watch", "patch"),
+        (CA_BUNDLE.name,),
+    ),
 )
 """What lets them maintain the authority and the server's certificate."""
 
