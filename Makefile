@@ -12,7 +12,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes bench-report docs dist helm chart image image-check all lock clean
+.PHONY: help up setup fmt lint types imports test test-slow test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes bench-report docs dist helm chart image image-check all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,8 +42,11 @@ lint: setup ## check style and the import contracts
 types: setup ## check types, strictly, in the sources and in the tests
 	$(BIN)/mypy
 
-test: lint types ## everything that must pass before a change lands, on the embedded control plane
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal
+test: lint types ## style, types, and all tests but the slow ones, on the embedded control plane
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not slow"
+
+test-slow: setup ## the tests that take more than four seconds each, which `make test` leaves out
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m slow
 
 ROUNDS ?= 10
 
@@ -146,7 +149,7 @@ image-check: setup ## build the image twice, compare the digests, push, pull and
 	cmp dist/image/index.json dist/image-again/index.json
 	WATCHWORD_IMAGE_LAYOUT=$(CURDIR)/dist/image $(BIN)/pytest tests/e2e/install/test_image.py
 
-all: fmt test envtest test-envtest docs ## the whole round, as before a release
+all: fmt test test-slow envtest test-envtest docs ## the whole round, as before a release
 
 lock: ## pin every dependency anew (needs uv)
 	@command -v uv >/dev/null || { echo "uv is missing: https://docs.astral.sh/uv" >&2; exit 1; }

@@ -35,6 +35,7 @@ from watchword.testing.node_cluster import a_cluster_with_node
 CLUSTER = "edge-1"
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("driver", ["token", "csr"])

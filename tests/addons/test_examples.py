@@ -122,6 +122,7 @@ async def pod_environment(edge: Client, edge_kubeconfig: Path, folder: Path) -> 
     return {**variables, "HUB_FILES": str(folder), "KUBECONFIG": str(own)}
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 @pytest.mark.timeout(180)
 async def test_addon_of_the_guide_becomes_available(tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ async def sample_manager(hub: Path) -> AsyncIterator[None]:
         await process.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 @pytest.mark.timeout(180)
 async def test_deployed_agent_is_available_and_leaves_nothing(tmp_path: Path) -> None:

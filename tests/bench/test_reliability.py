@@ -17,6 +17,7 @@ from bench.reliability.fuzzed_requests import fuzz_requests
 from bench.reliability.herd import MOST, renewals_of_a_day
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(240)]
 Output = pytest.CaptureFixture[str]
 
 
+@pytest.mark.slow
 async def test_hub_with_a_running_operator_and_a_running_agent_stays_removed(tmp_path: Path, capsys: Output) -> None:
     async with (
         a_cluster_with_node(tmp_path / "hub") as hub,

@@ -123,6 +123,7 @@ async def test_a_second_cluster_of_the_same_name_comes_in_only_by_take_over(memb
     await member.has_credential()
 
 
+@pytest.mark.slow
 async def test_a_token_that_expired_before_acceptance_is_replaced_by_another(member: Member) -> None:
     await member.asks()
     (old,) = [part for part in member.join_arguments if "." in part and len(part) == 23]

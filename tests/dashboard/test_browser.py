@@ -136,6 +136,7 @@ async def test_injected_script_is_stopped_by_the_content_policy(
         assert visited.troubles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", ["light", "dark", "narrow"])
 async def test_every_page_passes_the_accessibility_audit(
     plane: Plane, hub: CredentialFleet, browser: Browser, look: str

@@ -169,6 +169,7 @@ def test_the_commands_run_the_sources_beside_this_test(reader: Reader) -> None:
     reader.follow(Block("run: new terminal", (script,), (str(ROOT / "src" / "watchword" / "__init__.py"),)))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_tutorial_works_from_its_first_command_to_its_last(reader: Reader, tmp_path: Path) -> None:
     has_kubectl = shutil.which("kubectl", path=reader.fresh["PATH"]) is not None

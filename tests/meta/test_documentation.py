@@ -41,4 +41,5 @@ def test_ci_runs_the_readme_s_test_command() -> None:
 
     assert readme == ["make up", "make test"]
     assert "make test" in ci
+    assert "make test-slow" in ci
     assert "make envtest test-envtest" in ci

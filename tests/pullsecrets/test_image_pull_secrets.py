@@ -126,6 +126,7 @@ async def test_new_pull_secret_and_its_token_are_told(cluster: PullSecretHarness
     await is_told(cluster.client, secret["metadata"]["name"], "PullSecretRefreshed")
 
 
+@pytest.mark.slow
 @pytest.mark.planes("embedded")
 async def test_token_is_renewed_before_its_last_eleven_minutes_for_two_days(cluster: PullSecretHarness) -> None:
     cluster.start()

@@ -67,6 +67,7 @@ class CertificateHistory:
         self.shortest_left = min(self.shortest_left, certificate.not_after - now)
 
 
+@pytest.mark.slow
 async def test_no_certificate_expires_or_is_asked_for_twice_while_one_request_in_a_hundred_fails(
     fleet: FleetHarness,
 ) -> None:

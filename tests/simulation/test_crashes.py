@@ -25,6 +25,7 @@ SHORT = SimulationSettings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("victim", "fewest"), [("hub-0", 20), ("edge-1", 25)])
 def test_a_kill_after_any_write_leaves_no_trace(images: PlaneImages, victim: str, fewest: int) -> None:
     for writes in count(1, STEP):

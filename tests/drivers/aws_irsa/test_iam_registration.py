@@ -145,6 +145,7 @@ async def test_agent_without_the_aws_command_signs_tokens_itself(fleet: IamFleet
     await applies_work(fleet, edge, "first")
 
 
+@pytest.mark.slow
 async def test_cluster_can_neither_assume_nor_use_the_role_of_another(fleet: IamFleet) -> None:
     first, second = await joined_edge(fleet), await joined_edge(fleet)
     session = await fleet.session_of(first)
@@ -168,6 +169,7 @@ async def test_cluster_can_neither_assume_nor_use_the_role_of_another(fleet: Iam
         await own.list(MANIFEST_WORKS, namespace=second.name)
 
 
+@pytest.mark.slow
 async def test_token_of_a_denied_cluster_is_refused(fleet: IamFleet) -> None:
     edge = await joined_edge(fleet)
     entry = exec_of((await fleet.secret_of(edge))["kubeconfig"])
@@ -196,6 +198,7 @@ async def test_cluster_joins_a_hub_that_maps_roles_by_config_map(fleet: IamFleet
     assert edge.pair.hub_role in found["data"]["mapRoles"]
 
 
+@pytest.mark.slow
 async def test_agent_returns_with_a_new_token_when_the_old_one_has_expired(fleet: IamFleet) -> None:
     edge = await joined_edge(fleet)
     await applies_work(fleet, edge, "first")
@@ -208,6 +211,7 @@ async def test_agent_returns_with_a_new_token_when_the_old_one_has_expired(fleet
     await eventually(fleet.members.client, MANIFEST_WORKS, key, lambda work: is_true(work or {}, "Applied"))
 
 
+@pytest.mark.slow
 async def test_unjoin_gives_the_role_back(fleet: IamFleet) -> None:
     edge = await joined_edge(fleet)
     command = [*PROGRAM, "unjoin", f"--cluster-name={edge.name}", f"--namespace={edge.namespace}"]
@@ -221,6 +225,7 @@ async def test_unjoin_gives_the_role_back(fleet: IamFleet) -> None:
         await fleet.ask(session, "assume_role", RoleArn=edge.pair.hub_role, RoleSessionName="test-session")
 
 
+@pytest.mark.slow
 async def test_revoked_cluster_is_refused_and_loses_its_role(fleet: IamFleet) -> None:
     edge = await joined_edge(fleet)
 
@@ -235,6 +240,7 @@ async def test_revoked_cluster_is_refused_and_loses_its_role(fleet: IamFleet) ->
         await fleet.ask(session, "assume_role", RoleArn=edge.pair.hub_role, RoleSessionName="test-session")
 
 
+@pytest.mark.slow
 async def test_person_makes_the_role_at_acceptance_and_deletes_it_after_denial(fleet: IamFleet) -> None:
     by_people = "--aws-identity-mode=accept"
     await asyncio.to_thread(fleet.processes.pop().stop)
@@ -259,6 +265,7 @@ def record_of(edge: Edge) -> ObjectKey:
     return ObjectKey(HUB_NAMESPACE, f"{PREFIX}{edge.pair.identifier}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fleet", "auth", "key"),
     [

@@ -84,6 +84,7 @@ async def test_agent_continues_after_the_server_was_killed(grpc_fleet: GrpcFleet
     await eventually(grpc_fleet.client, CONFIG_MAPS, key)
 
 
+@pytest.mark.slow
 async def test_server_that_moved_is_followed_without_another_join(grpc_fleet: GrpcFleet) -> None:
     name = await grpc_fleet.joined()
     issued = (await grpc_fleet.secret(name))["tls.crt"]

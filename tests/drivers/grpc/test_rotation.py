@@ -55,6 +55,7 @@ async def renewed_certificate(grpc_fleet: GrpcFleet, name: str) -> bytes:
     return decode_data(await eventually(grpc_fleet.client, SECRETS, key, is_renewed))["tls.crt"]
 
 
+@pytest.mark.slow
 async def test_successor_is_published_and_then_signs_without_another_join(grpc_fleet: GrpcFleet) -> None:
     name, now = await grpc_fleet.joined(), grpc_fleet.members.plane.clock.now()
     before, successor = grpc_fleet.servers[0], Authority.make(GRPC_SIGNER, now=now)

@@ -91,6 +91,7 @@ def install_and_remove_pull_secrets(cluster: HelmCluster) -> None:
     assert (secrets, account.get("imagePullSecrets", [])) == ("", [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "install_and_remove",
     [

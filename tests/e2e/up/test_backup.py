@@ -20,6 +20,7 @@ def watchword(*argv: str | Path) -> None:
     subprocess.run([*WATCHWORD, *map(str, argv)], check=True, capture_output=True, timeout=PATIENCE)
 
 
+@pytest.mark.slow
 def test_agents_of_a_restored_fleet_connect_again_without_another_join(
     start_up: Callable[..., UpProcess], tmp_path: Path
 ) -> None:

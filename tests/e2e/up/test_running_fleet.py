@@ -94,7 +94,14 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert terminal.interrupt() == 0
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40), (40, 12)])
+SIZES = (
+    (80, 24),
+    pytest.param(120, 40, marks=pytest.mark.slow),
+    pytest.param(40, 12, marks=pytest.mark.slow),
+)
+
+
+@pytest.mark.parametrize(("columns", "rows"), SIZES)
 def test_the_picture_fits_the_terminal_and_shows_the_fleet(tmp_path: Path, columns: int, rows: int) -> None:
     terminal = Terminal(tmp_path / "fleet", columns, rows)
     terminal.read_until("ready in")

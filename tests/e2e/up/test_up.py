@@ -96,6 +96,7 @@ def test_a_fleet_comes_up_in_memory_and_leaves_nothing(start_up: Start, tmp_path
     assert list(tmp_path.glob("watchword-fleet-*")) == []
 
 
+@pytest.mark.slow
 def test_fleet_registers_over_grpc_and_continues_so(start_up: Start, tmp_path: Path) -> None:
     folder = tmp_path / "fleet"
     first = start_up("--data-dir", str(folder), "--registration-auth", "grpc")
@@ -112,6 +113,7 @@ def test_fleet_registers_over_grpc_and_continues_so(start_up: Start, tmp_path: P
     assert again.interrupt() == 0
 
 
+@pytest.mark.slow
 def test_fleet_registers_by_iam_without_an_aws_account_and_continues_so(start_up: Start, tmp_path: Path) -> None:
     pytest.importorskip("moto", reason="moto is not installed: pip install 'watchword[aws-emulator]'")
     folder = tmp_path / "fleet"
@@ -135,6 +137,7 @@ def test_fleet_registers_by_iam_without_an_aws_account_and_continues_so(start_up
     assert again.interrupt() == 0
 
 
+@pytest.mark.slow
 def test_fleet_continues_where_it_stopped(start_up: Start, tmp_path: Path) -> None:
     folder = tmp_path / "fleet"
     first = start_up("--data-dir", str(folder))
@@ -149,6 +152,7 @@ def test_fleet_continues_where_it_stopped(start_up: Start, tmp_path: Path) -> No
     assert again.interrupt() == 0
 
 
+@pytest.mark.slow
 def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, tmp_path: Path) -> None:
     folder = str(tmp_path / "fleet")
     for step, state in (
@@ -176,6 +180,7 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
     assert fleet.interrupt() == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_any_step_ends_it_in_order_and_the_next_start_goes_on(start_up: Start, tmp_path: Path) -> None:
     for step in ("planes", "hub", "join", "members"):
         fleet = start_up("--data-dir", str(tmp_path / "fleet"))
@@ -255,6 +260,7 @@ def test_a_folder_that_cannot_be_used_is_refused(
     assert why in fleet.errors.read_text()
 
 
+@pytest.mark.slow
 def test_down_stops_it_and_reset_removes_it(start_up: Start, tmp_path: Path) -> None:
     folder = tmp_path / "fleet"
     fleet = start_up("--data-dir", str(folder), "--clusters", "1")
