@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ import pytest_asyncio
 import structlog
 from hypothesis import HealthCheck, settings
 
+from watchword.cli.main import COLLECTION_THRESHOLDS
 from watchword.runtime.event_loop import new_loop
 from watchword.runtime.logs import redact_event
 from watchword.runtime.virtual_time import VirtualLoop
@@ -22,7 +24,8 @@ from watchword.testing.plane import Plane
 
 
 def pytest_configure() -> None:
-    """Log as a program would, and draw the same examples each time unless WATCHWORD_FUZZ is set."""
+    """Log and collect garbage as a program would, and draw the same examples each time unless WATCHWORD_FUZZ is set."""
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: programs inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     steady = settings(
@@ -40,6 +43,11 @@ def pytest_configure() -> None:
             structlog.processors.JSONRenderer(),
         ]
     )
+
+
+def pytest_collection_finish() -> None:
+    """Look for no garbage in what was imported and collected: it stays until the end."""
+    gc.freeze()
 
 
 def pytest_xdist_auto_num_workers() -> int:
