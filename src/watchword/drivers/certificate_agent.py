@@ -52,6 +52,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Reader
 
 JOIN_REQUEST_GRACE = timedelta(minutes=1)
+USER_ENTRY = UserEntry(certificate_file=Path(CERTIFICATE), key_file=Path(KEY))
 KEYS_IN_USE = 2  # that of the certificate, and that of a request; parsed once instead of in every reconcile
 
 
@@ -78,7 +79,7 @@ class CertificateAgentDriver(Struct, frozen=True):
 
     def user_entry(self) -> UserEntry:
         """Return the kubeconfig's user, with certificate and key in files beside it."""
-        return UserEntry(certificate_file=Path(CERTIFICATE), key_file=Path(KEY))
+        return USER_ENTRY
 
     def owned_keys(self) -> frozenset[str]:
         """Return the keys that go when another driver takes over."""

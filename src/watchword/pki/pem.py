@@ -10,19 +10,30 @@ from collections.abc import Iterator
 CERTIFICATE = "CERTIFICATE"
 CERTIFICATE_REQUEST = "CERTIFICATE REQUEST"
 
-_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,64})-----\r?\n(.*?)-----END \1-----", re.DOTALL)
+_BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,64})-----\r?\n")
 
 
 def blocks(pem: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield (type, DER) of each readable block; text around blocks is ignored, as OpenSSL does."""
-    for found in _BLOCK.finditer(pem):
-        body = found.group(2)
+    for kind, body in _bodies(pem):
         if b"-----BEGIN" in body or b":" in body:  # nested blocks or headers: neither is plain DER
             continue
         try:
-            yield found.group(1).decode(), base64.b64decode(b"".join(body.split()), validate=True)
+            yield kind.decode(), base64.b64decode(b"".join(body.split()), validate=True)
         except binascii.Error:
             continue
+
+
+def _bodies(pem: bytes) -> Iterator[tuple[bytes, bytes]]:
+    position = 0
+    while (begin := _BEGIN.search(pem, position)) is not None:
+        marker = b"-----END %s-----" % begin[1]
+        end = pem.find(marker, begin.end())
+        if end < 0:  # another block may begin behind it
+            position = begin.end()
+            continue
+        yield begin[1], pem[begin.end() : end]
+        position = end + len(marker)
 
 
 def first_block(pem: bytes, kind: str) -> bytes | None:

@@ -137,8 +137,7 @@ class _VirtualSelector(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout == 0:
             return []  # callbacks are ready; the pipe only wakes a loop that waits
-        events = self._real.select(0)
-        if events:
+        if threading.active_count() > 1 and (events := self._real.select(0)):  # nothing else writes to the pipe
             return events
         if timeout is not None:
             self._idle()

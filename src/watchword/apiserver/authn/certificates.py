@@ -18,7 +18,7 @@ from watchword.pki.errors import PkiError
 from watchword.pki.usages import Usage
 
 LONGEST_CHAIN = 10
-SIGNATURE_CACHE_TTL = timedelta(days=1)  # a signature stays good; dates and the bundle are compared each time
+SIGNATURE_CACHE_TTL = timedelta(days=30)  # a signature stays good; dates and the bundle are compared each time
 
 
 class CertificateAuthenticator(Struct, frozen=True):

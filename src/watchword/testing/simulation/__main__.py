@@ -24,7 +24,7 @@ from watchword.testing.simulation.shrinking import Shrinker
 from watchword.testing.simulation.simulation import SimulationReport, simulate
 from watchword.testing.simulation.violations import Violation
 
-RARELY = (100_000, 20, 100)  # a life makes little garbage that goes in circles, and many objects to search for it
+RARELY = (1_000_000, 20, 100)  # a life makes little garbage that goes in circles, and many objects to search for it
 
 
 def main() -> int:
