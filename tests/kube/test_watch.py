@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.api.resources import SECRETS
@@ -78,7 +79,7 @@ async def facts(script: Callable[[Request], Awaitable[Response]], count: int, **
     found: list[WatchUpdate] = []
     async with aclosing(list_and_watch(Client.from_handler(script), SECRETS, options=settings)) as stream:
         async for fact in stream:
-            found.append(fact)
+            found.append(replace(fact, items=list(fact.items)) if isinstance(fact, Snapshot) else fact)
             if len(found) == count:
                 break
     return found

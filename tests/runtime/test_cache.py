@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import sys
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import CONFIG_MAPS, SECRETS
+from watchword.kube.packed_objects import PackedObjects
 from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchUpdate
 from watchword.runtime.cache import Cache
 from watchword.runtime.errors import CacheError, UnexpectedExit
@@ -172,6 +175,49 @@ async def test_indexes_follow_every_change() -> None:
 
     assert cache.by_index(SECRETS, "type", "x") == []
     assert [ObjectKey.of(obj) for obj in cache.by_index(SECRETS, "type", "y")] == [A]
+
+
+async def test_collected_snapshot_is_indexed_and_reported_like_any_other() -> None:
+    keys = [ObjectKey(f"ns-{number}", "a") for number in range(100)]
+    collected = PackedObjects()
+    for key in keys:
+        collected.put(key, raw(key, 1, type="x", data={"k": "v" * 2000}))
+    cache, reported = Cache(no_feed), list[ObjectKey]()
+    cache.index(SECRETS, "type", lambda obj: [obj["type"]])
+    cache.add_handler(SECRETS, lambda delta: reported.append(delta.key))
+
+    cache.informer(SECRETS).handle_update(Snapshot(collected, "5"))
+    cache.informer(SECRETS).handle_update(modified(keys[7], 6, type="y"))
+
+    assert reported == [*keys, keys[7]]
+    assert cache.index_keys(SECRETS, "type", "x") == sorted({*keys} - {keys[7]})
+    assert cache.index_keys(SECRETS, "type", "y") == [keys[7]]
+
+
+async def test_object_without_identity_in_a_collected_snapshot_is_ignored() -> None:
+    collected = PackedObjects()
+    collected.put(A, raw(A, 1, metadata={"labels": {"a": 1}}))
+    collected.put(B, raw(B, 2))
+
+    informer = told(Snapshot(collected, "5"), modified(B, 6))
+
+    assert versions(informer) == {"b": "6"}
+
+
+async def test_listing_one_namespace_reads_no_other() -> None:
+    cache = Cache(no_feed)
+    many = [raw(ObjectKey(f"ns-{number}", "a"), 1) for number in range(2000)]
+    cache.informer(SECRETS).handle_update(Snapshot(many, "5"))
+    calls = itertools.count()
+
+    sys.setprofile(lambda *_: next(calls))
+    try:
+        found = cache.list(SECRETS, namespace="ns-1234")
+    finally:
+        sys.setprofile(None)
+
+    assert [ObjectKey.of(obj) for obj in found] == [ObjectKey("ns-1234", "a")]
+    assert next(calls) < 200
 
 
 async def test_index_covers_a_part_of_a_kind_that_is_watched_later() -> None:

@@ -15,7 +15,7 @@ from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.kube.errors import Conflict, ServerError, TooManyRequests, Unreachable
 from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchUpdate
 from watchword.runtime.cache import Cache
-from watchword.runtime.controller import Controller, RequeueDecision, decide_requeue
+from watchword.runtime.controller import LONGEST_TURN, Controller, RequeueDecision, decide_requeue
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.metrics import Metrics, ReconcileResult
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Terminal, Trigger, TriggerSource
@@ -51,6 +51,22 @@ class Scripted:
         self.visits.append((key.name, round(now(), 3)))
         steps = self.script.get(key)
         return await steps.pop(0)() if steps else Done()
+
+
+@dataclass
+class Busy:
+    """Takes more than a worker's turn for each key, and never waits."""
+
+    visits: list[str] = field(default_factory=list)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        self.visits.append(key.name)
+        self.begun.set()
+        ends = now() + 2 * LONGEST_TURN
+        while now() <= ends:
+            pass
+        return Done()
 
 
 def returns(outcome: Outcome) -> Callable[[], Awaitable[Outcome]]:
@@ -145,6 +161,22 @@ async def test_every_object_that_exists_is_reconciled_once() -> None:
         await asyncio.sleep(60)
 
     assert reconciler.visits == [("a", 0), ("b", 0)]
+
+
+@pytest.mark.real_time
+async def test_worker_with_many_keys_lets_others_run_in_between() -> None:
+    busy = Busy()
+    controller = Controller(ControllerSpec("busy", SECRETS, busy, workers=1), metrics=Metrics(), random=Random(1))
+    for number in range(10):
+        controller.queue.add(ObjectKey("ns", str(number)))
+    working = asyncio.create_task(controller.run())
+
+    await busy.begun.wait()
+
+    assert len(busy.visits) < 10
+    await controller.queue.idle()
+    await controller.drain(HOUR)
+    await working
 
 
 async def test_trigger_enqueues_a_key_and_has_no_effect_before_the_controller_runs() -> None:

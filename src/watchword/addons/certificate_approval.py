@@ -148,14 +148,14 @@ def normalized_subject(subject: AddonSubject) -> AddonSubject:
     return AddonSubject(subject.user, tuple(sorted(subject.groups)), tuple(sorted(subject.organization_units)))
 
 
-def addon_from_request(csr: Object) -> list[str]:
-    """Return which add-on of which cluster a request is labelled with, for the cache's index."""
+def index_open_requests(csr: Object) -> list[str]:
+    """Return the add-on of a request that waits for a decision or a signature, as `cluster/name`: the index `INDEX`."""
     labels = labels_of(csr)
     cluster, name = labels.get(Label.CLUSTER_NAME), labels.get(Label.ADDON_NAME)
-    return [f"{cluster}/{name}"] if cluster and name else []
+    is_open = not (csr.get("status") or {}).get("certificate")
+    return [f"{cluster}/{name}"] if is_open and cluster and name else []
 
 
 def pending_requests(reader: Reader, addon: Object) -> list[ObjectKey]:
     """Map an add-on to the requests about it that wait for a decision or a signature."""
-    found = reader.by_index(CERTIFICATE_SIGNING_REQUESTS, INDEX, str(ObjectKey.of(addon)))
-    return [ObjectKey.of(csr) for csr in found if not (csr.get("status") or {}).get("certificate")]
+    return [ObjectKey.of(csr) for csr in reader.by_index(CERTIFICATE_SIGNING_REQUESTS, INDEX, str(ObjectKey.of(addon)))]

@@ -12,7 +12,7 @@ from watchword.addons.certificate_signing import AddonSigningReconciler, is_awai
 from watchword.addons.definition import DefinitionLookup
 from watchword.addons.deployment import AddonDeploymentReconciler
 from watchword.addons.grant_writer import GrantWriter
-from watchword.addons.registration import BY_CLUSTER, RegistrationReconciler, addons_affected_by_cluster
+from watchword.addons.registration import RegistrationReconciler, addons_affected_by_cluster
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label
 from watchword.api.resources import (
@@ -93,9 +93,8 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
         cache.informer(MANIFEST_WORKS, WatchScope(labels=marked))
     if not cache.informers(CERTIFICATE_SIGNING_REQUESTS):
         cache.informer(CERTIFICATE_SIGNING_REQUESTS, WatchScope(labels=f"{Label.CLUSTER_NAME},{marked}"))
-    cache.index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, lambda obj: [obj["metadata"]["namespace"]])
     cache.index(MANIFEST_WORKS, deployment.INDEX, lambda obj: [str(key) for key in works.addon_from_labels(obj)])
-    cache.index(CERTIFICATE_SIGNING_REQUESTS, certificate_approval.INDEX, certificate_approval.addon_from_request)
+    cache.index(CERTIFICATE_SIGNING_REQUESTS, certificate_approval.INDEX, certificate_approval.index_open_requests)
 
 
 def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:

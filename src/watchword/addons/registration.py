@@ -26,7 +26,6 @@ from watchword.runtime.status import StatusChange, StatusWriter
 APPLIED = ConditionType.REGISTRATION_APPLIED
 NOT_ACCEPTED, REFUSED = "ClusterNotAccepted", "PermissionRefused"
 RECHECK_INTERVAL = timedelta(minutes=1)
-BY_CLUSTER = "cluster"  # the index of add-ons by the cluster that they are on
 
 
 class RegistrationReconciler(Struct, frozen=True):
@@ -125,7 +124,7 @@ def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKe
     """
     name = cluster["metadata"]["name"]
     current = reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
-    addons = reader.by_index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, name)
+    addons = reader.list(MANAGED_CLUSTER_ADDONS, namespace=name)
     if current is None or not Cluster.read(current).accepted:
         return [key for key in map(ObjectKey.of, addons) if reader.by_index(ROLE_BINDINGS, INDEX, str(key))]
     said = [(ObjectKey.of(obj), find_condition(obj, APPLIED)) for obj in addons]

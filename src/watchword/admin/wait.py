@@ -58,7 +58,7 @@ class ObjectWaiter(Struct, frozen=True):
                     if isinstance(fact, Bookmark):
                         continue
                     gone = isinstance(fact, ObjectChange) and fact.type == "DELETED"
-                    items = [fact.raw] if isinstance(fact, ObjectChange) else fact.items
+                    items = [fact.raw] if isinstance(fact, ObjectChange) else [*fact.items]
                     found: Object | None = None if gone or not items else orjson.loads(items[0])
                     missing = condition(found)
                     if not missing:

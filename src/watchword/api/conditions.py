@@ -64,24 +64,20 @@ def merge_condition(
 
     The transition time changes only when the status does.
     """
+    index = next((number for number, row in enumerate(rows) if row.get("type") == condition.type), len(rows))
+    old = rows[index] if index < len(rows) else {}
+    since = old.get("lastTransitionTime") if old.get("status") == condition.status else None
     row: Object = {
+        **old,
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
-        "lastTransitionTime": rfc3339(now),
+        "lastTransitionTime": since or rfc3339(now),
     }
     if generation is not None:
         row["observedGeneration"] = generation
-    for index, old in enumerate(rows):
-        if old.get("type") != condition.type:
-            continue
-        if old.get("status") == condition.status and old.get("lastTransitionTime"):
-            row["lastTransitionTime"] = old["lastTransitionTime"]
-        if {**old, **row} == old:
-            return None
-        return [*rows[:index], {**old, **row}, *rows[index + 1 :]]
-    return [*rows, row]
+    return None if row == old else [*rows[:index], row, *rows[index + 1 :]]
 
 
 def without_condition(rows: list[Object], type_: str) -> list[Object] | None:

@@ -55,6 +55,11 @@ def is_pending(csr: Object) -> bool:
     return not conditions_of(csr)
 
 
+def is_approved_by_hub(csr: Object) -> bool:
+    """Whether a hub's controllers approved the request: no other decision can follow, and nothing is left to do."""
+    return read_decision(csr).reason == APPROVED_REASON
+
+
 def is_approved(csr: Object) -> bool:
     """Whether the request was approved, and neither denied nor failed."""
     return read_decision(csr).verdict == APPROVED

@@ -88,7 +88,7 @@ class TlsBootstrap(Struct, frozen=True):
                 if isinstance(fact, Bookmark):
                     continue
                 deleted = isinstance(fact, ObjectChange) and fact.type == "DELETED"
-                items = [fact.raw] if isinstance(fact, ObjectChange) else fact.items
+                items = [fact.raw] if isinstance(fact, ObjectChange) else [*fact.items]
                 present = None if deleted or not items else orjson.loads(items[0])
                 if present is None or uid_of(present) != uid_of(posted):
                     raise BootstrapFailed(

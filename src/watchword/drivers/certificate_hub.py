@@ -12,7 +12,14 @@ from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, REGISTER_GROUP, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
-from watchword.certificates.approval import APPROVED, APPROVED_REASON, is_approved, is_pending, with_decision
+from watchword.certificates.approval import (
+    APPROVED,
+    APPROVED_REASON,
+    is_approved,
+    is_approved_by_hub,
+    is_pending,
+    with_decision,
+)
 from watchword.certificates.errors import CertificateRequestRefused
 from watchword.certificates.name_ownership import (
     NameOwner,
@@ -175,7 +182,7 @@ class CertificateHubDriver(Struct, frozen=True):
             root=CERTIFICATE_SIGNING_REQUESTS,
             reconciler=self.approvals,
             triggers=(Trigger(MANAGED_CLUSTERS, self._pending_requests),),
-            concerns=lambda csr: Label.ADDON_NAME not in labels_of(csr),
+            concerns=lambda csr: not (Label.ADDON_NAME in labels_of(csr) or is_approved_by_hub(csr)),
         )
 
     def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:

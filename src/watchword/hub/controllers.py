@@ -104,7 +104,7 @@ def register_informers(cache: Cache) -> None:
         cache.informer(resource, OF_CLUSTERS)
     for resource in WHOLE_KINDS:
         cache.informer(resource)
-    cache.index(CERTIFICATE_SIGNING_REQUESTS, "cluster", lambda obj: [labels_of(obj).get(Label.CLUSTER_NAME, "")])
+    cache.index(CERTIFICATE_SIGNING_REQUESTS, "cluster", _index_cluster_requests)
 
 
 def controllers(parts: HubParts) -> list[ControllerSpec]:
@@ -176,6 +176,12 @@ def _of_cluster(
     concerns: Callable[[Object], bool] = lambda _: True,
 ) -> ControllerSpec:
     return ControllerSpec(name, MANAGED_CLUSTERS, reconciler, triggers, workers=16, concerns=concerns)
+
+
+def _index_cluster_requests(csr: Object) -> list[str]:
+    """Return the cluster of a request for its own certificate; what its add-ons request has an index of its own."""
+    labels = labels_of(csr)
+    return [] if Label.ADDON_NAME in labels else [labels.get(Label.CLUSTER_NAME, "")]
 
 
 def _with_retired_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:

@@ -7,7 +7,14 @@ from msgspec import Struct, field
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
-from watchword.certificates.approval import APPROVED, APPROVED_REASON, DENIED, RequestDecision, read_decision
+from watchword.certificates.approval import (
+    APPROVED,
+    APPROVED_REASON,
+    DENIED,
+    RequestDecision,
+    is_approved_by_hub,
+    read_decision,
+)
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder, is_news
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader
@@ -49,4 +56,10 @@ class RequestEventReconciler(Struct, frozen=True):
 def request_event_controller(reader: Reader, events: EventRecorder, clock: Clock) -> ControllerSpec:
     """Return the controller."""
     reconciler = RequestEventReconciler(reader, events, clock)
-    return ControllerSpec("request-events", CERTIFICATE_SIGNING_REQUESTS, reconciler, workers=1)
+    return ControllerSpec(
+        "request-events",
+        CERTIFICATE_SIGNING_REQUESTS,
+        reconciler,
+        workers=1,
+        concerns=lambda csr: not is_approved_by_hub(csr),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from random import Random
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec import field as struct_field
 
-from watchword.api.meta import ObjectKey, Resource
+from watchword.api.meta import Resource
 from watchword.kube.cancellation import is_cancellation_requested
 from watchword.kube.client import Client
 from watchword.kube.errors import (
@@ -27,6 +27,7 @@ from watchword.kube.errors import (
     Stalled,
     Unreachable,
 )
+from watchword.kube.packed_objects import PackedObjects
 from watchword.kube.retry import Backoff
 from watchword.kube.watch_stream import WatchEvent, WatchQuery, key_of_raw_object, watch_events
 
@@ -40,7 +41,7 @@ SHORTEST_SESSION = 1.0
 class Snapshot(Struct, frozen=True):
     """The complete state at one revision: the first sync and every re-list."""
 
-    items: list[bytes]  # raw JSON of each object; managedFields may be present
+    items: Iterable[bytes]  # raw JSON of each object; managedFields may be present
     resource_version: str
 
 
@@ -116,7 +117,7 @@ class _ListWatcher:
     options: WatchOptions
     version: str = ""  # delivered up to this revision; empty: a snapshot is due
     changed: str = ""  # the last change that was delivered
-    initial: dict[ObjectKey, bytes] | None = None  # collects the snapshot while the server streams it
+    initial: PackedObjects | None = None  # collects the snapshot while the server streams it
     failures: int = 0
     stalls: int = 0
     refused_watches: int = 0  # since the last one that was allowed
@@ -166,7 +167,7 @@ class _ListWatcher:
             self.version = snapshot.resource_version
             yield snapshot
             del snapshot
-        self.initial = None if self.version else {}
+        self.initial = None if self.version else PackedObjects()
         async with aclosing(watch_events(self.client, self.resource, self._query())) as events:
             async for event in events:
                 fact = self._collect(event) if self.initial is not None else self._take(event)
@@ -205,11 +206,11 @@ class _ListWatcher:
     def _collect(self, event: WatchEvent) -> WatchUpdate | None:
         assert self.initial is not None
         if event.type == "DELETED":
-            self.initial.pop(key_of_raw_object(event.raw), None)
+            self.initial.remove(key_of_raw_object(event.raw))
         elif event.type != "BOOKMARK":  # changes may arrive before the end of the initial events
-            self.initial[key_of_raw_object(event.raw)] = self.options.reduce(event.raw)
+            self.initial.put(key_of_raw_object(event.raw), self.options.reduce(event.raw))
         elif event.ends_initial_events:
-            items, self.initial = list(self.initial.values()), None
+            items, self.initial = self.initial, None
             self.version = event.resource_version
             return Snapshot(items, event.resource_version)
         else:

@@ -112,10 +112,11 @@ class Cache:
 
     def get(self, resource: Resource, key: ObjectKey) -> Object | None:
         """Return the object, or None when the cache has not seen it."""
-        for informer in self._covering(resource, key.namespace):
+        for informer in self._informers.get(resource, {}).values():
             found = informer.store.get(key)
             if found is not None:
                 return found
+        self._covering(resource, key.namespace)  # what nothing watches is not known to be absent
         return None
 
     def list(self, resource: Resource, *, namespace: str = "", labels: str = "") -> Sequence[Object]:
@@ -124,6 +125,10 @@ class Cache:
         for informer in self._covering(resource, namespace):
             found.update(informer.store.select(namespace=namespace, labels=labels))
         return [found[key] for key in sorted(found, key=_order)]
+
+    def keys(self, resource: Resource) -> Sequence[ObjectKey]:
+        """Return the keys of all objects of a kind, in no order; decodes none."""
+        return list({key: None for informer in self._covering(resource, "") for key in informer.store.object_keys()})
 
     def labels(self, resource: Resource) -> Iterator[Mapping[str, str]]:
         """Yield the labels of every object of a kind, one after the other and in no order; decodes nothing else."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, TypeAlias
@@ -98,10 +97,10 @@ class Informer:
         """Apply one watch event to the store."""
         self.last_contact = asyncio.get_running_loop().time()
         if isinstance(fact, Snapshot):
-            deltas = deque(self.store.replace(fact.items, fact.resource_version))
+            deltas = self.store.replace(fact.items, fact.resource_version)
             self._synced.set()
-            while deltas:  # each is dropped once its handlers were called: they have decoded it
-                self._notify_handlers(deltas.popleft())
+            for delta in deltas:
+                self._notify_handlers(delta)
         elif isinstance(fact, ObjectChange):
             change = self.store.remove if fact.type == "DELETED" else self.store.put
             self._notify_handlers(change(fact.raw, fact.resource_version))

@@ -1,4 +1,4 @@
-"""Stores the objects of one watch as raw bytes, and ignores outdated events."""
+"""Stores the objects of one watch, and ignores outdated events."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.selectors import parse_label_selector
+from watchword.kube.packed_objects import PackedObjects
 from watchword.runtime.raw_objects import (
     Delta,
     ObjectHead,
@@ -23,7 +24,10 @@ from watchword.runtime.raw_objects import (
 )
 
 IndexFunction: TypeAlias = Callable[[Object], Iterable[str]]
+"""Returns the values of an object from its content alone: those of its old version are removed when it changes."""
+
 TOMBSTONES_KEPT = 1024
+DECODED_KEPT = 16  # handlers and a reconcile read the same objects several times
 
 
 class InformerStore:
@@ -36,7 +40,8 @@ class InformerStore:
     def __init__(self, resource: Resource, *, project: Projection | None = None) -> None:
         self._resource = resource
         self._project = project
-        self._objects: dict[ObjectKey, bytes] = {}
+        self._objects = PackedObjects()
+        self._decoded: dict[ObjectKey, Object] = {}
         self._indexes: dict[str, _Index] = {}
         self._floor = ""
         self._tombstones: OrderedDict[ObjectKey, str] = OrderedDict()
@@ -46,46 +51,59 @@ class InformerStore:
         return len(self._objects)
 
     def get(self, key: ObjectKey) -> Object | None:
-        """Return one object, freshly decoded."""
+        """Return one object, which must not be changed: other readers get the same one."""
+        found = self._decoded.get(key)
+        if found is not None:
+            return found
         raw = self._objects.get(key)
-        return None if raw is None else decode(raw, self._resource)
+        return None if raw is None else self._remember(key, decode(raw, self._resource))
+
+    def _remember(self, key: ObjectKey, obj: Object) -> Object:
+        if len(self._decoded) >= DECODED_KEPT:
+            del self._decoded[next(iter(self._decoded))]
+        self._decoded[key] = obj
+        return obj
 
     def select(self, *, namespace: str = "", labels: str = "") -> Iterator[tuple[ObjectKey, Object]]:
         """Yield the matching objects, in no order."""
         selector = parse_label_selector(labels)
-        for key, raw in self._objects.items():
-            if namespace and key.namespace != namespace:
-                continue
+        for key, raw in self._objects.items(namespace=namespace):
             if not labels or selector.matches(head_of(raw).labels):
-                yield key, decode(raw, self._resource)
+                yield key, self._decoded.get(key) or decode(raw, self._resource)
+
+    def object_keys(self) -> list[ObjectKey]:
+        """Return the keys of all objects."""
+        return self._objects.object_keys()
 
     def labels(self) -> Iterator[Mapping[str, str]]:
         """Yield the labels of every object."""
-        for raw in self._objects.values():
+        for raw in self._objects:
             yield head_of(raw).labels
 
     def everything(self) -> Iterator[Delta]:
         """Yield every object as if it had just been added."""
-        for key, raw in list(self._objects.items()):
-            yield Delta(self._resource, key, None, raw)
+        for key in self._objects.object_keys():
+            yield self._delta(key, None)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Index objects by the values that a function returns for them."""
         index = self._indexes[name] = _Index(function)
-        for key, raw in self._objects.items():
-            self._reindex(index, key, decode(raw, self._resource))
+        for delta in self.everything():
+            self._reindex(index, delta)
 
     def indexed(self, name: str, value: str) -> Iterable[ObjectKey] | None:
         """Return the keys for which the index function returned that value; None when there is no such index."""
         index = self._indexes.get(name)
         return None if index is None else index.keys(value)
 
-    def replace(self, items: Iterable[bytes], version: str) -> list[Delta]:
-        """Replace all objects with these, as of that version."""
+    def replace(self, items: Iterable[bytes], version: str) -> Iterator[Delta]:
+        """Replace all objects with these, as of that version; returns what changed, decoded one after the other."""
         self._floor = version
         self._tombstones.clear()
-        gone = set(self._objects)
-        deltas = []
+        if isinstance(items, PackedObjects) and not self._objects and self._project is None:
+            return self._adopt(items)
+        gone = set(self._objects.object_keys())
+        changed: list[tuple[ObjectKey, bytes | None]] = []
         for raw in items:
             head = self._read(raw)
             if head is None:
@@ -93,9 +111,22 @@ class InformerStore:
             gone.discard(head.key)
             stored = self._objects.get(head.key)
             if stored is None or _identity(head_of(stored)) != _identity(head):
-                deltas.append(self._put(head.key, raw, head.version))
-        deltas += [self._remove(key) for key in gone]
-        return [delta for delta in deltas if delta is not None]
+                delta = self._put(head.key, raw, head.version)
+                changed += [] if delta is None else [(delta.key, delta.old_raw)]
+        deltas = (self._remove(key) for key in gone)
+        changed += [(delta.key, delta.old_raw) for delta in deltas if delta is not None]
+        return (self._delta(key, old) for key, old in changed)
+
+    def _adopt(self, items: PackedObjects) -> Iterator[Delta]:
+        """Store the first snapshot as it was collected, instead of compressing every object once more."""
+        self._objects = items
+        for delta in self.everything():
+            if delta.new_raw is None or self._read(delta.new_raw) is None:
+                self._objects.remove(delta.key)
+                self._decoded.pop(delta.key, None)
+            else:
+                self._indexed(delta)
+        return self.everything()
 
     def put(self, raw: bytes, version: str) -> Delta | None:
         """Store an object that was added or modified at that version."""
@@ -114,6 +145,13 @@ class InformerStore:
             return None
         self._bury(head.key, version)
         return self._remove(head.key)
+
+    def _delta(self, key: ObjectKey, old: bytes | None) -> Delta:
+        """Return a change whose new version is stored, and decoded for handlers that read it."""
+        delta = Delta(self._resource, key, old, self._objects.get(key))
+        if delta.new is not None:
+            self._remember(key, delta.new)
+        return delta
 
     def _read(self, raw: bytes) -> ObjectHead | None:
         try:
@@ -140,33 +178,36 @@ class InformerStore:
             self._bury(key, version)
             return self._remove(key)
         old = self._objects.get(key)
-        self._objects[key] = kept
+        self._objects.put(key, kept)
+        self._decoded.pop(key, None)
         self._tombstones.pop(key, None)
         return self._indexed(Delta(self._resource, key, old, kept))
 
     def _remove(self, key: ObjectKey) -> Delta | None:
-        old = self._objects.pop(key, None)
+        old = self._objects.get(key)
+        self._objects.remove(key)
+        self._decoded.pop(key, None)
         return None if old is None else self._indexed(Delta(self._resource, key, old, None))
 
     def _indexed(self, delta: Delta) -> Delta:
-        if self._indexes:
-            # Not kept in the delta: a snapshot makes one for each object, and decoded they are ten times as large.
-            obj = None if delta.new_raw is None else decode(delta.new_raw, self._resource)
-            for index in self._indexes.values():
-                self._reindex(index, delta.key, obj)
+        for index in self._indexes.values():
+            self._reindex(index, delta)
         return delta
 
-    def _reindex(self, index: _Index, key: ObjectKey, obj: Object | None) -> None:
+    def _reindex(self, index: _Index, delta: Delta) -> None:
+        before, now = (self._values(index, delta.key, obj) for obj in (delta.old, delta.new))
+        index.change(delta.key, before, now)
+
+    def _values(self, index: _Index, key: ObjectKey, obj: Object | None) -> tuple[str, ...]:
         try:
-            values = () if obj is None else tuple(index.function(obj))
+            return () if obj is None else tuple(dict.fromkeys(index.function(obj)))
         except Exception:  # noqa: BLE001 - an unexpected object must not stop the watch
             self._log.exception("index function failed on one object", key=str(key))
-            values = ()
-        index.set(key, values)
+            return ()
 
 
 class _Index:
-    """Keys by value, and values by key so that an entry can be removed.
+    """Keys by value.
 
     Most values have one key, which is stored as it is: a dictionary for each would be larger than the objects.
     """
@@ -174,24 +215,19 @@ class _Index:
     def __init__(self, function: IndexFunction) -> None:
         self.function = function
         self._by_value: dict[str, ObjectKey | dict[ObjectKey, None]] = {}
-        self._by_key: dict[ObjectKey, tuple[str, ...]] = {}
 
     def keys(self, value: str) -> tuple[ObjectKey, ...]:
         """Return the keys that have the value."""
         found = self._by_value.get(value, ())
         return (found,) if isinstance(found, ObjectKey) else tuple(found)
 
-    def set(self, key: ObjectKey, values: tuple[str, ...]) -> None:
-        """Set the values of the key; none removes it."""
-        before = self._by_key.get(key, ())
-        if before == values:
+    def change(self, key: ObjectKey, before: tuple[str, ...], now: tuple[str, ...]) -> None:
+        """Replace the values of the key; none removes it."""
+        if before == now:
             return
         for value in before:
             self._remove(value, key)
-        self._by_key.pop(key, None)
-        if values:
-            self._by_key[key] = values = tuple(dict.fromkeys(values))
-        for value in values:
+        for value in now:
             self._add(value, key)
 
     def _add(self, value: str, key: ObjectKey) -> None:
@@ -202,10 +238,10 @@ class _Index:
             self._by_value[value] = {found: None, key: None}
 
     def _remove(self, value: str, key: ObjectKey) -> None:
-        found = self._by_value[value]
+        found = self._by_value.get(value)
         if isinstance(found, dict):
             found.pop(key, None)
-        if not isinstance(found, dict) or not found:
+        if found in (key, {}):
             del self._by_value[value]
 
 

@@ -179,6 +179,8 @@ class WorkQueue(Generic[K]):
         if lane:
             self._lanes[name] = lane  # to the end, so that the other lanes come first
         self._queued.remove(key)
+        if not self._queued:  # neither shrinks, and a start enqueues every key of a fleet
+            self._queued, self._lanes = set(), OrderedDict()
         return key
 
     def _pass_on(self, getter: asyncio.Future[None]) -> None:

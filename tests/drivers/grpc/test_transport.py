@@ -177,7 +177,7 @@ async def test_watch_reports_the_present_state_and_then_every_change(server: Scr
         third = await anext(updates)
 
     assert isinstance(first, Snapshot)
-    assert len(first.items) == 1
+    assert len([*first.items]) == 1
     assert isinstance(second, ObjectChange)
     assert isinstance(third, ObjectChange)
     assert (second.type, third.type) == ("MODIFIED", "DELETED")

@@ -43,7 +43,6 @@ from watchword.runtime.status import StatusChange, StatusWriter
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 DRIVER = "token"
-BY_CLUSTER = "token-cluster"  # the index of add-ons by the cluster that they are on
 TOKEN_OBJECTS = WatchScope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
 
 CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
@@ -224,9 +223,7 @@ def addons_affected_by_cluster(reader: Reader, subjects: ClusterSubjects, cluste
     Whether a denied cluster has accounts is looked up, not read from conditions, which its agent may write. Under a
     name that another cluster had, every change may say anew who the cluster is.
     """
-    addons = [
-        Addon.read(obj) for obj in reader.by_index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, cluster["metadata"]["name"])
-    ]
+    addons = [Addon.read(obj) for obj in reader.list(MANAGED_CLUSTER_ADDONS, namespace=cluster["metadata"]["name"])]
     if not is_accepted(cluster):
         return [addon.key for addon in addons if has_token_infrastructure(reader, addon.key)]
     shared = subjects.retired_until(cluster["metadata"]["name"]) is not None
@@ -245,7 +242,6 @@ def token_controllers(context: HubContext) -> Iterable[ControllerSpec]:
     cache = context.cache
     for resource in manifests.KINDS:
         cache.informer(resource, TOKEN_OBJECTS)
-    cache.index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, lambda obj: [obj["metadata"]["namespace"]])
     reconciler = TokenInfrastructureReconciler(
         cache,
         context.client,

@@ -70,7 +70,6 @@ def _register_informers(cache: Cache) -> None:
     for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES, ADDON_DEPLOYMENT_CONFIGS):
         cache.informer(resource)
     register_informers(cache)
-    cache.index(MANAGED_CLUSTER_ADDONS, "name", lambda obj: [obj["metadata"]["name"]])
     cache.index(MANAGED_CLUSTER_ADDONS, BY_CONFIG, index_by_config)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from watchword.addons.registration import BY_CLUSTER
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import ADDON_FEATURE_LABEL_PREFIX, ConditionType
@@ -30,7 +29,7 @@ class FeatureLabelReconciler(Struct, frozen=True):
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None or is_deleting(found):
             return Done()
-        addons = self.reader.by_index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, key.name)
+        addons = self.reader.list(MANAGED_CLUSTER_ADDONS, namespace=key.name)
         changes = choose_labels(labels_of(found), addons)
         if changes:
             await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, {"metadata": {"labels": changes}}))

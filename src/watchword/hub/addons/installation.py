@@ -11,11 +11,12 @@ from watchword.api.cluster import is_accepted
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, owner_reference, uid_of
 from watchword.api.names import Annotation
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
-from watchword.hub.addons.install_strategy import CLUSTER_SETS, PLACEMENTS, InstallStrategies, strategy_of
+from watchword.hub.addons.install_strategy import CLUSTER_SETS, PLACEMENTS, InstallStrategies, is_automatic, strategy_of
 from watchword.hub.addons.placements import clusters_of, placement_key, placement_of
 from watchword.kube.client import Client
+from watchword.runtime.cache import Cache
 from watchword.runtime.ensure import with_preconditions
-from watchword.runtime.reconcile import Done, Outcome, Reader
+from watchword.runtime.reconcile import Done, Outcome
 
 
 class InstallationStep(Enum):
@@ -63,7 +64,7 @@ def is_opted_out(cluster: Object) -> bool:
 class AddonInstallationReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterAddOn, existing or not; triggered by kinds, clusters, sets, decisions."""
 
-    reader: Reader
+    reader: Cache
     client: Client
     strategies: InstallStrategies
 
@@ -87,7 +88,8 @@ class AddonInstallationReconciler(Struct, frozen=True):
         return Done()
 
     def _step(self, known: Object, key: ObjectKey, present: Object | None) -> InstallationStep:
-        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
+        needed = is_automatic(known)  # else neither the cluster nor its labels decide anything
+        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace)) if needed else None
         selected = self.strategies.selects(known, cluster, key.namespace)
         return choose_installation_step(known, cluster, present, selected=selected)
 
@@ -99,8 +101,7 @@ class AddonInstallationReconciler(Struct, frozen=True):
     def by_kind(self, known: Object) -> list[ObjectKey]:
         """Map an add-on's kind to the clusters on which something is due."""
         current = self.reader.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.of(known))  # not as it was before the change
-        names = (obj["metadata"]["name"] for obj in self.reader.list(MANAGED_CLUSTERS))
-        return [] if current is None else self._due(current, names)
+        return [] if current is None else self._due(current, [key.name for key in self.reader.keys(MANAGED_CLUSTERS)])
 
     def by_set(self, _: Object) -> list[ObjectKey]:
         """Map a change of a set to everything that is due: sets change rarely, and may select anything."""

@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, Grant, Signer
-from watchword.addons.registration import BY_CLUSTER
 from watchword.api.addon import Addon, AddonSubject, requested_namespace
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of
 from watchword.api.names import ADDON_NAMESPACE, HUB_NAMESPACE, Annotation
@@ -27,7 +26,7 @@ from watchword.hub.addons.template_rendering import (
     substitute_variables,
     workload_namespace,
 )
-from watchword.runtime.reconcile import Reader
+from watchword.runtime.cache import Cache
 
 BY_CONFIG = "config"  # the index of add-ons by the AddOnDeploymentConfigs that they name
 
@@ -35,7 +34,7 @@ BY_CONFIG = "config"  # the index of add-ons by the AddOnDeploymentConfigs that 
 class TemplateDefinitionLookup(Struct, frozen=True):
     """Finds the template of an add-on: the one its spec names, else the default of the add-on's kind."""
 
-    reader: Reader
+    reader: Cache
     signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})
 
     def __call__(self, addon: Object) -> AddonDefinition | None:
@@ -64,11 +63,11 @@ class TemplateDefinitionLookup(Struct, frozen=True):
     def addons_affected_by_config(self, config: Object) -> list[ObjectKey]:
         """Map an AddOnDeploymentConfig to the add-ons that name it, or whose kind does."""
         key = ObjectKey.of(config)
-        named = self.reader.by_index(MANAGED_CLUSTER_ADDONS, BY_CONFIG, str(key))
+        named = self.reader.index_keys(MANAGED_CLUSTER_ADDONS, BY_CONFIG, str(key))
         kinds = self.reader.list(CLUSTER_MANAGEMENT_ADDONS)
         default = [kind for kind in kinds if key in config_keys({}, kind, ADDON_DEPLOYMENT_CONFIGS)]
         return [
-            *map(ObjectKey.of, named),
+            *named,
             *(key for kind in default for key in self._addons_of(kind["metadata"]["name"])),
         ]
 
@@ -76,11 +75,11 @@ class TemplateDefinitionLookup(Struct, frozen=True):
         """Map a cluster that says where its images come from to its add-ons."""
         if Annotation.IMAGE_REGISTRIES not in annotations_of(cluster):
             return []
-        addons = self.reader.by_index(MANAGED_CLUSTER_ADDONS, BY_CLUSTER, cluster["metadata"]["name"])
+        addons = self.reader.list(MANAGED_CLUSTER_ADDONS, namespace=cluster["metadata"]["name"])
         return [ObjectKey.of(obj) for obj in addons]
 
     def _addons_of(self, name: str) -> list[ObjectKey]:
-        return [ObjectKey.of(obj) for obj in self.reader.by_index(MANAGED_CLUSTER_ADDONS, "name", name)]
+        return [key for key in self.reader.keys(MANAGED_CLUSTER_ADDONS) if key.name == name]
 
 
 def config_keys(addon: Object, known: Object, resource: Resource) -> Iterator[ObjectKey]:
