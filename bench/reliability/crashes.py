@@ -37,6 +37,8 @@ PASSING = frozenset({"events", "leases", "certificatesigningrequests"})
 """Collections whose objects come and go by themselves."""
 
 PROGRESS_EVERY = 10  # crash points
+NOT_REACHED = "the program was not killed"
+"""A life may have a few writes less than the first one, of Events above all: its last crash points are not counted."""
 
 SUCCESS = re.compile(r" 2\d\d$")
 RENEWAL = re.compile(r"/leases/[^/]+ 200$")
@@ -68,6 +70,8 @@ def measure(options: argparse.Namespace) -> Figure:
     tried, troubles = Counter[str](), dict[Crash, list[str]]()
     with Pool(options.jobs) as pool:
         for crash, found in pool.imap_unordered(partial(_try_crash, expected=expected), crashes):
+            if found == [NOT_REACHED]:
+                continue
             tried[crash.process] += 1
             if found:
                 troubles[crash] = found
@@ -100,7 +104,7 @@ def _try_crash(crash: Crash, *, expected: Outcome) -> tuple[Crash, list[str]]:
 
 def _differences(expected: Outcome, found: Outcome, crash: Crash) -> Iterator[str]:
     if found.starts[crash.process] == expected.starts[crash.process]:
-        yield "the program was not killed"
+        yield NOT_REACHED
     if found.failing:
         yield f"{found.failing} credentials do not work"
     if found.objects != expected.objects:
