@@ -35,6 +35,7 @@ from watchword.api.images import IMAGE
 from watchword.api.selectors import parse_label_selector
 from watchword.api.time import rfc3339_micro
 from watchword.apiserver.requestinfo import read_request_info
+from watchword.cli.main import COLLECTION_THRESHOLDS
 from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
@@ -155,7 +156,7 @@ def main() -> None:
 async def measure(recorded: dict[str, list[dict[str, Any]]], clusters: int) -> list[Figure]:
     """Start a hub on the replayed fleet, wait until it is idle, and renew leases."""
     configure_logging(level="info")
-    gc.set_threshold(20_000, 20, 50)  # as `watchword hub` does
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     server, metrics = ReplayServer(recorded, clusters), Metrics()
     options = HubOptions(elect=False, install=False, metrics=metrics, addons=(accounts_addon(image=IMAGE),))
     before, started = _memory(), time.process_time()

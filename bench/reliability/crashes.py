@@ -37,7 +37,7 @@ PASSING = frozenset({"events", "leases", "certificatesigningrequests"})
 """Collections whose objects come and go by themselves."""
 
 PROGRESS_EVERY = 10  # crash points
-NOT_REACHED = "the program was not killed"
+NOT_REACHED = "the life had fewer writes"
 """A life may have a few writes less than the first one, of Events above all: its last crash points are not counted."""
 
 SUCCESS = re.compile(r" 2\d\d$")
@@ -104,7 +104,8 @@ def _try_crash(crash: Crash, *, expected: Outcome) -> tuple[Crash, list[str]]:
 
 def _differences(expected: Outcome, found: Outcome, crash: Crash) -> Iterator[str]:
     if found.starts[crash.process] == expected.starts[crash.process]:
-        yield NOT_REACHED
+        is_reached = max(found.crash_points[crash.process], default=0) >= crash.writes
+        yield "the program was not killed" if is_reached else NOT_REACHED
     if found.failing:
         yield f"{found.failing} credentials do not work"
     if found.objects != expected.objects:
