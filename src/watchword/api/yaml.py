@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import yaml
-
+from watchword.api.lazy_patterns import lazy_patterns
 from watchword.api.text import escape_text, is_safe_text
+
+with lazy_patterns():
+    import yaml
 
 MAXIMUM_BYTES = 4 * 1024 * 1024
 MAXIMUM_DEPTH = 64

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -166,6 +165,8 @@ async def run_plugin(plugin: ExecPlugin, cluster: Object, *, interactive: bool, 
 
 def find_program(plugin: ExecPlugin) -> str:
     """Return the program's absolute path: a bare name is searched in PATH, a path starts at the kubeconfig."""
+    import shutil
+
     command = plugin.command
     if os.sep in command:
         command = str((plugin.folder or Path.cwd()) / command)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from msgspec import Struct
 
@@ -13,6 +12,7 @@ from watchword.pki.errors import AuthorityExpired, CertificateRefused, KeyRefuse
 from watchword.pki.keys import PrivateKey, PublicKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject, encode_alternative_names, encode_subject
 from watchword.pki.usages import CLIENT_USAGES, SERVING_USAGES, Usage, encode_extended_usage, encode_key_usage
+from watchword.pki.x509 import x509
 
 BACKDATE = timedelta(minutes=5)  # clocks of other machines may be behind
 SHORT_LIFETIME = timedelta(hours=8)  # certificates shorter than this keep their full requested lifetime

@@ -7,8 +7,6 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
-from cryptography import x509
-
 from watchword.api.hidden_fields import HiddenFields
 from watchword.pki.errors import CertificateRefused
 from watchword.pki.keys import PublicKey
@@ -25,6 +23,7 @@ from watchword.pki.subjects import (
     values_of,
 )
 from watchword.pki.usages import decode_extended_usage
+from watchword.pki.x509 import x509
 
 MAXIMUM_BUNDLE_BYTES = 1024 * 1024
 MAXIMUM_BUNDLE_CERTIFICATES = 512

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 from watchword.pki.certificates import Certificate, extension_of
 from watchword.pki.errors import ChainRefused
 from watchword.pki.usages import Usage
+from watchword.pki.x509 import x509
 
 MAXIMUM_DEPTH = 6
 _MAXIMUM_INTERMEDIATES = 16

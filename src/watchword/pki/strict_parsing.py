@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.utils import CryptographyDeprecationWarning
 
 from watchword.pki.errors import KeyRefused
+from watchword.pki.x509 import x509
 
 PARSE_ERRORS = (
     ValueError,

@@ -6,13 +6,13 @@ import ipaddress
 import warnings
 from collections.abc import Iterable
 
-from cryptography import x509
-from cryptography.x509.oid import NameOID
 from msgspec import Struct
 
-COMMON_NAME = NameOID.COMMON_NAME.dotted_string
-ORGANISATION = NameOID.ORGANIZATION_NAME.dotted_string
-ORGANISATIONAL_UNIT = NameOID.ORGANIZATIONAL_UNIT_NAME.dotted_string
+from watchword.pki.x509 import x509
+
+COMMON_NAME = x509.NameOID.COMMON_NAME.dotted_string
+ORGANISATION = x509.NameOID.ORGANIZATION_NAME.dotted_string
+ORGANISATIONAL_UNIT = x509.NameOID.ORGANIZATIONAL_UNIT_NAME.dotted_string
 
 
 class CertificateSubject(Struct, frozen=True):
@@ -50,9 +50,9 @@ def encode_subject(subject: CertificateSubject) -> x509.Name:
         parts = []
         organisations = list(dict.fromkeys(subject.organisations))
         if organisations:
-            attributes = [_attribute(NameOID.ORGANIZATION_NAME, value) for value in organisations]
+            attributes = [_attribute(x509.NameOID.ORGANIZATION_NAME, value) for value in organisations]
             parts.append(x509.RelativeDistinguishedName(attributes))
-        parts.append(x509.RelativeDistinguishedName([_attribute(NameOID.COMMON_NAME, subject.common_name)]))
+        parts.append(x509.RelativeDistinguishedName([_attribute(x509.NameOID.COMMON_NAME, subject.common_name)]))
         return x509.Name(parts)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from cryptography import x509
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from watchword.pki.x509 import x509
 
 
 class Usage(StrEnum):
@@ -22,13 +21,13 @@ CLIENT_USAGES = (Usage.DIGITAL_SIGNATURE, Usage.KEY_ENCIPHERMENT, Usage.CLIENT_A
 SERVING_USAGES = (Usage.DIGITAL_SIGNATURE, Usage.KEY_ENCIPHERMENT, Usage.SERVER_AUTH)
 
 _EXTENDED = {
-    Usage.CLIENT_AUTH: ExtendedKeyUsageOID.CLIENT_AUTH,
-    Usage.SERVER_AUTH: ExtendedKeyUsageOID.SERVER_AUTH,
+    Usage.CLIENT_AUTH: x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH,
+    Usage.SERVER_AUTH: x509.oid.ExtendedKeyUsageOID.SERVER_AUTH,
 }
 _NAMES = {
-    ExtendedKeyUsageOID.CLIENT_AUTH.dotted_string: "client auth",
-    ExtendedKeyUsageOID.SERVER_AUTH.dotted_string: "server auth",
-    ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE.dotted_string: "any",
+    x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH.dotted_string: "client auth",
+    x509.oid.ExtendedKeyUsageOID.SERVER_AUTH.dotted_string: "server auth",
+    x509.oid.ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE.dotted_string: "any",
 }
 
 
