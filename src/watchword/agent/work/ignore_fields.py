@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
 from watchword.agent.errors import InvalidFieldPath
+from watchword.api.json import copy_json
 from watchword.api.jsonpath import JsonPathError, Location, locate
 from watchword.api.meta import Object, annotations_of
 from watchword.api.names import Annotation
@@ -33,7 +33,7 @@ def choose_apply_body(
     places = [place for rule in active for place in locate_ignored(wanted, rule)]
     if not places:
         return wanted, False
-    applied = deepcopy(wanted)
+    applied = copy_json(wanted)
     for place in sorted(places, key=_deepest_last_first, reverse=True):
         _keep_present_value(applied, present, place)
     return applied, True
@@ -106,7 +106,7 @@ def _keep_present_value(applied: Any, present: Any, place: Location) -> None:
     if value is None:
         del applied[last]
     else:
-        applied[last] = deepcopy(value)
+        applied[last] = copy_json(value)
 
 
 def _below(value: Any, at: str | int) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from typing import Any
 
 from msgspec import Struct, field
 
+from watchword.api.json import copy_json
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.kinds.columns.cells import PLAIN, at
 from watchword.apiserver.kinds.messages import messages, schemas, typed
@@ -91,10 +91,10 @@ def separate_status(resource: Resource, *, on_create: bool = True) -> Hook:
             if on_create:
                 new["status"] = empty()
         elif operation.subresource == "":
-            new["status"] = deepcopy(old["status"]) if "status" in old else empty()
+            new["status"] = copy_json(old["status"]) if "status" in old else empty()
         elif operation.subresource == "status":
             for key in [key for key in new if key not in ("metadata", "status")]:
                 del new[key]
-            new.update({key: deepcopy(value) for key, value in old.items() if key not in ("metadata", "status")})
+            new.update({key: copy_json(value) for key, value in old.items() if key not in ("metadata", "status")})
 
     return keep_apart

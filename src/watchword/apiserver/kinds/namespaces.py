@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
+from watchword.api.json import copy_json
 from watchword.api.meta import Object
 from watchword.apiserver.field_errors import invalid
 from watchword.apiserver.kinds.metadata import finalizer_errors
@@ -34,9 +33,9 @@ def prepare_namespace(operation: Operation) -> None:
         spec["finalizers"] = list(dict.fromkeys([*(spec.get("finalizers") or []), FINALIZER]))
         return
     if operation.subresource != "status":
-        new["status"] = deepcopy(old.get("status") or {})
+        new["status"] = copy_json(old.get("status") or {})
     if operation.subresource != "finalize":
-        new["spec"] = deepcopy(old.get("spec") or {})
+        new["spec"] = copy_json(old.get("spec") or {})
 
 
 def validate_namespace(operation: Operation) -> list[FieldError]:

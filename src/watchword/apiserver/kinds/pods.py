@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
+from watchword.api.json import copy_json
 from watchword.api.meta import Object
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.kinds.pod_defaults import default_new_pod_placement, qos_class
@@ -27,9 +26,9 @@ def prepare_pod(operation: Operation) -> None:
         default_new_pod_placement(pod["spec"])
         pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     elif operation.subresource == "":
-        pod["status"] = deepcopy(old.get("status") or {})
+        pod["status"] = copy_json(old.get("status") or {})
     elif operation.subresource == "status":
-        pod["spec"] = deepcopy(old.get("spec") or {})
+        pod["spec"] = copy_json(old.get("spec") or {})
         pod.setdefault("status", {}).setdefault("qosClass", qos_class(pod["spec"]))
 
 

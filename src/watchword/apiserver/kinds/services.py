@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from collections.abc import Iterator
-from copy import deepcopy
 
+from watchword.api.json import copy_json
 from watchword.api.meta import Object
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.kinds.metadata import immutable_errors
@@ -60,7 +60,7 @@ def _inherit(spec: Object, old: Object) -> None:
         return
     for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
         if not spec.get(name) and old.get(name):
-            spec[name] = deepcopy(old[name])
+            spec[name] = copy_json(old[name])
     known = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in old.get("ports") or ()}
     for port in spec.get("ports") or ():
         held = known.get((port.get("port"), port.get("protocol")))
