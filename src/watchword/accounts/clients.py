@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeAlias
+
+from msgspec import Struct, field
 
 from watchword.accounts.errors import NoToken
 from watchword.accounts.tokens import AccountToken, TokenAvailable, watch_tokens
@@ -31,8 +32,7 @@ PATIENCE_AFTER_REFUSAL = 5.0  # seconds in which the hub may tell of the token t
 TransportFactory: TypeAlias = Callable[[Endpoint, CredentialSource], Transport]
 
 
-@dataclass
-class LiveToken:
+class LiveToken(Struct):
     """The newest token of one cluster, and a signal for every change; a source of credentials."""
 
     token: AccountToken | None = None
@@ -61,14 +61,13 @@ class LiveToken:
         return await self.current()
 
 
-@dataclass
-class LiveTransport:
+class LiveTransport(Struct):
     """Carries requests to where the newest token is honoured; follows the server's address and authority, too."""
 
     source: LiveToken
     make: TransportFactory
-    _endpoint: Endpoint | None = field(default=None, init=False)
-    _transports: list[Transport] = field(default_factory=list, init=False)
+    _endpoint: Endpoint | None = None
+    _transports: list[Transport] = field(default_factory=list)
 
     async def send(self, request: Request) -> Response:
         """Send one request with the newest token."""

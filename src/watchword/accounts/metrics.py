@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.accounts.agent.token_decision import RefreshReason
 from watchword.api.conditions import find_condition, is_true
@@ -60,8 +59,7 @@ def decide_phase(account: Object) -> AccountPhase:
     return AccountPhase.REPORTED if is_true(account, done) else AccountPhase.WAITING
 
 
-@dataclass(slots=True)
-class KnownAccounts:
+class KnownAccounts(Struct):
     """The accounts of a hub, by UID."""
 
     states: dict[str, AccountState] = field(default_factory=dict)

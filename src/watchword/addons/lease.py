@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -45,15 +44,14 @@ class AddonLease(Struct, frozen=True):
             await self.client.create(LEASES, LEASES.manifest(self.key, metadata=metadata, spec=spec))
 
 
-@dataclass(slots=True)
-class UsedCredential:
+class UsedCredential(Struct):
     """Which credential the hub sees on the requests of a client; asked for at most once in `every`."""
 
     hub: Client
     clock: Clock
     every: timedelta = timedelta(minutes=5)
-    _id: str = field(default="", init=False)
-    _asked_at: datetime | None = field(default=None, init=False)
+    _id: str = ""
+    _asked_at: datetime | None = None
 
     async def current(self) -> str:
         """Return the id as last told by the hub, empty when it does not tell: a hub out of reach changes nothing."""

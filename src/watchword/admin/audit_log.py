@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 import orjson
+from msgspec import Struct, field
 
 from watchword.admin.errors import InvalidInput
 from watchword.api.credential_use import CREDENTIAL_ID, is_credential_id
@@ -16,8 +16,7 @@ from watchword.api.time import parse_rfc3339
 REFUSED = (401,)  # a request with this answer proves no use
 
 
-@dataclass(slots=True)
-class CredentialUsage:
+class CredentialUsage(Struct):
     """The last use of each credential by each user, from any number of audit logs."""
 
     uses: dict[str, dict[str, datetime]] = field(default_factory=dict)  # user → credential id → when

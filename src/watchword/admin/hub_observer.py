@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.admin.inventory_rows import HubFacts
 from watchword.admin.recent_events import FleetEvent, collect_fleet_events
@@ -53,8 +54,7 @@ EVENT_SOURCE = (EVENTS, WatchScope())
 LEASE_SOURCE = (LEASES, WatchScope(fields=f"metadata.name={CLUSTER_LEASE}"))
 
 
-@dataclass
-class HubObserver:
+class HubObserver(Struct):
     """Follows a hub; `facts` is instant, `until` waits for a change that makes something true."""
 
     cache: Cache

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TextIO, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.text import escape_text
 
@@ -107,8 +106,7 @@ class Writable(Protocol):
         ...
 
 
-@dataclass
-class Screen:
+class Screen(Struct):
     """Draws a frame over the one before; a frame never scrolls, so the way back is known."""
 
     stream: Writable

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import timedelta
 
 import orjson
@@ -23,8 +22,7 @@ WaitCondition = Callable[[Object | None], str]
 """Returns what is still waited for, as text for people; empty when the state is reached."""
 
 
-@dataclass
-class _ProgressReporter:
+class _ProgressReporter(Struct):
     """Reports each message once."""
 
     progress: Progress

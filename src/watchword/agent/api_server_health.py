@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 import msgspec
@@ -29,14 +28,13 @@ class _VersionInfo(msgspec.Struct, rename="camel"):
     git_version: str = ""
 
 
-@dataclass
-class ApiServerHealthCheck:
+class ApiServerHealthCheck(Struct):
     """A watch that received something lately proves the API server alive; only a silent one is checked."""
 
     cluster: Client
     cache: Cache
-    _version: str = field(default="", init=False)
-    _read_at: float = field(default=float("-inf"), init=False)
+    _version: str = ""
+    _read_at: float = float("-inf")
 
     async def check(self) -> ClusterHealth:
         """Return the version and, when something is wrong, what."""

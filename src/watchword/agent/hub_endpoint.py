@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -35,13 +34,12 @@ class ConfiguredEndpoint(Struct, frozen=True):
         return cls(entry.server, sha256(entry.ca_data).hexdigest())
 
 
-@dataclass(slots=True)
-class HubEndpoint:
+class HubEndpoint(Struct):
     """The endpoint in use. It changes only by `adopt` and `record_move`, after the other endpoint was seen to work."""
 
     connector: HubConnector
-    current: ClusterEntry | None = field(default=None, init=False)  # None: nothing is recorded yet
-    _recorded_name: str = field(default="", init=False)
+    current: ClusterEntry | None = None  # None: nothing is recorded yet
+    _recorded_name: str = ""
 
     def restore(self, data: SecretData) -> None:
         """Continue with the endpoint in the Secret's kubeconfig; a damaged kubeconfig records nothing."""

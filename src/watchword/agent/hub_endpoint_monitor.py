@@ -7,7 +7,7 @@ names it, or, for what the hub publishes, by an authority that is trusted alread
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 from watchword._structlog import structlog
 from watchword.agent.hub_endpoint import HubEndpoint, known_servers
@@ -24,13 +24,12 @@ from watchword.pki.certificates import split_bundle
 from watchword.pki.errors import PkiError
 
 
-@dataclass(kw_only=True, slots=True)
-class HubEndpointMonitor:
+class HubEndpointMonitor(Struct, kw_only=True):
     """Looks for the hub at every address that is known; shows no credential anywhere."""
 
     endpoint: HubEndpoint
     client_factory: ClientFactory
-    _cluster_info: ClusterInfoRefresher | None = field(default=None, init=False)
+    _cluster_info: ClusterInfoRefresher | None = None
 
     async def check(self) -> bool:
         """Look once at every known address; return whether another endpoint, or more of them, are recorded."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -22,8 +21,7 @@ class PeriodicTask(Struct, frozen=True):
     run: Callable[[], Awaitable[None]]
 
 
-@dataclass(slots=True)
-class TaskStatus:
+class TaskStatus(Struct):
     """How a task has fared."""
 
     runs: int = 0

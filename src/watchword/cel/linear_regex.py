@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from re import _constants as op  # type: ignore[attr-defined]  # the standard library's own parser, read only
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
+
+from msgspec import Struct, field
 
 MAX_STATES = 20_000
 MAX_CACHED_MOVES = 5_000
@@ -24,8 +25,7 @@ class UnsupportedRegex(re.error):
     """The expression uses what no linear matcher supports, such as back references."""
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     """A state of the automaton: consumes a character, or has an empty transition, with or without a condition."""
 
     test: Test | None = None

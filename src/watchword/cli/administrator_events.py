@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from random import SystemRandom
 
 import click
+from msgspec import Struct
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE
@@ -26,8 +26,7 @@ HUB = NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))
 """What Events about the whole hub are about: Kubernetes stores them in the namespace `default`."""
 
 
-@dataclass(slots=True)
-class EventCounts:
+class EventCounts(Struct):
     """Counts the events that the server did not store."""
 
     dropped: int = 0

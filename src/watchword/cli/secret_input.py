@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 import click
+from msgspec import Struct, field
 
 MAXIMUM_BYTES = 64 * 1024
 TOKEN_VARIABLE = "WATCHWORD_TOKEN"  # noqa: S105 - the name of a variable
 HELP = "Also @FILE, or - for standard input"
 
 
-@dataclass(slots=True)
-class SecretReader:
+class SecretReader(Struct):
     """Reads `@FILE`, `-` or the value itself; standard input is read once."""
 
     standard_input: Callable[[], BinaryIO] = lambda: sys.stdin.buffer

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.admin.health import InventoryHealth
 from watchword.api.time import rfc3339
@@ -26,8 +25,7 @@ class HistoryEntry(Struct, frozen=True):
     row: str = ""  # the id of the row that changed: only those who see the row see its history
 
 
-@dataclass(slots=True)
-class HistoryLog:
+class HistoryLog(Struct):
     """Keeps the latest changes of each cluster in memory."""
 
     _entries: dict[str, deque[HistoryEntry]] = field(default_factory=dict)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import islice
 from operator import itemgetter
 
 import orjson
+from msgspec import Struct, field
 
 from watchword.admin.health import InventoryHealth
 from watchword.api.meta import ObjectRef
@@ -41,8 +41,7 @@ async def stream_rows(
     yield END
 
 
-@dataclass(slots=True)
-class BrowserCopy:
+class BrowserCopy(Struct):
     """What one browser holds, and what it has to be sent so that it holds what it may see."""
 
     fleet: Fleet

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.admin.recent_events import FleetEvent
 from watchword.api.meta import ObjectRef
@@ -25,8 +24,7 @@ class NumberedEvent(Struct, frozen=True, gc=False):
         return self.event.at, self.number
 
 
-@dataclass(slots=True)
-class RecentEvents:
+class RecentEvents(Struct):
     """Events by time; an event keeps its number while its object tells of it."""
 
     revision: int = 0

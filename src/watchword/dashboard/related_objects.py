@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectRef
 from watchword.api.resources import MANAGED_CLUSTERS
 
 
-@dataclass(slots=True)
-class RelatedObjects:
+class RelatedObjects(Struct):
     """Objects by the cluster that they are about; an object is about one cluster at most."""
 
     _cluster_of: dict[ObjectRef, str] = field(default_factory=dict)

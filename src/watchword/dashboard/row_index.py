@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.api.meta import ObjectRef
 from watchword.dashboard.object_rows import ObjectRows
@@ -14,8 +15,7 @@ from watchword.dashboard.visibility import Visibility
 REMOVALS_KEPT = 4096
 
 
-@dataclass(slots=True)
-class RowIndex:
+class RowIndex(Struct):
     """Rows by object; each change has a number, so that a reader asks only for what came later."""
 
     objects: dict[ObjectRef, ObjectRows] = field(default_factory=dict)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.sensitive import Sensitive
 from watchword.kube.access_reviews import UserIdentity
@@ -27,8 +26,7 @@ class Session(Struct, frozen=True):
     token: Sensitive[str] | None = None
 
 
-@dataclass(slots=True)
-class SessionStore:
+class SessionStore(Struct):
     """Sessions by the hash of their cookie, and the one code that opens the next; `redeemed` is told of its use."""
 
     redeemed: Callable[[], None] = lambda: None

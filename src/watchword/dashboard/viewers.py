@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.sensitive import Sensitive
 from watchword.dashboard.sessions import SESSION_LIFETIME, Session, SessionStore
@@ -20,8 +19,7 @@ REVIEWED_EVERY = timedelta(seconds=60)
 """How long a withdrawn right or a revoked token may go unnoticed."""
 
 
-@dataclass(slots=True)
-class OwnRights:
+class OwnRights(Struct):
     """Everyone who has the one-time address sees what this kubeconfig may read."""
 
     client: Client
@@ -48,8 +46,7 @@ class _Review(Struct, frozen=True):
     at: datetime
 
 
-@dataclass(slots=True)
-class ReviewedRights:
+class ReviewedRights(Struct):
     """Everyone sees what the API server allows them: TokenReview at sign-in, then SubjectAccessReview."""
 
     client: Client

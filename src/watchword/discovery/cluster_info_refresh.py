@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from watchword.discovery.client_factory import ClientFactory
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
@@ -21,8 +22,7 @@ class RefreshResult(StrEnum):
     LOST = "Lost"  # no address responds in a way that can be trusted
 
 
-@dataclass(slots=True)
-class ClusterInfoRefresher:
+class ClusterInfoRefresher(Struct):
     """The ClusterInfo of one client, followed for as long as it runs.
 
     A new one is trusted only when it came through an authority of the old one, and it replaces the old one only

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey
@@ -121,15 +122,14 @@ def policy_manifests() -> tuple[Object, Object]:
     return policy, binding
 
 
-@dataclass
-class AcceptanceGuard:
+class AcceptanceGuard(Struct):
     """Knows whether the server refuses acceptance by those not entitled, by trying it without storing anything."""
 
     client: Client
     clock: Clock
-    _enforced_until: datetime | None = field(default=None, init=False)
-    _unenforced_until: datetime | None = field(default=None, init=False)
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _enforced_until: datetime | None = None
+    _unenforced_until: datetime | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def advice(self) -> str:

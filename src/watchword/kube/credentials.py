@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field
 
 from watchword.api.sensitive import Sensitive
 from watchword.kube.endpoint import FileOrBytes, read
@@ -41,7 +39,7 @@ class CredentialSource(Protocol):
 class FixedCredential(Struct, frozen=True):
     """A credential that does not change."""
 
-    credential: Credential = struct_field(default_factory=Credential)
+    credential: Credential = field(default_factory=Credential)
 
     async def current(self) -> Credential:
         """Return the credential."""
@@ -52,16 +50,15 @@ class FixedCredential(Struct, frozen=True):
         return None
 
 
-@dataclass(slots=True)
-class StoredCredential:
+class StoredCredential(Struct):
     """A credential in memory and files; files are read again when they change."""
 
     token: FileOrBytes = b""
     chain: FileOrBytes = b""
     key: FileOrBytes = b""
     headers: tuple[tuple[str, str], ...] = ()
-    _held: Credential | None = field(default=None, init=False)
-    _checked_at: float = field(default=0.0, init=False)
+    _held: Credential | None = None
+    _checked_at: float = 0.0
 
     async def current(self) -> Credential:
         """Return the credential in the files, checking them at most once a second."""

@@ -8,13 +8,12 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import orjson
-from msgspec import field as struct_field
+from msgspec import Struct, field
 
 from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object
@@ -38,7 +37,7 @@ class ExecPlugin(HiddenFields, frozen=True):
 
     command: str
     arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = struct_field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
     api_version: str = VERSIONS[0]
     interactive_mode: str = "IfAvailable"
     install_hint: str = ""
@@ -46,8 +45,7 @@ class ExecPlugin(HiddenFields, frozen=True):
     provide_cluster_info: bool = False
 
 
-@dataclass(slots=True)
-class ExecCredential:
+class ExecCredential(Struct):
     """Runs a plugin when there is no credential, when it nears its expiry, and after a 401; never twice at once."""
 
     plugin: ExecPlugin
@@ -55,9 +53,9 @@ class ExecCredential:
     headers: tuple[tuple[str, str], ...] = ()
     timeout: float = 25.0  # shorter than a request's timeout, so that the error names the plugin and not the server
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    _held: Credential | None = field(default=None, init=False)
-    _expires_at: datetime | None = field(default=None, init=False)
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _held: Credential | None = None
+    _expires_at: datetime | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def current(self) -> Credential:
         """Return the plugin's credential, from memory while it is valid."""

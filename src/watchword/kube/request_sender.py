@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
-from dataclasses import dataclass
 from random import Random
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
@@ -23,8 +23,7 @@ ERROR_LIMIT = 64 * 1024
 """How many bytes of a refused stream's response are read for the error message."""
 
 
-@dataclass
-class ServerCapabilities:
+class ServerCapabilities(Struct):
     """What is known about a server; shared by all users of one client."""
 
     supports_watch_list: bool = True  # until it refuses or ignores the request for its initial state

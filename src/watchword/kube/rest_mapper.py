@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.meta import Resource
 from watchword.kube.client import Client
@@ -31,13 +30,12 @@ class _Known(Struct, frozen=True):
     read_at: float
 
 
-@dataclass
-class RestMapper:
+class RestMapper(Struct):
     """One document for each group and version that a work has used, read again when it lacks what is looked for."""
 
     client: Client
-    _documents: dict[str, _Known] = field(default_factory=dict, init=False)
-    _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _documents: dict[str, _Known] = field(default_factory=dict)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def find(self, api_version: str, kind: str) -> Resource | None:
         """Return the resource of a kind, or None while the cluster does not serve it."""

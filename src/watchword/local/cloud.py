@@ -8,11 +8,11 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.api.meta import ObjectKey
@@ -30,15 +30,14 @@ JOURNAL = "journal.jsonl"  # of the emulator: all that it needs to continue
 TOKEN_SECONDS = 30 * 24 * 3600  # as long as a trial may run; each start makes new ones
 
 
-@dataclass
-class LocalCloud:
+class LocalCloud(Struct):
     """Runs the emulator of one driver in a folder, which keeps its state."""
 
     trial: CloudTrial
     folder: Path
     endpoint: str = ""
     reviewer: TokenReviewClient | None = None  # authenticates the tokens of the cloud at the hub
-    _process: Process | None = field(default=None, init=False)
+    _process: Process | None = None
 
     def require_libraries(self) -> None:
         """Raise `OperationRefused` when the emulator is not installed."""

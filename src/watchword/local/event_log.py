@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.admin.recent_events import FleetEvent
@@ -14,8 +14,7 @@ from watchword.api.time import rfc3339
 SECOND = slice(19)  # of an instant in RFC 3339: some events have microseconds, conditions have none
 
 
-@dataclass
-class EventLog:
+class EventLog(Struct):
     """Remembers what was read last.
 
     A condition whose message changes keeps its lastTransitionTime: a renewal would be shown at the time of the first

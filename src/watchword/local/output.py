@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
 import orjson
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.admin.inventory_json import inventory_document
@@ -55,8 +55,7 @@ class UpOutput(Protocol):
         ...
 
 
-@dataclass
-class TerminalOutput:
+class TerminalOutput(Struct):
     """Output for a terminal: one picture, redrawn."""
 
     screen: Screen
@@ -86,8 +85,7 @@ class TerminalOutput:
         return self.writer.reader_closed
 
 
-@dataclass
-class PlainOutput:
+class PlainOutput(Struct):
     """Output for a log: one line per event."""
 
     writer: BackgroundWriter
@@ -127,8 +125,7 @@ class PlainOutput:
         self.writer.write(f"{escape_text(line)}\n")
 
 
-@dataclass
-class JsonOutput:
+class JsonOutput(Struct):
     """Output for a program: one JSON object per line, each with its type under `event`."""
 
     writer: BackgroundWriter

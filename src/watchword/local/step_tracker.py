@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 
 class StepState(StrEnum):
@@ -17,8 +18,7 @@ class StepState(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(slots=True)
-class StepStatus:
+class StepStatus(Struct):
     """One step as it is shown."""
 
     key: str
@@ -31,8 +31,7 @@ class StepStatus:
 Listener: TypeAlias = Callable[[StepStatus], None]
 
 
-@dataclass
-class StepTracker:
+class StepTracker(Struct):
     """The steps in order; listeners are called on every change."""
 
     steps: list[StepStatus]

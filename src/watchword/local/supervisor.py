@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from watchword._structlog import structlog
 from watchword.kube.retry import Backoff
@@ -18,8 +19,7 @@ SupervisedTask: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
 RESTART_BACKOFF = Backoff(first=0.5, limit=30.0)
 
 
-@dataclass
-class Supervisor:
+class Supervisor(Struct):
     """Restarts failed tasks with a delay; `last_errors` contains the reasons meanwhile."""
 
     random: Random

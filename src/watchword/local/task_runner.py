@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -19,8 +18,7 @@ CommandFunction: TypeAlias = Callable[[Launch, asyncio.Event], Awaitable[None]]
 KILLED = 137
 
 
-@dataclass
-class RunningTask:
+class RunningTask(Struct):
     """A container that is a task; it is well as long as it runs."""
 
     task: asyncio.Task[None]

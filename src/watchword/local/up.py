@@ -7,13 +7,11 @@ import shlex
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field
 
 from watchword._structlog import structlog
 from watchword.admin.terminal import supports_unicode
@@ -44,7 +42,7 @@ TICK = 1.0  # and at most: time left is shown
 class UpOptions(Struct, frozen=True):
     """The user's choices."""
 
-    requested: LayoutRequest = struct_field(default_factory=LayoutRequest)
+    requested: LayoutRequest = field(default_factory=LayoutRequest)
     in_memory: bool = False
     audit: bool = False  # write an audit log for each control plane
     encryption_key_file: Path | None = None  # encrypt Secrets in the data file of each control plane
@@ -98,8 +96,7 @@ async def up(
         output.close("" if options.leave else _final_message(folder, options))
 
 
-@dataclass
-class ProgressDisplay:
+class ProgressDisplay(Struct):
     """Shows the fleet again whenever something changes, and every second."""
 
     fleet: LocalFleet

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.pull_secrets import ANNOTATION_BINDING, BOUND, DOCKERCFG_KEY
@@ -34,8 +32,7 @@ from watchword.runtime.raw_objects import is_newer
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 
-@dataclass(slots=True)
-class OwnWrites:
+class OwnWrites(Struct):
     """The version of each Secret as this process last wrote it: the cache may still show an older one."""
 
     versions: dict[str, str] = field(default_factory=dict)
@@ -60,8 +57,8 @@ class ImagePullSecretReconciler(Struct, frozen=True):
     keys: SigningKeys
     metrics: PullSecretMetrics
     rate: RequestRate
-    writes: OwnWrites = struct_field(default_factory=OwnWrites)
-    uids: dict[ObjectKey, str] = struct_field(default_factory=dict)  # of the secrets that are counted
+    writes: OwnWrites = field(default_factory=OwnWrites)
+    uids: dict[ObjectKey, str] = field(default_factory=dict)  # of the secrets that are counted
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write a new token when one is needed, else look again at the instant chosen for it."""

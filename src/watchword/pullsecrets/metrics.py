@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.pullsecrets.dockercfg import Credentials
 from watchword.pullsecrets.pull_secret import PullSecret
@@ -23,8 +22,7 @@ class TokenTimes(Struct, frozen=True):
     expires_at: datetime | None = None
 
 
-@dataclass(slots=True)
-class KnownSecrets:
+class KnownSecrets(Struct):
     """The pull secrets that this process manages, by UID, with what their tokens say of time."""
 
     times: dict[str, TokenTimes] = field(default_factory=dict)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class RequestRate:
+class RequestRate(Struct):
     """Lets `per_second` callers pass in any second, evenly and in order."""
 
     per_second: float = 100.0
-    _next: float = field(default=0.0, init=False)
+    _next: float = 0.0
 
     async def wait(self) -> None:
         """Wait until it is this caller's turn; not at all after a pause."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object
 
 MAXIMUM_KNOWN = 4096
 
 
-@dataclass(slots=True)
-class RewriteLimit:
+class RewriteLimit(Struct):
     """Counts the writes to each account; more than `writes` within `within` have to wait."""
 
     writes: int = 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 from msgspec import Struct
@@ -43,14 +42,13 @@ class Configuration(Struct, frozen=True):
         return Settings(self.enabled, registries, self.audiences, self.lifetime)
 
 
-@dataclass(slots=True)
-class SettingsReader:
+class SettingsReader(Struct):
     """Reads the settings from the cache; a ConfigMap with an error changes nothing until it is corrected."""
 
     reader: Reader
     config_map: ObjectKey = CONFIGURATION
     services: tuple[ObjectKey, ...] = REGISTRY_SERVICES
-    _valid: Configuration | None = field(default=None, init=False)  # the last one without an error
+    _valid: Configuration | None = None  # the last one without an error
 
     def current(self) -> Settings | None:
         """Return the settings; None when the ConfigMap never was readable, so nothing may be changed."""

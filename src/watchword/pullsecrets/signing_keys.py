@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import SIGNING_KEY_FIELD
@@ -25,8 +24,7 @@ class SignerTiming(Struct, frozen=True):
     poll: timedelta = timedelta(minutes=1)
 
 
-@dataclass(slots=True)
-class SigningKeys:
+class SigningKeys(Struct):
     """What is known of the keys; knowing nothing never makes a token bad.
 
     A key signs now when the signing key Secret holds it, or when a token of it was issued lately. While API servers

@@ -6,12 +6,11 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.http import Request, Response
 from watchword.kube.transport import Transport
@@ -35,8 +34,7 @@ class FieldWrite(Struct, frozen=True):
     since: str = ""
 
 
-@dataclass(slots=True)
-class FieldHistory:
+class FieldHistory(Struct):
     """What this process last wrote into a field of an object, and how often it did so again."""
 
     last: FieldWrite

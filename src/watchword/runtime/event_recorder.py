@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple, Protocol
@@ -71,16 +70,14 @@ class _Identity(NamedTuple):
     action: str
 
 
-@dataclass(slots=True)
-class _Window:
+class _Window(Struct):
     """Similar events since an instant."""
 
     since: datetime
     count: int = 0
 
 
-@dataclass(slots=True)
-class _Series:
+class _Series(Struct):
     event: Object
     last_observed: datetime
     last_note: str

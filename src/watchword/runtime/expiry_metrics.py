@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.credential_validity import CredentialValidity
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -14,8 +13,7 @@ from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remainin
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
 
-@dataclass
-class MeasuredCredentials:
+class MeasuredCredentials(Struct):
     """The credentials that are measured; what ends first is read at every scrape."""
 
     metrics: CredentialMetrics

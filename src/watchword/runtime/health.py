@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from watchword.api.http import Request, Response
 from watchword.http.limits import ServerLimits
@@ -19,8 +20,7 @@ TEXT = "text/plain; charset=utf-8"
 LIMITS = ServerLimits(connections=64, header_bytes=16 * 1024, body_bytes=0, keepalive_seconds=90.0, drain_seconds=1.0)
 
 
-@dataclass(slots=True)
-class HealthEndpoints:
+class HealthEndpoints(Struct):
     """Serves `/healthz`, `/readyz` and `/metrics` from the registered checks."""
 
     registry: CollectorRegistry

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey
@@ -78,8 +77,7 @@ def build_held_lease(lease: Object, *, identity: str, timing: ElectionTiming, no
     return {**lease, "spec": renewed}
 
 
-@dataclass(slots=True)
-class LeaderElector:
+class LeaderElector(Struct):
     """Competes for one Lease and opens the fence exactly while the lease is certainly held."""
 
     client: Client  # not fenced: the lease itself must be written without holding it

@@ -41,7 +41,6 @@ ACCOUNT = ObjectKey(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)
 SETTINGS = {HOSTS.flag: "localhost,127.0.0.1", USERS.flag: BOOTSTRAP_USER}
 
 
-@dataclass
 class WrappedConnector(GrpcConnector):
     """The connector of the driver, with every transport wrapped."""
 

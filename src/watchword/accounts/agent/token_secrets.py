@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from watchword.accounts.agent.hub_secrets import HubSecrets
 from watchword.accounts.agent.token_adoption import LocalAccount, TokenTrial, is_adoptable
@@ -24,15 +25,14 @@ _FIRST_ONLY = (Annotation.TOKEN_SERVER,)
 """What the agent says when it creates a Secret, and what the hub may know better later."""
 
 
-@dataclass
-class TokenSecrets:
+class TokenSecrets(Struct):
     """The Secrets of one cluster's accounts at the hub; remembers what they hold, and never the tokens."""
 
     secrets: HubSecrets
     endpoint: Endpoint  # of the cluster's API server
     trial: TokenTrial
     key_ids: frozenset[str] = frozenset()  # of the keys that the cluster publishes; empty while they are not known
-    _held: dict[ObjectKey, HeldToken] = field(default_factory=dict, init=False)
+    _held: dict[ObjectKey, HeldToken] = field(default_factory=dict)
 
     @property
     def ca(self) -> bytes:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.agent.work.applied_work_store import AppliedWorkStore, read_applied_resources
 from watchword.agent.work.object_remover import ObjectRemover
@@ -39,8 +38,7 @@ def decide_eviction(missed_since: datetime | None, *, now: datetime, grace: time
     return EvictionDecision(due_in=max(timedelta(0), missed_since + grace - now))
 
 
-@dataclass
-class AppliedWorkReconciler:
+class AppliedWorkReconciler(Struct):
     """Reconciles AppliedManifestWork on the managed cluster; woken by it, by its work and by the objects in it."""
 
     cluster: ApiServerConnection

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.agent.errors import InvalidFieldPath, NotPermitted
@@ -87,13 +86,12 @@ class _Applied(Struct, frozen=True):
     retry_apply_at: float = float("inf")  # when server-side apply, which was refused, is tried again
 
 
-@dataclass
-class Applier:
+class Applier(Struct):
     """Turns everything that concerns one object alone into an outcome, so that the others go on."""
 
     objects: ObjectClient
     permissions: ExecutorPermissions
-    _applied: dict[ObjectRef, _Applied] = field(default_factory=dict, init=False)
+    _applied: dict[ObjectRef, _Applied] = field(default_factory=dict)
 
     async def apply(self, step: ApplyStep) -> ApplyOutcome:
         """Bring one object over; raises only when the server cannot be reached."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct
 
 from watchword.agent.context import HUB, AgentControllerContext
 from watchword.agent.hub_endpoint import original_server
@@ -109,13 +110,12 @@ def agent_id(options: AgentOptions) -> str:
     return f"{options.namespace}/{options.hub_secret}"
 
 
-@dataclass
-class _HubAddress:
+class _HubAddress(Struct):
     """The hub's address, not read from its file for every object."""
 
     read: Callable[[], str]
-    _text: str = field(default="", init=False)
-    _until: float = field(default=float("-inf"), init=False)
+    _text: str = ""
+    _until: float = float("-inf")
 
     def __call__(self) -> str:
         now = asyncio.get_running_loop().time()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from watchword.agent.errors import NotPermitted
 from watchword.api.meta import ObjectKey, ObjectRef
@@ -50,12 +51,11 @@ def is_escalating(target: ObjectRef) -> bool:
     return target.resource.group == RBAC_GROUP
 
 
-@dataclass
-class ExecutorPermissions:
+class ExecutorPermissions(Struct):
     """Answers are kept for a few minutes, refusals for one; a right that is withdrawn counts after that."""
 
     client: Client
-    _reviews: dict[tuple[str, ResourceAccess], tuple[bool, float]] = field(default_factory=dict, init=False)
+    _reviews: dict[tuple[str, ResourceAccess], tuple[bool, float]] = field(default_factory=dict)
 
     async def require(self, account: ObjectKey | None, verbs: Sequence[str], target: ObjectRef) -> None:
         """Return when the executor may do all of this; raises `NotPermitted`, which names what it may not do."""

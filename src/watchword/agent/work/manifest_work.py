@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.agent.work.applied_work_store import AppliedResource, AppliedWorkStore, read_applied_resources
@@ -46,8 +45,7 @@ REMOVAL_RECHECK = timedelta(seconds=30)
 RETRY = Backoff(first=1.0, limit=240.0)
 
 
-@dataclass
-class WorkReconciler:
+class WorkReconciler(Struct):
     """Reconciles ManifestWork on the hub; woken by it, by its record and by the objects it has applied."""
 
     hub: ApiServerConnection
@@ -61,8 +59,8 @@ class WorkReconciler:
     random: Random
     recheck: timedelta  # of what nothing has happened to
     trigger_source: TriggerSource = field(default_factory=TriggerSource)
-    _failures: dict[ObjectKey, int] = field(default_factory=dict, init=False)
-    _known: dict[ObjectKey, frozenset[ObjectRef]] = field(default_factory=dict, init=False)
+    _failures: dict[ObjectKey, int] = field(default_factory=dict)
+    _known: dict[ObjectKey, frozenset[ObjectRef]] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Apply, record, let go of what is not wanted any more, and report in one request."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 from random import Random
 
 import orjson
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.json import trimmed
@@ -59,8 +59,7 @@ class _Unwatchable(Exception):
     """The server will not let us list_and_watch this."""
 
 
-@dataclass
-class _Watch:
+class _Watch(Struct):
     """What one watch has synced about the objects that are wanted."""
 
     keys: frozenset[ObjectKey]
@@ -103,19 +102,18 @@ class _Watch:
         ]
 
 
-@dataclass
-class ObjectWatches:
+class ObjectWatches(Struct):
     """A reader of single objects that knows what it has seen. `run` is a job that never ends."""
 
     client: Client
     random: Random
     most: int = MAX_WATCHES
     options: WatchOptions = field(default_factory=WatchOptions)
-    _wanted: dict[tuple[TriggerSource, ObjectKey], frozenset[ObjectRef]] = field(default_factory=dict, init=False)
-    _watches: dict[WatchKey, _Watch] = field(default_factory=dict, init=False)
-    _of: dict[ObjectRef, _Watch] = field(default_factory=dict, init=False)
-    _refused: dict[WatchKey, float] = field(default_factory=dict, init=False)
-    _group: asyncio.TaskGroup | None = field(default=None, init=False)
+    _wanted: dict[tuple[TriggerSource, ObjectKey], frozenset[ObjectRef]] = field(default_factory=dict)
+    _watches: dict[WatchKey, _Watch] = field(default_factory=dict)
+    _of: dict[ObjectRef, _Watch] = field(default_factory=dict)
+    _refused: dict[WatchKey, float] = field(default_factory=dict)
+    _group: asyncio.TaskGroup | None = None
 
     def watch_objects(self, trigger_source: TriggerSource, key: ObjectKey, targets: frozenset[ObjectRef]) -> None:
         """Follow these objects on behalf of a key, and enqueue for it when one of them changes."""

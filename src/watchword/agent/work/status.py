@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.agent.work.condition_rules import aggregate_conditions, decide_rule_conditions
 from watchword.agent.work.feedback import Feedback, read_feedback
@@ -185,12 +184,11 @@ def _without_values(row: Mapping[str, Any]) -> Object:
     return {**{name: value for name, value in row.items() if name != "statusFeedback"}, "conditions": said}
 
 
-@dataclass
-class FeedbackThrottle:
+class FeedbackThrottle(Struct):
     """Each report that follows another soon waits twice as long as the one before, up to the interval."""
 
     interval: timedelta
-    _reports: dict[ObjectKey, tuple[float, float]] = field(default_factory=dict, init=False)
+    _reports: dict[ObjectKey, tuple[float, float]] = field(default_factory=dict)
 
     def delay(self, key: ObjectKey) -> timedelta:
         """Return how long the next report has to delay; nothing when it may go now."""

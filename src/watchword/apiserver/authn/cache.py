@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 V = TypeVar("V")
 
 
-@dataclass
-class TtlCache(Generic[V]):
+class TtlCache(Struct, Generic[V]):
     """Keeps up to `size` values for `ttl`; the oldest go first. Keys must be digests, never secrets."""
 
     ttl: timedelta

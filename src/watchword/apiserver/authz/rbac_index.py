@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
@@ -71,8 +70,7 @@ def _read_subject(row: Mapping[str, Any], binding_namespace: str) -> BindingSubj
     return BindingSubject(kind, name, namespace, identity)
 
 
-@dataclass
-class BindingTable:
+class BindingTable(Struct):
     """The bindings of one scope, by user name and by group."""
 
     by_user: dict[str, dict[str, Binding]] = field(default_factory=dict)
@@ -112,8 +110,7 @@ class BindingTable:
         return not self.by_user and not self.by_group
 
 
-@dataclass
-class RbacIndex:
+class RbacIndex(Struct):
     """What RBAC decides from. Call `follow` once; it stays current by itself."""
 
     cluster_roles: dict[str, tuple[Rule, ...]] = field(default_factory=dict)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, Resource
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -17,8 +18,7 @@ Listener = Callable[[Resource, str, Object], None]
 IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})  # many, short-lived, and never owners
 
 
-@dataclass
-class AllKindsWatch:
+class AllKindsWatch(Struct):
     """One subscription per kind, shared by all controllers that need every kind."""
 
     registry: Registry

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.apiserver.controllers.all_kinds_watch import AllKindsWatch
 from watchword.apiserver.controllers.certificate_requests import CertificateRequestController
@@ -31,8 +32,7 @@ CONTROLLERS: Mapping[str, Callable[[ControllerContext, AllKindsWatch], BuiltInCo
 """Every built-in controller; a plane may run fewer."""
 
 
-@dataclass
-class BuiltInControllers:
+class BuiltInControllers(Struct):
     """Starts every controller, then shows them the world; stops them in reverse."""
 
     context: ControllerContext

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from watchword.api.conditions import conditions_of
@@ -44,18 +43,23 @@ DONE_KEPT = timedelta(hours=1)
 PENDING_KEPT = timedelta(hours=24)
 
 
-@dataclass
 class CertificateRequestController:
     """Triggered by every request, until it has a certificate, is refused or is garbage-collected."""
 
-    registry: Registry
-    authorizer: Authorizer
-    authority: Callable[[], Authority]
-    now: Now
-    longest: timedelta
-    _unauthorized: set[str] = field(default_factory=set)  # requests that a new binding may approve
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        authorizer: Authorizer,
+        authority: Callable[[], Authority],
+        now: Now,
+        longest: timedelta,
+    ) -> None:
+        self.registry = registry
+        self.authorizer = authorizer
+        self.authority = authority
+        self.now = now
+        self.longest = longest
+        self._unauthorized: set[str] = set()  # requests that a new binding may approve
         self.worker: Worker[str] = Worker("certificate requests", self.sync)
 
     def watches(self) -> Watches:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.resources import CLUSTER_ROLES
@@ -14,15 +13,13 @@ from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import Registry
 
 
-@dataclass
 class ClusterRoleAggregationController:
     """Triggered by every ClusterRole that an aggregated role selects, or selected before."""
 
-    registry: Registry
-    _aggregated: dict[str, list[LabelSelector]] = field(default_factory=dict)
-    _labels: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of every role
-
-    def __post_init__(self) -> None:
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self._aggregated: dict[str, list[LabelSelector]] = {}
+        self._labels: dict[str, Mapping[str, str]] = {}  # of every role
         self.worker: Worker[str] = Worker("cluster role aggregation", self.sync)
 
     def watches(self) -> Watches:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.controllers.worker import Worker
@@ -24,8 +25,7 @@ class BuiltInController(Protocol):
         ...
 
 
-@dataclass
-class ControllerService:
+class ControllerService(Struct):
     """Runs one controller as a service."""
 
     registry: Registry

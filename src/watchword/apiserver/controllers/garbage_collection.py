@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
 from watchword.apiserver.controllers.all_kinds_watch import AllKindsWatch, stored_kinds
@@ -28,8 +29,7 @@ from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.model import ApiError, Registry
 
 
-@dataclass
-class OwnerWatch:
+class OwnerWatch(Struct):
     """Follows every object and enqueues those that may have lost an owner, or may be released."""
 
     registry: Registry
@@ -83,14 +83,12 @@ class OwnerWatch:
                 self.enqueue(self.waiting[uid])
 
 
-@dataclass
 class GarbageCollector:
     """Triggered by every object that has or is an owner; decides on the stored state, never on the graph."""
 
-    registry: Registry
-    all_kinds_watch: AllKindsWatch
-
-    def __post_init__(self) -> None:
+    def __init__(self, registry: Registry, all_kinds_watch: AllKindsWatch) -> None:
+        self.registry = registry
+        self.all_kinds_watch = all_kinds_watch
         self.worker: Worker[OwnerGraphNode] = Worker("garbage collection", self.sync, parallel=32)
         self.seen = OwnerWatch(self.registry, self.worker.enqueue)
         self.all_kinds_watch.listeners.append(self.seen.changed)

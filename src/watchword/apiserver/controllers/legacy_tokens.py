@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
@@ -20,16 +19,14 @@ NAME_ANNOTATION = "kubernetes.io/service-account.name"
 UID_ANNOTATION = "kubernetes.io/service-account.uid"
 
 
-@dataclass
 class LegacyTokenController:
     """Triggered by such Secrets and by ServiceAccounts."""
 
-    registry: Registry
-    issuer: TokenIssuer
-    root_bundle: Callable[[], bytes]
-    _secrets: dict[ObjectKey, str] = field(default_factory=dict)  # token Secrets and their account's name
-
-    def __post_init__(self) -> None:
+    def __init__(self, registry: Registry, issuer: TokenIssuer, root_bundle: Callable[[], bytes]) -> None:
+        self.registry = registry
+        self.issuer = issuer
+        self.root_bundle = root_bundle
+        self._secrets: dict[ObjectKey, str] = {}  # token Secrets and their account's name
         self.worker: Worker[ObjectKey] = Worker("legacy tokens", self.sync)
 
     def watches(self) -> Watches:

@@ -6,7 +6,6 @@ kube-system also gets the CA of client certificates, where aggregated API server
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
@@ -23,14 +22,12 @@ DESCRIPTION = "kubernetes.io/description"
 _DESCRIBED = "The CA bundle by which clients inside the cluster verify its API server; meant for nothing else."
 
 
-@dataclass
 class NamespaceDefaultsController:
     """Triggered by namespaces, and by the loss or change of what it created there."""
 
-    registry: Registry
-    root_bundle: Callable[[], bytes]
-
-    def __post_init__(self) -> None:
+    def __init__(self, registry: Registry, root_bundle: Callable[[], bytes]) -> None:
+        self.registry = registry
+        self.root_bundle = root_bundle
         self.worker: Worker[str] = Worker("namespace defaults", self.sync)
 
     def watches(self) -> Watches:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from watchword.api.conditions import Condition, conditions_of, merge_condition
@@ -39,16 +38,14 @@ _SUCCEEDED = (
 )
 
 
-@dataclass
 class NamespaceLifecycleController:
     """Triggered by namespaces that are being deleted, and by each object that leaves one."""
 
-    registry: Registry
-    all_kinds_watch: AllKindsWatch
-    now: Now
-    _ending: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
+    def __init__(self, registry: Registry, all_kinds_watch: AllKindsWatch, now: Now) -> None:
+        self.registry = registry
+        self.all_kinds_watch = all_kinds_watch
+        self.now = now
+        self._ending: set[str] = set()
         self.worker: Worker[str] = Worker("namespace lifecycle", self.sync)
         self.all_kinds_watch.listeners.append(self._content_changed)
 

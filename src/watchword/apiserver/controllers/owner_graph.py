@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
 
@@ -31,8 +30,7 @@ class OwnerGraphNode(Struct, frozen=True):
         return f"{self.resource.group_resource} {self.key}"
 
 
-@dataclass
-class OwnerGraph:
+class OwnerGraph(Struct):
     """Which objects name which owners; only objects with owners are stored."""
 
     owners: dict[OwnerGraphNode, frozenset[str]] = field(default_factory=dict)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of
 from watchword.api.resources import NAMESPACES
@@ -16,8 +17,7 @@ from watchword.apiserver.model import ApiError, Registry
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 
-@dataclass
-class RbacBootstrap:
+class RbacBootstrap(Struct):
     """Updates RBAC's index; its start creates the defaults, before the first request is handled."""
 
     registry: Registry

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from watchword.apiserver.model import ApiError
 
@@ -19,8 +20,7 @@ Sync = Callable[[K], Awaitable[float | None]]
 """Brings one key in order; returns after how many seconds to look again, None when only an event matters."""
 
 
-@dataclass
-class Worker(Generic[K]):
+class Worker(Struct, Generic[K]):
     """Triggers are cheap and collapse; nothing runs before `start` or after `stop`."""
 
     name: str

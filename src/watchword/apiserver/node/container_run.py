@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.meta import Object
@@ -71,8 +70,7 @@ class ContainerPlan(Struct, frozen=True):
     liveness: Probe | None = None
 
 
-@dataclass
-class ContainerRun:
+class ContainerRun(Struct):
     """One container; `changed` is called whenever `state` is another."""
 
     plan: ContainerPlan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -72,14 +71,12 @@ def _started(job: Object) -> str:
     return str((job.get("status") or {}).get("startTime") or job["metadata"].get("creationTimestamp"))
 
 
-@dataclass
 class CronJobController:
     """Triggered by cron jobs, by their jobs, and by time."""
 
-    registry: Registry
-    now: Now
-
-    def __post_init__(self) -> None:
+    def __init__(self, registry: Registry, now: Now) -> None:
+        self.registry = registry
+        self.now = now
         self.worker: Worker[ObjectKey] = Worker("cron jobs", self.sync)
 
     def watches(self) -> Watches:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import dataclass
-
 from watchword.api.conditions import Condition, find_condition, merge_condition
+from watchword.api.json import copy_json
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference
 from watchword.api.resources import DEPLOYMENTS, PODS
 from watchword.api.time import rfc3339
@@ -28,14 +26,12 @@ from watchword.apiserver.node.timestamps import parse_timestamp
 REVISION = "deployment.kubernetes.io/revision"
 
 
-@dataclass
 class DeploymentController:
     """Triggered by deployments and their replica sets."""
 
-    registry: Registry
-    now: Now
-
-    def __post_init__(self) -> None:
+    def __init__(self, registry: Registry, now: Now) -> None:
+        self.registry = registry
+        self.now = now
         self.worker: Worker[ObjectKey] = Worker("deployments", self.sync)
 
     def watches(self) -> Watches:
@@ -155,10 +151,10 @@ def count_of(found: Object) -> Count:
 
 def replica_set(found: Object, own: str, revision: str) -> Object:
     """Return the new replica set of a deployment, at first without pods."""
-    template = deepcopy(found["spec"]["template"])
+    template = copy_json(found["spec"]["template"])
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = {**(metadata.get("labels") or {}), HASH_LABEL: own}
-    selector = deepcopy(found["spec"]["selector"])
+    selector = copy_json(found["spec"]["selector"])
     selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH_LABEL: own}
     spec: Object = {"replicas": 0, "selector": selector, "template": template}
     if found["spec"].get("minReadySeconds"):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from uuid import uuid4
+
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import CORE_EVENTS
@@ -11,8 +12,7 @@ from watchword.api.time import rfc3339
 from watchword.apiserver.model import ApiError, Now, Registry
 
 
-@dataclass
-class NodeEvents:
+class NodeEvents(Struct):
     """Writes Events about workloads."""
 
     registry: Registry

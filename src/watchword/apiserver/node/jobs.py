@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -108,16 +107,14 @@ def is_finished(job: Object) -> bool:
     return is_true(job, "Complete") or is_true(job, "Failed")
 
 
-@dataclass
 class JobController:
     """Triggered by jobs and their pods."""
 
-    registry: Registry
-    pod_factory: PodFactory
-    events: NodeEvents
-    now: Now
-
-    def __post_init__(self) -> None:
+    def __init__(self, registry: Registry, pod_factory: PodFactory, events: NodeEvents, now: Now) -> None:
+        self.registry = registry
+        self.pod_factory = pod_factory
+        self.events = events
+        self.now = now
         self.worker: Worker[ObjectKey] = Worker("jobs", self.sync)
 
     def watches(self) -> Watches:

@@ -6,9 +6,8 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.conditions import Condition, merge_condition
 from watchword.api.meta import Object, ObjectKey, uid_of
@@ -40,8 +39,7 @@ class NodeContext(Struct, frozen=True):
     entropy: Callable[[int], bytes] = os.urandom
 
 
-@dataclass
-class ProcessNode:
+class ProcessNode(Struct):
     """A service: from `start` to `stop`, workloads of this control plane run.
 
     Pods are not isolated: they run as the server's own user, so only verbs that keep to their pod's identity are run,

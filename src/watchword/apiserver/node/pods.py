@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from watchword.api.conditions import Condition, merge_condition
 from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
 from watchword.api.resources import CONFIG_MAPS, PODS, SECRETS
@@ -26,8 +28,7 @@ NOT_SERVED = "ImageNotServed"
 LOOK_AGAIN = 5.0
 
 
-@dataclass
-class PodRun:
+class PodRun(Struct):
     """The containers of one pod."""
 
     uid: str
@@ -52,9 +53,10 @@ class PodController:
     entropy: Callable[[int], bytes]
     environment: Mapping[str, str]
     runs: dict[ObjectKey, PodRun] = field(default_factory=dict)
+    worker: Worker[ObjectKey] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.worker: Worker[ObjectKey] = Worker("pods", self.sync, parallel=32)
+        self.worker = Worker("pods", self.sync, parallel=32)
 
     def watches(self) -> Watches:
         """Subscribe to pods, Secrets and ConfigMaps."""

@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,8 +21,7 @@ PROGRAM = ("-P", "-s", "-m", "watchword")
 """Without the working directory and the user's packages on the path: both lie where pods mount files."""
 
 
-@dataclass
-class RunningProcess:
+class RunningProcess(Struct):
     """A process in a session of its own, holding one end of a pipe whose other end is ours."""
 
     process: Process

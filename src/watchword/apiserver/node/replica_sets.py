@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from watchword.api.conditions import Condition, find_condition, is_true, merge_condition, without_condition
@@ -20,16 +19,14 @@ from watchword.apiserver.node.timestamps import transition_time
 LOOK_AGAIN = 5.0
 
 
-@dataclass
 class ReplicaSetController:
     """Triggered by replica sets and their pods."""
 
-    registry: Registry
-    pod_factory: PodFactory
-    events: NodeEvents
-    now: Now
-
-    def __post_init__(self) -> None:
+    def __init__(self, registry: Registry, pod_factory: PodFactory, events: NodeEvents, now: Now) -> None:
+        self.registry = registry
+        self.pod_factory = pod_factory
+        self.events = events
+        self.now = now
         self.worker: Worker[ObjectKey] = Worker("replica sets", self.sync)
 
     def watches(self) -> Watches:

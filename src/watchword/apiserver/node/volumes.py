@@ -8,9 +8,10 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
@@ -38,8 +39,7 @@ class MountedToken(HiddenFields, frozen=True):
     renew_at: datetime
 
 
-@dataclass
-class Volumes:
+class Volumes(Struct):
     """Keeps the files of every pod equal to their sources; tokens are renewed in time."""
 
     registry: Registry

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.json import copy_json, is_deeper_than, same_json, type_name
 from watchword.api.meta import Object
@@ -82,10 +82,9 @@ def _refuse() -> NoReturn:
     raise ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
-@dataclass(slots=True)
-class _Patch:
+class _Patch(Struct):
     document: Any
-    copied_bytes: int = field(default=0)
+    copied_bytes: int = 0
 
     def apply(self, operation: dict[str, Any]) -> None:
         handle = _OPERATIONS.get(operation.get("op") or "")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.http import Response
@@ -26,14 +26,13 @@ from watchword.apiserver.serving.responses import ResponseBuilder
 Serve = Callable[[HandlerRequest, ResourceKind], Awaitable[Response]]
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceServer:
+class ResourceServer(Struct, frozen=True):
     """One method per verb of the API."""
 
     verbs: Verbs
     responses: ResponseBuilder
     authorizer: Authorizer
-    _by_verb: dict[str, Serve] = field(init=False, default_factory=dict)
+    _by_verb: dict[str, Serve] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._by_verb.update(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.apiserver.store.errors import Compacted
 from watchword.apiserver.store.model import Listener, Record, StoreEvent
@@ -15,8 +16,7 @@ WINDOW_EVENTS = 10_000
 WINDOW_BYTES = 32 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class Bucket:
+class Bucket(Struct):
     """One kind's records, past and listeners."""
 
     records: dict[str, Record] = field(default_factory=dict)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from watchword.drivers.aws_irsa.errors import AwsRefused
 from watchword.kube.retry import Backoff
@@ -39,14 +40,13 @@ async def find(api: AwsApi, service: str, operation: str, **arguments: Any) -> M
         raise
 
 
-@dataclass
-class PacedAwsApi:
+class PacedAwsApi(Struct):
     """Spaces the requests of all clusters, more widely after AWS throttled one, and repeats that one later."""
 
     api: AwsApi
     random: Random
-    _rate: float = field(default=REQUESTS_PER_SECOND, init=False)
-    _next: float = field(default=0.0, init=False)
+    _rate: float = REQUESTS_PER_SECOND
+    _next: float = 0.0
 
     async def call(self, service: str, operation: str, **arguments: Any) -> Mapping[str, Any]:
         """Return the response as `AwsApi.call` does; throttling is raised only after several attempts."""

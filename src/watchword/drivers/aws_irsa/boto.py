@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from msgspec import Struct, field
 
 from watchword.drivers.aws_irsa.errors import AwsRefused, AwsUnreachable
 
@@ -30,14 +30,13 @@ NEXT_STEPS = {
 _CONFIG = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard"})
 
 
-@dataclass
-class BotoApi:
+class BotoApi(Struct):
     """Runs each request in a thread, because boto3 blocks; makes the clients of a service once."""
 
     region: str
     client_options: Mapping[str, Any] = field(default_factory=dict)  # of boto3, such as another endpoint
-    _clients: dict[str, Any] = field(default_factory=dict, init=False)
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _clients: dict[str, Any] = field(default_factory=dict)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def call(self, service: str, operation: str, **arguments: Any) -> Mapping[str, Any]:
         """Return the response, with the credentials that the `aws` command would use; the region names the partition.

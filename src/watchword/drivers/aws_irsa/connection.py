@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from watchword.drivers.aws_irsa.aws_api import AwsApi
 from watchword.drivers.aws_irsa.errors import LibraryMissing
@@ -23,12 +24,11 @@ def connect(region: str) -> AwsApi:
     return BotoApi(region)
 
 
-@dataclass
-class LazyAwsApi:
+class LazyAwsApi(Struct):
     """Connects when it is first used."""
 
     region: str
-    _api: AwsApi | None = field(default=None, init=False)
+    _api: AwsApi | None = None
 
     async def call(self, service: str, operation: str, **arguments: Any) -> Mapping[str, Any]:
         """Return the response as `AwsApi.call` does."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from watchword.drivers.aws_irsa.aws_api import AwsApi, find
 from watchword.drivers.aws_irsa.documents import IamRole
@@ -28,14 +29,13 @@ SETTLING_ATTEMPTS = 6
 T = TypeVar("T")
 
 
-@dataclass
-class RoleWriter:
+class RoleWriter(Struct):
     """Makes IAM have a role; writes only what differs."""
 
     api: AwsApi
     random: Random
     extra_tags: Mapping[str, str] = field(default_factory=dict)  # written, and no proof of whose role it is
-    _caller: tuple[str, str] | None = field(default=None, init=False)
+    _caller: tuple[str, str] | None = None
 
     async def apply(self, role: IamRole) -> tuple[RoleChange, ...]:
         """Create or repair a role and return what changed.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
+
+from msgspec import Struct, field
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition
@@ -31,8 +32,7 @@ DRIFT_WINDOW = RenewalWindow(0.5, 1.0)
 RETRY = Backoff(first=5.0, limit=120.0)
 
 
-@dataclass
-class AwsIdentities:
+class AwsIdentities(Struct):
     """The identities of one hub's clusters: roles in IAM, and their mappings."""
 
     roles: RoleWriter
@@ -74,8 +74,7 @@ class AwsIdentities:
             await self.roles.delete(record.identity.role)
 
 
-@dataclass
-class IdentityReconciler:
+class IdentityReconciler(Struct):
     """Reconciles ManagedCluster; triggered by it and by the records of roles."""
 
     reader: Reader
@@ -85,8 +84,8 @@ class IdentityReconciler:
     events: EventRecorder
     clock: Clock
     random: Random
-    _due: dict[str, datetime] = field(default_factory=dict, init=False)  # role → when AWS is asked next
-    _failures: dict[str, int] = field(default_factory=dict, init=False)
+    _due: dict[str, datetime] = field(default_factory=dict)  # role → when AWS is asked next
+    _failures: dict[str, int] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring the identities that are recorded under this name in line with the ManagedCluster."""

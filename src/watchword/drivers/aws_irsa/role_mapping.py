@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from watchword.drivers.aws_irsa.access_entries import AccessEntries
 from watchword.drivers.aws_irsa.aws_auth import AwsAuthConfigMap
@@ -13,15 +14,14 @@ ACCESS_ENTRY, CONFIG_MAP = "access-entry", "aws-auth"
 MODE_TTL = 600.0  # seconds: the authentication mode of an EKS cluster changes once in its life
 
 
-@dataclass
-class RoleMappings:
+class RoleMappings(Struct):
     """Maps the roles of clusters on one hub."""
 
     entries: AccessEntries
     config_map: AwsAuthConfigMap
-    _has_entries: bool | None = field(default=None, init=False)
-    _asked_at: float = field(default=0.0, init=False)
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _has_entries: bool | None = None
+    _asked_at: float = 0.0
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def create(self, identity: ClusterIdentity) -> str:
         """Map a new role; return how."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
+
+from msgspec import Struct
 
 from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive
@@ -25,14 +26,13 @@ from watchword.kube.tls import ClientCertificate
 from watchword.kube.transport import Transport
 
 
-@dataclass
-class GrpcConnector:
+class GrpcConnector(Struct):
     """Connects to the gRPC server; the kubeconfig beside `config.yaml` tells where add-ons find the API server."""
 
     cluster: str
     api_server: KubeconfigConnector
-    endpoint: GrpcEndpoint | None = field(default=None, init=False)  # the one in use; None: nothing is recorded yet
-    _stores: tuple[GrpcEndpoint, ObjectStores] | None = field(default=None, init=False)  # what that one has sent
+    endpoint: GrpcEndpoint | None = None  # the one in use; None: nothing is recorded yet
+    _stores: tuple[GrpcEndpoint, ObjectStores] | None = None  # what that one has sent
 
     @classmethod
     def make(cls, context: ConnectorContext) -> Self:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.hidden_fields import HiddenFields
 from watchword.api.names import MANAGED_CLUSTERS_GROUP, agent_user, cluster_group
@@ -45,8 +44,7 @@ class Caller(Struct, frozen=True):
     expires_at: datetime | None = None  # None: not known; the token is reviewed again
 
 
-@dataclass
-class Authenticator:
+class Authenticator(Struct):
     """Authenticates callers; raises `RequestRefused` with code 401 otherwise.
 
     A bearer token is preferred to a certificate, as in Open Cluster Management.
@@ -55,7 +53,7 @@ class Authenticator:
     client: Client
     clock: Clock
     roots: Callable[[], tuple[Certificate, ...]]  # the authorities of this moment
-    _tokens: ExpiringMap[str, UserIdentity | None] = field(default_factory=lambda: ExpiringMap(4096), init=False)
+    _tokens: ExpiringMap[str, UserIdentity | None] = field(default_factory=lambda: ExpiringMap(4096))
 
     async def authenticate(self, presented: CallerCredential) -> Caller:
         """Return who presents a credential."""

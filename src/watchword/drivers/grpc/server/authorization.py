@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from watchword.api.cluster import Cluster
 from watchword.api.meta import ObjectKey
@@ -56,13 +57,12 @@ class _Question(NamedTuple):
     access: ResourceAccess
 
 
-@dataclass
-class Authorizer:
+class Authorizer(Struct):
     """Asks the API server what a caller may do, and remembers the answer briefly."""
 
     client: Client
     reader: Reader
-    _answers: ExpiringMap[_Question, bool] = field(default_factory=lambda: ExpiringMap(65_536), init=False)
+    _answers: ExpiringMap[_Question, bool] = field(default_factory=lambda: ExpiringMap(65_536))
 
     async def authorize(self, caller: Caller, cluster: str, access: ResourceAccess) -> None:
         """Raise `RequestRefused` with code 403 unless the caller may do this for that cluster."""

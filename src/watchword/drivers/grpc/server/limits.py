@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.drivers.grpc.server.refusals import RequestRefused
 
@@ -28,12 +27,11 @@ class GrpcLimits(Struct, frozen=True, kw_only=True):
     drain_seconds: float = 10.0
 
 
-@dataclass
-class RequestRates:
+class RequestRates(Struct):
     """Limits the requests of each user: a bucket that fills at the allowed rate."""
 
     limits: GrpcLimits
-    _levels: dict[str, tuple[float, float]] = field(default_factory=dict, init=False)  # tokens left, when
+    _levels: dict[str, tuple[float, float]] = field(default_factory=dict)  # tokens left, when
 
     def take(self, user: str) -> None:
         """Count a request; `RequestRefused` with code 429 when the user has sent too many."""
