@@ -30,7 +30,7 @@ from watchword.kube.transport import Transport
 from watchword.kube.watch import WatchUpdate
 from watchword.pki.authority import Authority
 from watchword.runtime.cache import Cache
-from watchword.runtime.informer import WatchScope
+from watchword.runtime.informer import Reduction, WatchScope
 from watchword.runtime.tasks import running
 from watchword.runtime.virtual_time import VirtualClock
 from watchword.testing.cluster_info_server import ClusterInfoServer, FakeNetwork
@@ -44,7 +44,7 @@ def a_secret(entry: ClusterEntry, certificate: bytes = b"old") -> dict[str, byte
     return {"tls.crt": certificate, KUBECONFIG: hub_kubeconfig(entry, UserEntry())}
 
 
-async def unheard(_resource: Resource, _scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+async def unheard(_resource: Resource, _scope: WatchScope, _reduce: Reduction) -> AsyncGenerator[WatchUpdate, None]:
     """Feed a cache of a hub that has not answered yet."""
     await asyncio.Event().wait()
     yield  # type: ignore[misc]  # never reached: makes it a generator

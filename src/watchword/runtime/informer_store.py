@@ -27,7 +27,7 @@ IndexFunction: TypeAlias = Callable[[Object], Iterable[str]]
 """Returns the values of an object from its content alone: those of its old version are removed when it changes."""
 
 TOMBSTONES_KEPT = 1024
-DECODED_KEPT = 16  # handlers and a reconcile read the same objects several times
+DECODED_KEPT = 32  # handlers and a reconcile read the same objects several times
 
 
 class InformerStore:
@@ -96,12 +96,21 @@ class InformerStore:
         index = self._indexes.get(name)
         return None if index is None else index.keys(value)
 
-    def replace(self, items: Iterable[bytes], version: str) -> Iterator[Delta]:
-        """Replace all objects with these, as of that version; returns what changed, decoded one after the other."""
+    def reduce(self, raw: bytes) -> bytes | None:
+        """Return what is stored of an object; None when it is not stored."""
+        whole = without_managed_fields(raw)
+        return whole if self._project is None else projected(whole, self._project)
+
+    def replace(self, items: Iterable[bytes], version: str, *, reduced: bool = False) -> Iterator[Delta]:
+        """Replace all objects with these, as of that version; yields what changed, decoded one after the other.
+
+        `reduced`: the objects are what `reduce` returned for them.
+        """
         self._floor = version
         self._tombstones.clear()
-        if isinstance(items, PackedObjects) and not self._objects and self._project is None:
-            return self._adopt(items)
+        if reduced and isinstance(items, PackedObjects) and not self._objects:
+            yield from self._adopt(items)
+            return
         gone = set(self._objects.object_keys())
         changed: list[tuple[ObjectKey, bytes | None]] = []
         for raw in items:
@@ -111,11 +120,12 @@ class InformerStore:
             gone.discard(head.key)
             stored = self._objects.get(head.key)
             if stored is None or _identity(head_of(stored)) != _identity(head):
-                delta = self._put(head.key, raw, head.version)
+                delta = self._put(head, raw if reduced else self.reduce(raw), head.version)
                 changed += [] if delta is None else [(delta.key, delta.old_raw)]
         deltas = (self._remove(key) for key in gone)
         changed += [(delta.key, delta.old_raw) for delta in deltas if delta is not None]
-        return (self._delta(key, old) for key, old in changed)
+        for key, old in changed:
+            yield self._delta(key, old)
 
     def _adopt(self, items: PackedObjects) -> Iterator[Delta]:
         """Store the first snapshot as it was collected, instead of compressing every object once more."""
@@ -125,15 +135,14 @@ class InformerStore:
                 self._objects.remove(delta.key)
                 self._decoded.pop(delta.key, None)
             else:
-                self._indexed(delta)
-        return self.everything()
+                yield self._indexed(delta)
 
     def put(self, raw: bytes, version: str) -> Delta | None:
         """Store an object that was added or modified at that version."""
         head = self._read(raw)
         if head is None or self._is_old(head.key, version):
             return None
-        return self._put(head.key, raw, version)
+        return self._put(head, self.reduce(raw), version)
 
     def remove(self, raw: bytes, version: str) -> Delta | None:
         """Remove an object that was deleted at that version."""
@@ -171,9 +180,8 @@ class InformerStore:
         if len(self._tombstones) > TOMBSTONES_KEPT:
             self._tombstones.popitem(last=False)
 
-    def _put(self, key: ObjectKey, raw: bytes, version: str) -> Delta | None:
-        whole = without_managed_fields(raw)
-        kept = whole if self._project is None else projected(whole, self._project)
+    def _put(self, head: ObjectHead, kept: bytes | None, version: str) -> Delta | None:
+        key = head.key
         if kept is None:  # not kept by the projection
             self._bury(key, version)
             return self._remove(key)
