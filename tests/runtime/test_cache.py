@@ -270,6 +270,19 @@ async def test_all_handlers_of_a_change_share_one_decoded_object() -> None:
     assert seen[0] is seen[1]
 
 
+async def test_reader_that_changes_an_object_of_the_cache_is_detected() -> None:
+    informer = told(Snapshot([raw(A, 1), raw(B, 2)], "5"))
+    found = informer.store.get(A)
+    assert found is not None
+    found["metadata"]["labels"] = {"a": "b"}
+
+    with pytest.raises(AssertionError, match=f"a reader changed secrets {A} in the cache"):
+        informer.store.get(A)
+    with pytest.raises(AssertionError, match="a reader changed"):
+        dict(informer.store.select())
+    assert informer.store.get(B) is not None
+
+
 async def test_what_is_of_no_interest_is_not_kept() -> None:
     informer = Informer(SECRETS, WatchScope(), project=lambda obj: obj if obj.get("type") == "ours" else None)
     heard: list[bool] = []

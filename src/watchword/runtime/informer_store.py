@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -27,6 +28,9 @@ IndexFunction: TypeAlias = Callable[[Object], Iterable[str]]
 """Returns the values of an object from its content alone: those of its old version are removed when it changes."""
 
 TOMBSTONES_KEPT = 1024
+MUTATION_DETECTOR = "WATCHWORD_CACHE_MUTATION_DETECTOR"
+"""The environment variable that, when "true", makes every read compare a shared object with what is stored."""
+
 DECODED_KEPT = 32  # handlers and a reconcile read the same objects several times
 
 
@@ -42,6 +46,7 @@ class InformerStore:
         self._project = project
         self._objects = PackedObjects()
         self._decoded: dict[ObjectKey, Object] = {}
+        self._detects_mutations = os.environ.get(MUTATION_DETECTOR) == "true"
         self._indexes: dict[str, _Index] = {}
         self._floor = ""
         self._tombstones: OrderedDict[ObjectKey, str] = OrderedDict()
@@ -52,15 +57,28 @@ class InformerStore:
 
     def get(self, key: ObjectKey) -> Object | None:
         """Return one object, which must not be changed: other readers get the same one."""
-        found = self._decoded.get(key)
+        found = self._shared(key)
         if found is not None:
             return found
         raw = self._objects.get(key)
         return None if raw is None else self._remember(key, decode(raw, self._resource))
 
+    def _shared(self, key: ObjectKey) -> Object | None:
+        """Return the object that earlier readers got, if it is still at hand."""
+        found = self._decoded.get(key)
+        if found is not None and self._detects_mutations:
+            raw = self._objects.get(key)
+            if raw is None or found != decode(raw, self._resource):
+                raise AssertionError(
+                    f"a reader changed {self._resource.group_resource} {key} in the cache: copy it first"
+                )
+        return found
+
     def _remember(self, key: ObjectKey, obj: Object) -> Object:
         if len(self._decoded) >= DECODED_KEPT:
-            del self._decoded[next(iter(self._decoded))]
+            oldest = next(iter(self._decoded))
+            self._shared(oldest)
+            del self._decoded[oldest]
         self._decoded[key] = obj
         return obj
 
@@ -69,7 +87,7 @@ class InformerStore:
         selector = parse_label_selector(labels)
         for key, raw in self._objects.items(namespace=namespace):
             if not labels or selector.matches(head_of(raw).labels):
-                yield key, self._decoded.get(key) or decode(raw, self._resource)
+                yield key, self._shared(key) or decode(raw, self._resource)
 
     def object_keys(self) -> list[ObjectKey]:
         """Return the keys of all objects."""
