@@ -56,7 +56,7 @@ class AddonParts(Struct, frozen=True):
     @property
     def status(self) -> StatusWriter:
         """Writes conditions."""
-        return StatusWriter(self.client, self.clock)
+        return StatusWriter(self.client, self.clock, self.cache)
 
 
 USER_MANAGED_ROLES = {

@@ -94,7 +94,7 @@ class HubParts(Struct, frozen=True):
     @property
     def status(self) -> StatusWriter:
         """Writes conditions."""
-        return StatusWriter(self.client, self.clock)
+        return StatusWriter(self.client, self.clock, self.cache)
 
 
 def register_informers(cache: Cache) -> None:

@@ -92,7 +92,7 @@ class Manager:
             random=self._random,
             counts=self.metrics,
         )
-        connection = ApiServerConnection(name, guarded, cache, StatusWriter(guarded, self.clock), events, follow)
+        connection = ApiServerConnection(name, guarded, cache, StatusWriter(guarded, self.clock, cache), events, follow)
         self.connections[name], self._clients[name] = connection, client
         self.health.readiness[f"cache {name}".strip()] = lambda: check_cache_readiness(
             cache, stale_after=self.options.stale_after
