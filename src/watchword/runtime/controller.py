@@ -19,9 +19,10 @@ from watchword.kube.errors import ApiStatusError, Conflict, KubeError
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.errors import ControllerRuntimeError, FieldContested
+from watchword.runtime.informer import DeltaHandler
 from watchword.runtime.metrics import Metrics, ReconcileResult
 from watchword.runtime.raw_objects import Delta
-from watchword.runtime.reconcile import ControllerSpec, KeyMapper, Outcome, RetryAfter, Terminal
+from watchword.runtime.reconcile import ControllerSpec, Outcome, RetryAfter, Terminal, Trigger
 from watchword.runtime.work_queue import WorkQueue
 
 LONGEST_TURN = 0.001
@@ -59,13 +60,19 @@ class Controller:
     """
 
     def __init__(
-        self, spec: ControllerSpec, *, metrics: Metrics, random: Random, quarantine: Quarantine | None = None
+        self,
+        spec: ControllerSpec,
+        *,
+        metrics: Metrics,
+        random: Random,
+        quarantine: Quarantine | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         self.spec = spec
         self.queue: WorkQueue[ObjectKey] = WorkQueue(random=random, lane=_lane, quarantine=quarantine)
         self._metrics = metrics.controller(spec.name)
         self._numbers = count(1)
-        self._deadlines = Deadlines()
+        self._deadlines = deadlines or Deadlines()
         self._log: Any = structlog.get_logger("watchword.controller")
         queue = self.queue
         metrics.watch_queue(
@@ -78,7 +85,7 @@ class Controller:
         """Register all triggers of the spec; every existing root object that concerns it is enqueued once."""
         caches[self.spec.connection_name].add_handler(self.spec.root, self._enqueue_root)
         for trigger in self.spec.triggers:
-            caches[trigger.connection_name].add_handler(trigger.resource, self._enqueue_related(trigger.keys))
+            caches[trigger.connection_name].add_handler(trigger.resource, self._enqueue_related(trigger))
         if self.spec.trigger_source is not None:
             self.spec.trigger_source.connect(self.queue.add)
 
@@ -101,7 +108,12 @@ class Controller:
         return True
 
     def _enqueue_root(self, delta: Delta) -> None:
-        if delta.new is None or self._may_need_work(delta.new):
+        facts = self.spec.facts
+        if delta.new is None:
+            needs_work = self.spec.acts_on_deletion
+        else:
+            needs_work = (facts is None or delta.changes(facts)) and self._may_need_work(delta.new)
+        if needs_work:
             self.queue.add(delta.key)
 
     def _may_need_work(self, obj: Object) -> bool:
@@ -110,14 +122,16 @@ class Controller:
         except Exception:  # noqa: BLE001 - an unexpected object: its reconcile reports what is wrong with it
             return True
 
-    def _enqueue_related(self, mapper: KeyMapper) -> Any:
-        def trigger(delta: Delta) -> None:
+    def _enqueue_related(self, trigger: Trigger) -> DeltaHandler:
+        def handle(delta: Delta) -> None:
+            if trigger.facts is not None and not delta.changes(trigger.facts):
+                return
             # Both versions count: an object that the new version no longer refers to is enqueued as well.
             for obj in (delta.old, delta.new):
-                for key in mapper(obj) if obj is not None else ():
+                for key in trigger.keys(obj) if obj is not None else ():
                     self.queue.add(key)
 
-        return trigger
+        return handle
 
     async def _work(self) -> None:
         structlog.contextvars.bind_contextvars(controller=self.spec.name, kind=self.spec.root.kind)
