@@ -77,6 +77,14 @@ def returns(outcome: Outcome) -> Callable[[], Awaitable[Outcome]]:
     return step
 
 
+def takes(seconds: float) -> Callable[[], Awaitable[Outcome]]:
+    async def step() -> Outcome:
+        await asyncio.sleep(seconds)
+        return Done()
+
+    return step
+
+
 def raises(error: BaseException) -> Callable[[], Awaitable[Outcome]]:
     async def step() -> Outcome:
         raise error
@@ -205,6 +213,44 @@ async def test_every_object_that_exists_is_reconciled_once() -> None:
         await asyncio.sleep(60)
 
     assert reconciler.visits == [("a", 0), ("b", 0)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "busy", "started"),
+    [
+        pytest.param(0, 0, 1, id="no key"),
+        pytest.param(1, 1, 2, id="one key"),
+        pytest.param(3, 3, 4, id="some keys"),
+        pytest.param(20, 4, 4, id="more keys than workers"),
+    ],
+)
+async def test_workers_are_started_for_the_keys_that_are_reconciled_at_once(keys: int, busy: int, started: int) -> None:
+    names = [ObjectKey("ns", str(number)) for number in range(keys)]
+    reconciler = Scripted({key: [takes(10)] for key in names})
+    controller = Controller(ControllerSpec("many", SECRETS, reconciler, workers=4), metrics=Metrics(), random=Random(1))
+    for key in names:
+        controller.queue.add(key)
+    working = asyncio.create_task(controller.run())
+
+    await asyncio.sleep(5)
+
+    assert len(reconciler.visits) == busy
+    assert sum(task.get_name().startswith("many worker") for task in asyncio.all_tasks()) == started
+    await asyncio.sleep(60)
+    assert len(reconciler.visits) == keys
+    await controller.drain(HOUR)
+    await working
+
+
+async def test_keys_that_come_one_after_the_other_start_no_more_workers() -> None:
+    reconciler = Scripted()
+    async with running(reconciler, workers=8) as (controller, _):
+        for _ in range(20):
+            controller.queue.add(A)
+            await asyncio.sleep(60)
+
+        assert sum(task.get_name().startswith("test worker") for task in asyncio.all_tasks()) <= 3
+    assert len(reconciler.visits) > 20
 
 
 @pytest.mark.real_time

@@ -72,6 +72,7 @@ class Controller:
         self.queue: WorkQueue[ObjectKey] = WorkQueue(random=random, lane=_lane, quarantine=quarantine)
         self._metrics = metrics.controller(spec.name)
         self._numbers = count(1)
+        self._workers = self._idle_workers = 0
         self._deadlines = deadlines or Deadlines()
         self._log: Any = structlog.get_logger("watchword.controller")
         queue = self.queue
@@ -92,9 +93,9 @@ class Controller:
     async def run(self) -> None:
         """Reconcile until the queue is closed and empty."""
         self._log = self._log.bind()  # binds the logger once, not for every line
+        self._workers = self._idle_workers = 0
         async with asyncio.TaskGroup() as group:
-            for number in range(self.spec.workers):
-                group.create_task(self._work(), name=f"{self.spec.name} worker {number}")
+            self._start_worker(group)
 
     async def drain(self, patience: timedelta) -> bool:
         """Accept no more keys and wait for reconciles in flight; returns whether they ended in time."""
@@ -133,15 +134,25 @@ class Controller:
 
         return handle
 
-    async def _work(self) -> None:
+    def _start_worker(self, group: asyncio.TaskGroup) -> None:
+        group.create_task(self._work(group), name=f"{self.spec.name} worker {self._workers}")
+        self._workers += 1
+        self._idle_workers += 1
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        """Reconcile one key after the other; the first key for which no other worker waits starts another one."""
         structlog.contextvars.bind_contextvars(controller=self.spec.name, kind=self.spec.root.kind)
         loop = asyncio.get_running_loop()
         resumed = loop.time()
         while (key := await self.queue.get()) is not None:
+            self._idle_workers -= 1
+            if not self._idle_workers and self._workers < self.spec.workers:
+                self._start_worker(group)
             try:
                 await self._reconcile(key)
             finally:
                 self.queue.done(key)
+                self._idle_workers += 1
             if loop.time() - resumed > LONGEST_TURN:  # reconciles that only read the cache never wait
                 await asyncio.sleep(0)
                 resumed = loop.time()
