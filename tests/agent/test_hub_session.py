@@ -282,3 +282,27 @@ REFUSAL = Pending("CSRDenied", "the hub denied the request", recheck=timedelta(m
 )
 def test_is_new_refusal(answer: Pending, known: Pending | None, *, expected: bool) -> None:
     assert is_new_refusal(answer, known) is expected
+
+
+@pytest.mark.parametrize(
+    ("valid_for", "clock_set_forward", "then"),
+    [
+        pytest.param(timedelta(days=3, seconds=-1), timedelta(0), timedelta(seconds=2), id="when it expires"),
+        pytest.param(timedelta(hours=1), timedelta(days=3), timedelta(minutes=16), id="by a clock that was set"),
+    ],
+)
+async def test_agent_whose_hub_never_answers_joins_again_when_its_credential_has_expired(
+    valid_for: timedelta, clock_set_forward: timedelta, then: timedelta
+) -> None:
+    session = Session(RecordingConnector(A))
+    await session.session.update_credential(session.valid, a_secret(A))
+    clock = session.session.clock
+    assert isinstance(clock, VirtualClock)
+
+    async with running(session.session.run(), "session"):
+        await asyncio.sleep(valid_for.total_seconds())
+        before = session.session.active_credential
+        clock.skew = clock_set_forward
+        await asyncio.sleep(then.total_seconds())
+
+    assert (before, session.session.active_credential) == (ActiveCredential.OWN, ActiveCredential.BOOTSTRAP)

@@ -145,9 +145,15 @@ def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:
         approving,
         waiting,
         concerns=certificate_approval.is_pending_addon_request,
+        acts_on_deletion=False,
     )
     yield ControllerSpec(
-        "addon-signing", CERTIFICATE_SIGNING_REQUESTS, signing, waiting, concerns=is_awaiting_signature
+        "addon-signing",
+        CERTIFICATE_SIGNING_REQUESTS,
+        signing,
+        waiting,
+        concerns=is_awaiting_signature,
+        acts_on_deletion=False,
     )
 
 
