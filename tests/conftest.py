@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from watchword.cli.main import COLLECTION_THRESHOLDS
 from watchword.runtime.event_loop import new_loop
+from watchword.runtime.informer_store import MUTATION_DETECTOR
 from watchword.runtime.logs import redact_event
 from watchword.runtime.virtual_time import VirtualLoop
 from watchword.testing.fleet import FleetHarness, run_fleet
@@ -26,6 +27,7 @@ from watchword.testing.plane import Plane
 def pytest_configure() -> None:
     """Log and collect garbage as a program would, and draw the same examples each time unless WATCHWORD_FUZZ is set."""
     gc.set_threshold(*COLLECTION_THRESHOLDS)
+    os.environ[MUTATION_DETECTOR] = "true"  # programs that tests start inherit it
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: programs inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     steady = settings(

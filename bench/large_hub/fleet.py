@@ -48,12 +48,13 @@ class SimulatedFleet:
         self._stay(agent, first_after=PERIOD * self.shared.random.uniform(0.75, 1))
 
     async def adopt(self, clusters: int) -> None:
-        """Wait until the API server has so many clusters, and renew the leases of those that have no agent yet."""
+        """Wait until the API server has so many clusters, and each of those without an agent has renewed its lease."""
         known = {agent.name for agent in self.agents}
         while len(found := self.shared.cache.list(MANAGED_CLUSTERS)) < clusters:  # noqa: ASYNC110 - another process
             await asyncio.sleep(1.0)
         for name in sorted({obj["metadata"]["name"] for obj in found} - known):
             self._stay(SimulatedAgent(name, self.shared), first_after=self.shared.random.uniform(0, PERIOD))
+        await asyncio.sleep(PERIOD)
 
     def _stay(self, agent: SimulatedAgent, *, first_after: float) -> None:
         self.agents.append(agent)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from bench.large_hub.addons import addon_names
 from bench.large_hub.clones import cluster_name
 from bench.large_hub.figures import Figure, Spread
-from bench.large_hub.fleet import SimulatedFleet
+from bench.large_hub.fleet import PERIOD, SimulatedFleet
 from bench.large_hub.hub_metrics import scrape_seconds, wait_until_ready, wait_until_settled
 from bench.rig.meter import Mark
 from bench.rig.result import of_subject
@@ -123,7 +123,8 @@ def _memory_goal(clusters: int) -> float:
 
 
 async def measure_rest(one: Run, size: Size, port: int) -> Iterable[Figure]:
-    """Measure a hub to which nothing happens but renewals of leases."""
+    """Measure a hub to which nothing happens but renewals of leases, after it has seen one of each cluster."""
+    await asyncio.sleep(PERIOD)
     async with one.meter() as meter:
         await asyncio.sleep(size.rest)
         mark = meter.mark()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.accounts.fleet import AccountsFleet, Member
 
+from watchword.accounts.agent.account import GRANT_PATIENCE
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import Object, ObjectKey, owner_reference
 from watchword.api.names import Label
@@ -66,6 +69,26 @@ async def test_secret_that_existed_before_its_account_is_never_readable(fleet: A
 
     with pytest.raises(Forbidden):
         await fleet.hub_client(member).get(SECRETS, key)
+
+
+@pytest.mark.planes("embedded")  # seconds of virtual time
+async def test_agent_that_starts_again_takes_over_a_new_secret_as_soon_as_the_hub_grants_it(
+    fleet: AccountsFleet,
+) -> None:
+    member = await fleet.cluster()
+    await fleet.stop_manager()
+    key = await fleet.declare(member.name, "robot")
+    before = await fleet.secret(key)
+    await fleet.stop_agent(member)
+    await fleet.start_agent(member)
+
+    await fleet.until(key, "SecretCreated", "False", "NameConflict")
+    fleet.start_manager()
+    async with asyncio.timeout(GRANT_PATIENCE.total_seconds() - 2):
+        await fleet.until(key, "SecretCreated")
+
+    after = await fleet.secret(key)
+    assert after.object["metadata"]["uid"] == before.object["metadata"]["uid"]
 
 
 async def test_agent_writes_nothing_in_the_namespace_of_another_cluster(fleet: AccountsFleet) -> None:

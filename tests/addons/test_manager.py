@@ -71,6 +71,20 @@ async def test_manifests_become_works_and_works_say_how_the_addon_fares(addon_fl
     )
 
 
+async def test_feature_label_that_a_user_removes_is_written_again(addon_fleet: AddonFleet) -> None:
+    cluster = ObjectKey.cluster(await addon_fleet.cluster())
+    definition = installing(addon_fleet, a_config_map("settings", namespace=addon_fleet.namespace))
+    addon_fleet.start_addon(definition)
+    await addon_fleet.enable(definition.name, cluster.name)
+    label = f"feature.open-cluster-management.io/addon-{definition.name}"
+    await eventually(addon_fleet.client, MANAGED_CLUSTERS, cluster, lambda obj: label in labels_of(obj or {}))
+
+    removed = await addon_fleet.client.patch(MANAGED_CLUSTERS, cluster, {"metadata": {"labels": {label: None}}})
+
+    assert label not in labels_of(removed)
+    await eventually(addon_fleet.client, MANAGED_CLUSTERS, cluster, lambda obj: label in labels_of(obj or {}))
+
+
 async def test_removed_addon_takes_its_works_with_it(addon_fleet: AddonFleet) -> None:
     cluster = await addon_fleet.cluster()
     definition = installing(addon_fleet, a_config_map("settings", namespace=addon_fleet.namespace))

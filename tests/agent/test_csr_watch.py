@@ -15,7 +15,7 @@ from watchword.drivers.interface import ObtainResult, Pending, ValidCredential
 from watchword.kube.watch import Snapshot, WatchUpdate
 from watchword.runtime.api_server_connection import check_cache_readiness
 from watchword.runtime.cache import Cache
-from watchword.runtime.informer import WatchScope
+from watchword.runtime.informer import Reduction, WatchScope
 from watchword.runtime.tasks import running
 from watchword.runtime.virtual_time import VirtualClock
 
@@ -28,7 +28,9 @@ class Feed:
     def __init__(self) -> None:
         self.listening = self.begun = 0
 
-    async def __call__(self, _resource: Resource, _scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+    async def __call__(
+        self, _resource: Resource, _scope: WatchScope, _reduce: Reduction
+    ) -> AsyncGenerator[WatchUpdate, None]:
         self.begun += 1
         self.listening += 1
         try:

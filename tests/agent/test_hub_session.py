@@ -30,7 +30,7 @@ from watchword.kube.transport import Transport
 from watchword.kube.watch import WatchUpdate
 from watchword.pki.authority import Authority
 from watchword.runtime.cache import Cache
-from watchword.runtime.informer import WatchScope
+from watchword.runtime.informer import Reduction, WatchScope
 from watchword.runtime.tasks import running
 from watchword.runtime.virtual_time import VirtualClock
 from watchword.testing.cluster_info_server import ClusterInfoServer, FakeNetwork
@@ -44,7 +44,7 @@ def a_secret(entry: ClusterEntry, certificate: bytes = b"old") -> dict[str, byte
     return {"tls.crt": certificate, KUBECONFIG: hub_kubeconfig(entry, UserEntry())}
 
 
-async def unheard(_resource: Resource, _scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+async def unheard(_resource: Resource, _scope: WatchScope, _reduce: Reduction) -> AsyncGenerator[WatchUpdate, None]:
     """Feed a cache of a hub that has not answered yet."""
     await asyncio.Event().wait()
     yield  # type: ignore[misc]  # never reached: makes it a generator
@@ -282,3 +282,27 @@ REFUSAL = Pending("CSRDenied", "the hub denied the request", recheck=timedelta(m
 )
 def test_is_new_refusal(answer: Pending, known: Pending | None, *, expected: bool) -> None:
     assert is_new_refusal(answer, known) is expected
+
+
+@pytest.mark.parametrize(
+    ("valid_for", "clock_set_forward", "then"),
+    [
+        pytest.param(timedelta(days=3, seconds=-1), timedelta(0), timedelta(seconds=2), id="when it expires"),
+        pytest.param(timedelta(hours=1), timedelta(days=3), timedelta(minutes=16), id="by a clock that was set"),
+    ],
+)
+async def test_agent_whose_hub_never_answers_joins_again_when_its_credential_has_expired(
+    valid_for: timedelta, clock_set_forward: timedelta, then: timedelta
+) -> None:
+    session = Session(RecordingConnector(A))
+    await session.session.update_credential(session.valid, a_secret(A))
+    clock = session.session.clock
+    assert isinstance(clock, VirtualClock)
+
+    async with running(session.session.run(), "session"):
+        await asyncio.sleep(valid_for.total_seconds())
+        before = session.session.active_credential
+        clock.skew = clock_set_forward
+        await asyncio.sleep(then.total_seconds())
+
+    assert (before, session.session.active_credential) == (ActiveCredential.OWN, ActiveCredential.BOOTSTRAP)

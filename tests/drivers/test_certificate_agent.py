@@ -34,7 +34,7 @@ from watchword.pki.keys import PrivateKey, PublicKey
 from watchword.pki.subjects import CertificateSubject
 from watchword.pki.usages import CLIENT_USAGES, SERVING_USAGES, Usage
 from watchword.runtime.cache import Cache
-from watchword.runtime.informer import WatchScope
+from watchword.runtime.informer import Reduction, WatchScope
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
@@ -257,7 +257,7 @@ async def refuse(_: Request) -> Response:
     return Response(403)
 
 
-def nothing(_resource: Resource, _scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+def nothing(_resource: Resource, _scope: WatchScope, _reduce: Reduction) -> AsyncGenerator[WatchUpdate, None]:
     raise AssertionError("nothing is watched")
 
 

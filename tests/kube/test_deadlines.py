@@ -83,6 +83,34 @@ async def test_cancellation_is_not_mistaken_for_a_deadline() -> None:
         await task
 
 
+async def test_task_that_is_cancelled_at_its_deadline_ends_cancelled() -> None:
+    deadlines = Deadlines()
+
+    async def wait() -> None:
+        async with deadlines.after(30):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(wait())
+    asyncio.get_running_loop().call_later(30, task.cancel)
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_work_goes_on_after_a_wait_that_was_interrupted() -> None:
+    deadlines = Deadlines()
+
+    with pytest.raises(TimeoutError):
+        async with deadlines.after(60), deadlines.after(30) as inner:
+            await asyncio.Event().wait()
+    await asyncio.sleep(60)
+
+    task = asyncio.current_task()
+    assert inner.expired()
+    assert task is not None
+    assert not task.cancelling()
+
+
 def timers(loop: asyncio.AbstractEventLoop) -> list[asyncio.TimerHandle]:
     """Return the timers that a loop waits for."""
     scheduled: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]  # asked nowhere else

@@ -122,6 +122,57 @@ async def test_snapshot_keeps_of_each_object_what_its_reader_needs(streamed: boo
     assert found == [Snapshot([b"{}"], "7")]
 
 
+async def arrivals(instants: list[float], *, collect: bool) -> list[tuple[float, str]]:
+    """Watch changes that the server sends at these instants; return when each was received, and its version."""
+    loop, sent = asyncio.get_running_loop(), asyncio.Queue[bytes]()
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield bookmark(1, end=True)
+        while True:
+            yield await sent.get()
+
+    def send(instant: float) -> None:
+        for version, due in enumerate(instants, 2):
+            if due == instant:
+                sent.put_nowait(line("MODIFIED", secret("a", version)))
+
+    for instant in set(instants):
+        loop.call_at(instant, send, instant)
+    script = Script(lambda _: Response(200, stream=stream()))
+    options = WatchOptions(random=Random(1), collect=frozenset({SECRETS} if collect else ()))
+    found: list[tuple[float, str]] = []
+    async with aclosing(list_and_watch(Client.from_handler(script), SECRETS, options=options)) as updates:
+        async for update in updates:
+            if isinstance(update, ObjectChange):
+                found.append((round(loop.time(), 3), update.resource_version))
+                if len(found) == len(instants):
+                    break
+    return found
+
+
+@pytest.mark.parametrize(
+    ("collect", "received"),
+    [
+        pytest.param(True, [10, 10.1, 10.35, 10.35, 10.35, 30], id="of a kind that is collected"),
+        pytest.param(False, [10, 10.1, 10.15, 10.2, 10.3, 30], id="of any other kind"),
+    ],
+)
+async def test_frequent_events_are_handled_together_and_rare_ones_at_once(
+    collect: bool,  # noqa: FBT001 - a row
+    received: list[float],
+) -> None:
+    found = await arrivals([10, 10.1, 10.15, 10.2, 10.3, 30], collect=collect)
+
+    assert [instant for instant, _ in found] == received
+    assert [version for _, version in found] == ["2", "3", "4", "5", "6", "7"]
+
+
+async def test_events_that_have_arrived_are_not_paused_for() -> None:
+    found = await arrivals([10.0] + [10.1] * 100, collect=True)
+
+    assert {instant for instant, _ in found[1:]} == {10.1, 10.35}
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -15,7 +15,7 @@ from watchword.kube.packed_objects import PackedObjects
 from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchUpdate
 from watchword.runtime.cache import Cache
 from watchword.runtime.errors import CacheError, UnexpectedExit
-from watchword.runtime.informer import Informer, WatchScope
+from watchword.runtime.informer import Informer, Reduction, WatchScope
 from watchword.runtime.raw_objects import Delta, metadata_only
 
 A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
@@ -186,7 +186,7 @@ async def test_collected_snapshot_is_indexed_and_reported_like_any_other() -> No
     cache.index(SECRETS, "type", lambda obj: [obj["type"]])
     cache.add_handler(SECRETS, lambda delta: reported.append(delta.key))
 
-    cache.informer(SECRETS).handle_update(Snapshot(collected, "5"))
+    cache.informer(SECRETS).handle_update(Snapshot(collected, "5"), reduced=True)
     cache.informer(SECRETS).handle_update(modified(keys[7], 6, type="y"))
 
     assert reported == [*keys, keys[7]]
@@ -199,7 +199,9 @@ async def test_object_without_identity_in_a_collected_snapshot_is_ignored() -> N
     collected.put(A, raw(A, 1, metadata={"labels": {"a": 1}}))
     collected.put(B, raw(B, 2))
 
-    informer = told(Snapshot(collected, "5"), modified(B, 6))
+    informer = Informer(SECRETS, WatchScope())
+    informer.handle_update(Snapshot(collected, "5"), reduced=True)
+    informer.handle_update(modified(B, 6))
 
     assert versions(informer) == {"b": "6"}
 
@@ -266,6 +268,19 @@ async def test_all_handlers_of_a_change_share_one_decoded_object() -> None:
 
     assert len(seen) == 2
     assert seen[0] is seen[1]
+
+
+async def test_reader_that_changes_an_object_of_the_cache_is_detected() -> None:
+    informer = told(Snapshot([raw(A, 1), raw(B, 2)], "5"))
+    found = informer.store.get(A)
+    assert found is not None
+    found["metadata"]["labels"] = {"a": "b"}
+
+    with pytest.raises(AssertionError, match=f"a reader changed secrets {A} in the cache"):
+        informer.store.get(A)
+    with pytest.raises(AssertionError, match="a reader changed"):
+        dict(informer.store.select())
+    assert informer.store.get(B) is not None
 
 
 async def test_what_is_of_no_interest_is_not_kept() -> None:
@@ -354,7 +369,7 @@ async def test_running_cache_syncs_informers_added_later_and_reports_their_age()
 
 
 async def test_what_is_dropped_is_not_followed_and_not_waited_for() -> None:
-    async def feed(resource: Resource, _: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+    async def feed(resource: Resource, _: WatchScope, _reduce: Reduction) -> AsyncGenerator[WatchUpdate, None]:
         if resource == SECRETS:
             yield Snapshot([raw(A, 1)], "1")
         await asyncio.Event().wait()
@@ -384,11 +399,11 @@ async def test_a_watch_that_ends_brings_the_cache_down() -> None:
         await cache.run()
 
 
-async def no_feed(resource: Resource, scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+async def no_feed(resource: Resource, scope: WatchScope, reduce: Reduction) -> AsyncGenerator[WatchUpdate, None]:
     for version in tuple[str, ...]():
         yield Bookmark(version)
 
 
-async def one_snapshot(resource: Resource, scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+async def one_snapshot(resource: Resource, scope: WatchScope, reduce: Reduction) -> AsyncGenerator[WatchUpdate, None]:
     yield Snapshot([], "5")
     await asyncio.Event().wait()

@@ -18,7 +18,7 @@ from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaul
 from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchOptions, WatchUpdate
 from watchword.runtime.cache import Cache
-from watchword.runtime.informer import Informer, WatchScope
+from watchword.runtime.informer import Informer, Reduction, WatchScope
 from watchword.runtime.virtual_time import run_virtual
 from watchword.testing.memory_api import MemoryApi
 
@@ -57,7 +57,7 @@ class Server:
         return raw
 
 
-async def follow_nothing(resource: Resource, scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+async def follow_nothing(resource: Resource, scope: WatchScope, reduce: Reduction) -> AsyncGenerator[WatchUpdate, None]:
     for version in tuple[str, ...]():
         yield Bookmark(version)
 

@@ -15,9 +15,10 @@ from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.kube.errors import Conflict, ServerError, TooManyRequests, Unreachable
 from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchUpdate
 from watchword.runtime.cache import Cache
-from watchword.runtime.controller import LONGEST_TURN, Controller, RequeueDecision, decide_requeue
-from watchword.runtime.informer import WatchScope
+from watchword.runtime.controller import Controller, RequeueDecision, decide_requeue
+from watchword.runtime.informer import Reduction, WatchScope
 from watchword.runtime.metrics import Metrics, ReconcileResult
+from watchword.runtime.raw_objects import Facts
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Terminal, Trigger, TriggerSource
 
 A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
@@ -55,7 +56,7 @@ class Scripted:
 
 @dataclass
 class Busy:
-    """Takes more than a worker's turn for each key, and never waits."""
+    """Never waits."""
 
     visits: list[str] = field(default_factory=list)
     begun: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,15 +64,20 @@ class Busy:
     async def reconcile(self, key: ObjectKey) -> Outcome:
         self.visits.append(key.name)
         self.begun.set()
-        ends = now() + 2 * LONGEST_TURN
-        while now() <= ends:
-            pass
         return Done()
 
 
 def returns(outcome: Outcome) -> Callable[[], Awaitable[Outcome]]:
     async def step() -> Outcome:
         return outcome
+
+    return step
+
+
+def takes(seconds: float) -> Callable[[], Awaitable[Outcome]]:
+    async def step() -> Outcome:
+        await asyncio.sleep(seconds)
+        return Done()
 
     return step
 
@@ -92,7 +98,7 @@ async def hangs() -> Outcome:
     return Done()
 
 
-async def no_feed(resource: Resource, scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+async def no_feed(resource: Resource, scope: WatchScope, reduce: Reduction) -> AsyncGenerator[WatchUpdate, None]:
     for version in tuple[str, ...]():
         yield Bookmark(version)
 
@@ -106,6 +112,8 @@ async def running(
     metrics: Metrics | None = None,
     trigger_source: TriggerSource | None = None,
     concerns: Callable[[Object], bool] = lambda _: True,
+    facts: Facts | None = None,
+    acts_on_deletion: bool = True,
 ) -> AsyncIterator[tuple[Controller, Cache]]:
     spec = ControllerSpec(
         "test",
@@ -115,6 +123,8 @@ async def running(
         workers=workers,
         trigger_source=trigger_source,
         concerns=concerns,
+        facts=facts,
+        acts_on_deletion=acts_on_deletion,
     )
     cache = Cache(no_feed)
     controller = Controller(spec, metrics=metrics or Metrics(), random=Random(1))
@@ -136,6 +146,45 @@ async def test_object_that_does_not_concern_a_controller_is_not_reconciled() -> 
         await asyncio.sleep(60)
 
     assert [name for name, _ in reconciler.visits] == ["b"]
+
+
+def read_data(obj: Object) -> object:
+    return obj["data"]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param(raw("a", 6, data="1", type="other"), [], id="of another field"),
+        pytest.param(raw("a", 6, data="2"), ["a"], id="of the field"),
+        pytest.param(raw("a", 6), ["a"], id="after which the field cannot be read"),
+        pytest.param(raw("a", 6, data="1").replace(b'"uid":"a"', b'"uid":"z"'), ["a"], id="to an object made anew"),
+        pytest.param(raw("c", 6, data="1"), ["c"], id="by which the object appears"),
+    ],
+)
+@pytest.mark.parametrize("resource", [pytest.param(SECRETS, id="root"), pytest.param(CONFIG_MAPS, id="trigger")])
+async def test_change_is_reconciled_when_the_facts_that_a_controller_reads_differ(
+    change: bytes, expected: list[str], resource: Resource
+) -> None:
+    reconciler = Scripted()
+    trigger = Trigger(CONFIG_MAPS, lambda obj: [ObjectKey.of(obj)], facts=read_data)
+    async with running(reconciler, triggers=(trigger,), facts=read_data) as (_, cache):
+        cache.informer(resource).handle_update(Snapshot([raw("a", 2, data="1")], "5"))
+        await asyncio.sleep(60)
+        cache.informer(resource).handle_update(ObjectChange("MODIFIED", change, "6"))
+        await asyncio.sleep(60)
+
+    assert [name for name, at in reconciler.visits if at == 60] == expected
+
+
+async def test_object_that_is_gone_is_not_reconciled_where_nothing_is_left_to_do() -> None:
+    reconciler = Scripted()
+    async with running(reconciler, acts_on_deletion=False) as (_, cache):
+        await asyncio.sleep(60)
+        cache.informer(SECRETS).handle_update(ObjectChange("DELETED", raw("a", 6), "6"))
+        await asyncio.sleep(60)
+
+    assert reconciler.visits == [("a", 0), ("b", 0)]
 
 
 async def test_object_that_concerned_a_controller_is_reconciled_when_it_is_gone() -> None:
@@ -163,7 +212,44 @@ async def test_every_object_that_exists_is_reconciled_once() -> None:
     assert reconciler.visits == [("a", 0), ("b", 0)]
 
 
-@pytest.mark.real_time
+@pytest.mark.parametrize(
+    ("keys", "busy", "started"),
+    [
+        pytest.param(0, 0, 1, id="no key"),
+        pytest.param(1, 1, 2, id="one key"),
+        pytest.param(3, 3, 4, id="some keys"),
+        pytest.param(20, 4, 4, id="more keys than workers"),
+    ],
+)
+async def test_workers_are_started_for_the_keys_that_are_reconciled_at_once(keys: int, busy: int, started: int) -> None:
+    names = [ObjectKey("ns", str(number)) for number in range(keys)]
+    reconciler = Scripted({key: [takes(10)] for key in names})
+    controller = Controller(ControllerSpec("many", SECRETS, reconciler, workers=4), metrics=Metrics(), random=Random(1))
+    for key in names:
+        controller.queue.add(key)
+    working = asyncio.create_task(controller.run())
+
+    await asyncio.sleep(5)
+
+    assert len(reconciler.visits) == busy
+    assert sum(task.get_name().startswith("many worker") for task in asyncio.all_tasks()) == started
+    await asyncio.sleep(60)
+    assert len(reconciler.visits) == keys
+    await controller.drain(HOUR)
+    await working
+
+
+async def test_keys_that_come_one_after_the_other_start_no_more_workers() -> None:
+    reconciler = Scripted()
+    async with running(reconciler, workers=8) as (controller, _):
+        for _ in range(20):
+            controller.queue.add(A)
+            await asyncio.sleep(60)
+
+        assert sum(task.get_name().startswith("test worker") for task in asyncio.all_tasks()) <= 3
+    assert len(reconciler.visits) > 20
+
+
 async def test_worker_with_many_keys_lets_others_run_in_between() -> None:
     busy = Busy()
     controller = Controller(ControllerSpec("busy", SECRETS, busy, workers=1), metrics=Metrics(), random=Random(1))

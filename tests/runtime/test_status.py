@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.api.conditions import Condition
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict
@@ -113,3 +115,39 @@ async def test_an_object_of_the_same_name_is_not_the_same_object(api: MemoryApi,
         await writer.set_condition(MANAGED_CLUSTERS, old, READY)
 
     assert api.objects[PATH]["status"] == {}
+
+
+class Remembered:
+    """A cache with one object."""
+
+    def __init__(self, obj: Object) -> None:
+        self.obj = obj
+
+    def get(self, _resource: Resource, _key: ObjectKey) -> Object | None:
+        return self.obj
+
+    def list(self, _resource: Resource, *, namespace: str = "", labels: str = "") -> Sequence[Object]:
+        raise NotImplementedError(namespace, labels)
+
+    def by_index(self, _resource: Resource, index: str, value: str) -> Sequence[Object]:
+        raise NotImplementedError(index, value)
+
+
+async def test_after_a_conflict_the_newer_object_of_the_cache_is_written(api: MemoryApi, writer: StatusWriter) -> None:
+    stale = api.put(PATH, cluster())
+    newer = api.put(PATH, {**stale, "status": {"conditions": [row(Condition.true("Theirs", "X"))]}})
+
+    await replace(writer, reader=Remembered(newer)).set_condition(MANAGED_CLUSTERS, stale, READY)
+
+    assert [method for method, _ in api.requests] == ["PATCH", "PATCH"]
+    types = [condition["type"] for condition in api.objects[PATH]["status"]["conditions"]]
+    assert types == ["Theirs", "Ready"]
+
+
+async def test_a_cache_that_is_as_stale_as_the_reader_is_not_asked(api: MemoryApi, writer: StatusWriter) -> None:
+    stale = api.put(PATH, cluster())
+    api.put(PATH, {**stale, "status": {"conditions": [row(Condition.true("Theirs", "X"))]}})
+
+    await replace(writer, reader=Remembered(stale)).set_condition(MANAGED_CLUSTERS, stale, READY)
+
+    assert [method for method, _ in api.requests] == ["PATCH", "GET", "PATCH"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from watchword.kube.retry import Backoff
 from watchword.runtime.backoff import REQUEUE_BACKOFF, Quarantine, choose_requeue_delay
 from watchword.runtime.virtual_time import run_virtual
-from watchword.runtime.work_queue import WorkQueue
+from watchword.runtime.work_queue import LONGEST_RUN, WorkQueue
 
 
 @pytest.fixture
@@ -92,15 +92,27 @@ async def test_time_the_loop_did_not_see_brings_delayed_keys_forward(queue: Work
     assert now() == 600
 
 
-async def test_a_flood_in_one_lane_delays_another_lane_by_one_key() -> None:
+async def test_a_flood_in_one_lane_delays_another_lane_by_a_few_keys() -> None:
     queue = WorkQueue[tuple[str, int]](random=Random(1), lane=lambda key: key[0])
     for number in range(1000):
         queue.add(("noisy", number))
     queue.add(("quiet", 0))
 
-    handed_out = [await queue.get() for _ in range(3)]
+    handed_out = [await queue.get() for _ in range(LONGEST_RUN + 1)]
 
     assert ("quiet", 0) in handed_out
+
+
+async def test_keys_of_a_lane_are_returned_in_short_runs() -> None:
+    queue = WorkQueue[tuple[str, int]](random=Random(1), lane=lambda key: key[0])
+    for number in range(LONGEST_RUN + 2):
+        queue.add(("a", number))
+        queue.add(("b", number))
+
+    handed_out = [await queue.get() for _ in range(2 * LONGEST_RUN + 4)]
+
+    lanes = [key[0] for key in handed_out if key is not None]
+    assert lanes == ["a"] * LONGEST_RUN + ["b"] * LONGEST_RUN + ["a"] * 2 + ["b"] * 2
 
 
 async def test_a_key_that_always_comes_back_does_not_starve_the_others(queue: WorkQueue[str]) -> None:

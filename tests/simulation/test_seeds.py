@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+from random import Random
 
 import pytest
 
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import NAMESPACES
+from watchword.runtime.virtual_time import VirtualClock, run_virtual
 from watchword.testing.simulation.lives import FIXED_LIVES
-from watchword.testing.simulation.planes import PlaneImages
+from watchword.testing.simulation.planes import HubPlane, PlaneImages
 from watchword.testing.simulation.settings import SimulationSettings
 from watchword.testing.simulation.simulation import simulate
 
@@ -33,6 +38,21 @@ def test_same_seed_gives_the_same_run_in_any_process(images: PlaneImages) -> Non
     elsewhere = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert here in elsewhere
+
+
+async def answered_after(images: PlaneImages, outage: float) -> float:
+    loop = asyncio.get_running_loop()
+    hub = HubPlane(images, VirtualClock(loop), Random(1))
+    asking = asyncio.create_task(hub.administrator().get(NAMESPACES, ObjectKey.cluster("default")))
+    await asyncio.sleep(outage)
+    await hub.start()
+    await asking
+    await hub.stop()
+    return loop.time()
+
+
+def test_administrator_waits_as_long_in_every_run(images: PlaneImages) -> None:
+    assert len({run_virtual(answered_after(images, outage=1.0)) for _ in range(2)}) == 1
 
 
 def test_fixed_lives_mix_sizes_and_densities_and_hold_every_seed_that_failed() -> None:

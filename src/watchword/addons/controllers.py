@@ -56,7 +56,7 @@ class AddonParts(Struct, frozen=True):
     @property
     def status(self) -> StatusWriter:
         """Writes conditions."""
-        return StatusWriter(self.client, self.clock)
+        return StatusWriter(self.client, self.clock, self.cache)
 
 
 USER_MANAGED_ROLES = {
@@ -145,9 +145,15 @@ def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:
         approving,
         waiting,
         concerns=certificate_approval.is_pending_addon_request,
+        acts_on_deletion=False,
     )
     yield ControllerSpec(
-        "addon-signing", CERTIFICATE_SIGNING_REQUESTS, signing, waiting, concerns=is_awaiting_signature
+        "addon-signing",
+        CERTIFICATE_SIGNING_REQUESTS,
+        signing,
+        waiting,
+        concerns=is_awaiting_signature,
+        acts_on_deletion=False,
     )
 
 

@@ -14,6 +14,7 @@ from watchword.kube.errors import KubeError
 from watchword.runtime.cache import Cache
 
 MAX_WATCH_SILENCE = timedelta(seconds=75)  # a watch receives something every minute, at least a bookmark
+HEALTH_CACHE_DURATION = timedelta(seconds=5)  # the report of a check triggers the next one at once
 VERSION_CACHE_DURATION = timedelta(minutes=10)
 
 
@@ -35,15 +36,18 @@ class ApiServerHealthCheck(Struct):
     cache: Cache
     _version: str = ""
     _read_at: float = float("-inf")
+    _checked_at: float = float("-inf")
 
     async def check(self) -> ClusterHealth:
         """Return the version and, when something is wrong, what."""
         try:
-            if self._is_silent():
+            now = asyncio.get_running_loop().time
+            if self._is_silent() and now() - self._checked_at > HEALTH_CACHE_DURATION.total_seconds():
                 await self.cluster.read("/livez")
-            if asyncio.get_running_loop().time() - self._read_at > VERSION_CACHE_DURATION.total_seconds():
+                self._checked_at = now()
+            if now() - self._read_at > VERSION_CACHE_DURATION.total_seconds():
                 self._version = msgspec.json.decode(await self.cluster.read("/version"), type=_VersionInfo).git_version
-                self._read_at = asyncio.get_running_loop().time()
+                self._read_at = now()
         except (KubeError, msgspec.MsgspecError) as trouble:
             return ClusterHealth(self._version, trouble=str(trouble))
         return ClusterHealth(self._version)

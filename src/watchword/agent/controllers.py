@@ -16,7 +16,9 @@ from watchword.agent.hub_session import HubSession, HubSessionReconciler
 from watchword.agent.identity import AgentIdentity
 from watchword.agent.options import AgentOptions
 from watchword.agent.scopes import csr_scope, single_object_scope
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.conditions import without_messages
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES, SECRETS
 from watchword.drivers.descriptor import CredentialKind
 from watchword.kube.client import Client
@@ -64,9 +66,13 @@ def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpe
         parts.credential_kind,
         lease,
     )
-    to_secret = tuple(
-        Trigger(resource, lambda _: [secret], connection_name=HUB)
-        for resource in (MANAGED_CLUSTERS, CERTIFICATE_SIGNING_REQUESTS)
+    to_secret = (
+        Trigger(MANAGED_CLUSTERS, lambda _: [secret], connection_name=HUB, facts=without_messages),
+        Trigger(
+            CERTIFICATE_SIGNING_REQUESTS,
+            lambda csr: () if Label.ADDON_NAME in labels_of(csr) else [secret],
+            connection_name=HUB,
+        ),
     )
     to_cluster = tuple(Trigger(resource, lambda _: own) for resource in (NODES, CLUSTER_CLAIMS))
     changed = session.changed
@@ -75,7 +81,13 @@ def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpe
     )
     yield ControllerSpec("hub-session", MANAGED_CLUSTERS, HubSessionReconciler(session), workers=1, connection_name=HUB)
     yield ControllerSpec(
-        "cluster-lease", MANAGED_CLUSTERS, lease, workers=1, connection_name=HUB, trigger_source=changed
+        "cluster-lease",
+        MANAGED_CLUSTERS,
+        lease,
+        workers=1,
+        connection_name=HUB,
+        trigger_source=changed,
+        facts=without_messages,
     )
     yield ControllerSpec(
         "cluster-status", MANAGED_CLUSTERS, status, to_cluster, workers=1, connection_name=HUB, trigger_source=changed

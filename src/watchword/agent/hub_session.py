@@ -36,7 +36,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 
 BOOTSTRAP_CHECK_INTERVAL = timedelta(seconds=5)
-EXPIRY_CHECK_INTERVAL = timedelta(minutes=1)
+EXPIRY_CHECK_INTERVAL = timedelta(minutes=15)  # at most: the system clock may be set meanwhile
 ENDPOINT_CHECK_INTERVAL = timedelta(minutes=15)
 MIN_ENDPOINT_CHECK_INTERVAL = timedelta(minutes=1)  # also while the hub cannot be reached
 
@@ -182,10 +182,15 @@ class HubSession:
         """Detect that the credential expires before the hub ever responded: until then no controller runs."""
         while not self.hub.synced:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(EXPIRY_CHECK_INTERVAL.total_seconds()):
+                async with asyncio.timeout(self._expiry_check_delay().total_seconds()):
                     await self.hub.sync()
             await self.select_credential()
         await asyncio.Event().wait()
+
+    def _expiry_check_delay(self) -> timedelta:
+        """Return how long nothing can change but the clock: until the credential expires, if that is soon."""
+        left = EXPIRY_CHECK_INTERVAL if self.own_until is None else self.own_until - self.clock.now()
+        return min(left, EXPIRY_CHECK_INTERVAL) if left > timedelta(0) else EXPIRY_CHECK_INTERVAL
 
     async def _follow_endpoint(self) -> None:
         """Look where the hub is: at the start, when it cannot be reached, and four times an hour."""

@@ -12,6 +12,7 @@ from watchword.api.meta import Object
 from watchword.api.time import rfc3339
 
 Status = Literal["True", "False", "Unknown"]
+_VERSIONS = frozenset({"resourceVersion", "generation", "managedFields"})
 
 
 class Condition(Struct, frozen=True):
@@ -55,6 +56,13 @@ def is_true(obj: Mapping[str, Any], type_: str) -> bool:
     """Whether the condition exists and is True."""
     found = find_condition(obj, type_)
     return found is not None and found.status == "True"
+
+
+def without_messages(obj: Object) -> Object:
+    """Return an object without its version and without the wording and instants of its conditions, to be compared."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in _VERSIONS}
+    rows = [(row.get("type"), row.get("status"), row.get("reason")) for row in conditions_of(obj)]
+    return {**obj, "metadata": metadata, "status": {**(obj.get("status") or {}), "conditions": rows}}
 
 
 def merge_condition(

@@ -183,6 +183,7 @@ class CertificateHubDriver(Struct, frozen=True):
             reconciler=self.approvals,
             triggers=(Trigger(MANAGED_CLUSTERS, self._pending_requests),),
             concerns=lambda csr: not (Label.ADDON_NAME in labels_of(csr) or is_approved_by_hub(csr)),
+            acts_on_deletion=False,
         )
 
     def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:

@@ -45,7 +45,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.reconcile import ControllerSpec, Reconciler, Trigger
+from watchword.runtime.reconcile import ControllerSpec, Reader, Reconciler, Trigger
 from watchword.runtime.status import StatusWriter
 
 OF_CLUSTERS = WatchScope(labels=Label.CLUSTER_NAME)
@@ -94,7 +94,7 @@ class HubParts(Struct, frozen=True):
     @property
     def status(self) -> StatusWriter:
         """Writes conditions."""
-        return StatusWriter(self.client, self.clock)
+        return StatusWriter(self.client, self.clock, self.cache)
 
 
 def register_informers(cache: Cache) -> None:
@@ -138,7 +138,7 @@ def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     )
     yield _of_cluster("cluster-acceptance", acceptance, access)
     automatic = ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock)
-    requests = Trigger(CERTIFICATE_SIGNING_REQUESTS, cluster_from_label)
+    requests = Trigger(CERTIFICATE_SIGNING_REQUESTS, lambda obj: _undecided(reader, obj))
     yield _of_cluster("cluster-auto-acceptance", automatic, (requests,), concerns=is_undecided)
     removal = ClusterRemovalReconciler(
         reader, client, ensurer, status, parts.events, parts.drivers, parts.retired_cluster_names
@@ -176,6 +176,12 @@ def _of_cluster(
     concerns: Callable[[Object], bool] = lambda _: True,
 ) -> ControllerSpec:
     return ControllerSpec(name, MANAGED_CLUSTERS, reconciler, triggers, workers=16, concerns=concerns)
+
+
+def _undecided(reader: Reader, csr: Object) -> Iterable[ObjectKey]:
+    """Map a request to its cluster while that is neither accepted nor denied: a later request changes nothing."""
+    found = ((key, reader.get(MANAGED_CLUSTERS, key)) for key in cluster_from_label(csr))
+    return [key for key, cluster in found if cluster is not None and is_undecided(cluster)]
 
 
 def _index_cluster_requests(csr: Object) -> list[str]:

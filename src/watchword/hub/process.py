@@ -10,10 +10,12 @@ from functools import partial
 from random import Random
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from watchword.addons.definition import AddonDefinition
 from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE
-from watchword.api.resources import CONFIG_MAPS
+from watchword.api.resources import CONFIG_MAPS, LEASES
 from watchword.discovery.cluster_authorities import ClusterAuthorities
 from watchword.discovery.controllers import SCOPES, discovery_controllers
 from watchword.drivers.catalog import CATALOG, Catalog
@@ -98,14 +100,15 @@ async def run_hub(
             lease=LEASE if options.elect else None,
             timing=options.timing,
             health=options.health,
-            follow=options.follow,
             quarantine=options.quarantine,
         ),
         clock=clock,
         random=random,
         metrics=options.metrics,
     )
-    connection = manager.connect(client)
+    # Leases are renewed by every cluster every minute, and none of these renewals is urgent.
+    follow = replace(options.follow or WatchOptions(), collect=frozenset({LEASES}))
+    connection = manager.connect(client, follow=follow)
     parts = hub_parts(connection, options, clock)
     manager.add(*registration.controllers(parts))
     manager.add(

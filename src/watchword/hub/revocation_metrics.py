@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from watchword.api.cluster import Cluster
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS, ROLE_BINDINGS
 from watchword.hub.cluster_acceptance import has_cluster_rbac
 from watchword.hub.controllers import cluster_from_label
@@ -47,8 +47,12 @@ class RevocationTimeReconciler(Struct, frozen=True):
         return Done()
 
 
+def _is_accepted(cluster: Object) -> bool:
+    return Cluster.read(cluster).accepted
+
+
 def revocation_controllers(reader: Reader, metrics: CredentialMetrics, clock: Clock) -> Iterable[ControllerSpec]:
     """Return the measurement as a controller."""
     rights = tuple(Trigger(resource, cluster_from_label) for resource in (CLUSTER_ROLES, ROLE_BINDINGS))
     reconciler = RevocationTimeReconciler(reader, metrics, clock)
-    yield ControllerSpec("revocation-time", MANAGED_CLUSTERS, reconciler, rights, workers=1)
+    yield ControllerSpec("revocation-time", MANAGED_CLUSTERS, reconciler, rights, workers=1, facts=_is_accepted)

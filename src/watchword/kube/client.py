@@ -144,14 +144,15 @@ class Client:
         labels: str = "",
         fields: str = "",
         limit: int = 500,
-        reduce: Callable[[bytes], bytes] = bytes,
+        reduce: Callable[[bytes], bytes | None] = bytes,
     ) -> RawList:
-        """Read a whole collection, page by page, without decoding the objects; `reduce` shortens each of them."""
+        """Read a whole collection, page by page, without decoding the objects; `reduce` shortens or drops each."""
 
         async def fetch(token: str, size: int) -> ListPage[bytes]:
             query = _list_query(labels, fields, size, token)
             page = read_raw_page(resource, await self.request("GET", resource.path(namespace=namespace), query=query))
-            return replace(page, items=[reduce(item) for item in page.items])
+            kept = (reduce(item) for item in page.items)
+            return replace(page, items=[item for item in kept if item is not None])
 
         return RawList(*await collect(fetch, limit=limit))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 
 class Deadlines:
@@ -16,7 +16,7 @@ class Deadlines:
     __slots__ = ("_due", "_timer")
 
     def __init__(self) -> None:
-        self._due: dict[asyncio.Timeout, float] = {}
+        self._due: dict[DeadlineScope, float] = {}
         self._timer: tuple[asyncio.AbstractEventLoop, float, asyncio.Handle] | None = None
 
     def after(self, seconds: float) -> DeadlineScope:
@@ -27,12 +27,12 @@ class Deadlines:
         """Return the context of a wait that may last until then, by the loop's time."""
         return DeadlineScope(self, when)
 
-    def add(self, wait: asyncio.Timeout, when: float) -> None:
+    def add(self, wait: DeadlineScope, when: float) -> None:
         """Interrupt the wait at that time."""
         self._due[wait] = when
         self._arm(asyncio.get_running_loop(), when)
 
-    def remove(self, wait: asyncio.Timeout) -> None:
+    def remove(self, wait: DeadlineScope) -> None:
         """Let the wait be; the timer stays, for the next one."""
         self._due.pop(wait, None)
 
@@ -51,32 +51,46 @@ class Deadlines:
         overdue = [wait for wait, when in self._due.items() if when <= now]
         for wait in overdue:
             del self._due[wait]
-            wait.reschedule(loop.time())
+            wait.interrupt()
         if self._due:
             self._arm(loop, min(self._due.values()))
 
 
 class DeadlineScope:
-    """One wait of `Deadlines`, as an asynchronous context."""
+    """One wait of `Deadlines`, as an asynchronous context; does what `asyncio.Timeout` does, without its timer."""
 
-    __slots__ = ("_deadlines", "_timeout", "_when")
+    __slots__ = ("_cancelling", "_deadlines", "_expired", "_task", "_when")
 
     def __init__(self, deadlines: Deadlines, when: float) -> None:
         self._deadlines = deadlines
         self._when = when
-        self._timeout = asyncio.Timeout(None)
+        self._expired = False
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0  # requests to cancel the task that are not ours
 
     def expired(self) -> bool:
         """Whether the deadline was exceeded."""
-        return self._timeout.expired()
+        return self._expired
+
+    def interrupt(self) -> None:
+        """Cancel what the task waits for."""
+        assert self._task is not None
+        self._expired = True
+        self._task.cancel()
 
     async def __aenter__(self) -> Self:
-        await self._timeout.__aenter__()
-        self._deadlines.add(self._timeout, self._when)
+        task = asyncio.current_task()
+        assert task is not None, "a deadline is for a task"
+        self._task, self._cancelling = task, task.cancelling()
+        self._deadlines.add(self, self._when)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._deadlines.remove(self._timeout)
-        await self._timeout.__aexit__(kind, error, traceback)
+        self._deadlines.remove(self)
+        if not self._expired or self._task is None:
+            return
+        is_ours = self._task.uncancel() <= self._cancelling  # else the task was cancelled as well
+        if is_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
+            raise TimeoutError from error

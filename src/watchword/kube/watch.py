@@ -34,6 +34,8 @@ from watchword.kube.watch_stream import WatchEvent, WatchQuery, key_of_raw_objec
 REFUSALS_BEFORE_RELIST = 3
 STALLS_BEFORE_RELIST = 2
 REFUSED_WATCHES_BEFORE_POLLING = 2
+COLLECT_FOR = 0.25
+"""Seconds for which events of a kind in `WatchOptions.collect` wait for more of them, when they come that often."""
 SHORTEST_SESSION = 1.0
 """A watch that the server ends within this many seconds counts as a failure."""
 
@@ -81,9 +83,10 @@ class WatchOptions(Struct, frozen=True):
     poll_every: float = 10.0  # where listing is allowed and watching is not
     relist_every: float = 0.0  # for callers that want periodic re-lists; 0: only when needed
     backoff: Backoff = struct_field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
+    collect: frozenset[Resource] = frozenset()  # kinds whose events may come a moment later, many at a time
     random: Random = struct_field(default_factory=Random)
     on_error: Callable[[KubeError], None] = _ignore
-    reduce: Callable[[bytes], bytes] = _whole  # what a snapshot keeps of an object, from the moment it arrives
+    reduce: Callable[[bytes], bytes | None] = _whole  # what a snapshot keeps of an object, from the moment it arrives
 
 
 def list_and_watch(
@@ -189,6 +192,7 @@ class _ListWatcher:
             timeout_seconds=self.options.random.randint(shortest, longest),
             stall_after=self.options.stall_after,
             initial_events_timeout=self.options.initial_events_timeout,
+            collect_for=COLLECT_FOR if self.resource in self.options.collect else 0.0,
         )
 
     async def _list(self) -> Snapshot:
@@ -205,10 +209,12 @@ class _ListWatcher:
 
     def _collect(self, event: WatchEvent) -> WatchUpdate | None:
         assert self.initial is not None
-        if event.type == "DELETED":
-            self.initial.remove(key_of_raw_object(event.raw))
-        elif event.type != "BOOKMARK":  # changes may arrive before the end of the initial events
-            self.initial.put(key_of_raw_object(event.raw), self.options.reduce(event.raw))
+        if event.type != "BOOKMARK":  # changes may arrive before the end of the initial events
+            kept = None if event.type == "DELETED" else self.options.reduce(event.raw)
+            if kept is None:
+                self.initial.remove(key_of_raw_object(event.raw))
+            else:
+                self.initial.put(key_of_raw_object(event.raw), kept)
         elif event.ends_initial_events:
             items, self.initial = self.initial, None
             self.version = event.resource_version

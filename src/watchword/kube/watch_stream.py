@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 LINE_LIMIT = 8 * 1024 * 1024
 """More than any API server stores in one object; a longer line is an attack or not Kubernetes."""
+
+BUFFERED = 0.001
+"""Seconds within which a chunk that has already arrived is returned: as long as there are any, no pause is made."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -47,6 +51,7 @@ class WatchQuery(Struct, frozen=True):
     timeout_seconds: int = 0
     stall_after: float = 90.0  # bookmarks come every minute, once the first has come on this connection
     initial_events_timeout: float = 10.0  # the same until the initial events have ended
+    collect_for: float = 0.0  # while events come more often than this, those of so many seconds are yielded together
 
     def parameters(self) -> dict[str, str]:
         """Return the query parameters; empty ones are left out by the client."""
@@ -77,14 +82,21 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
         # A server sends bookmarks only for revisions after the start of the watch: an unchanged kind gets none.
         begun, unheard = query.resource_version, max(query.stall_after, query.timeout_seconds + 30.0)
         patience = query.initial_events_timeout if query.send_initial_events else unheard
+        collect_for = 0.0 if query.send_initial_events else query.collect_for
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
         while (chunk := await _next_chunk(chunks, deadlines, patience)) is not None:
+            is_busy = BUFFERED < loop.time() - asked < collect_for
             for line in splitter.feed(chunk):
                 event = parse_watch_event(line)
                 if event.ends_initial_events:
-                    begun, patience = event.resource_version, unheard
+                    begun, patience, collect_for = event.resource_version, unheard, query.collect_for
                 elif event.type == "BOOKMARK" and event.resource_version != begun:
                     patience = query.stall_after
                 yield event
+            if is_busy:
+                await asyncio.sleep(collect_for)
+            asked = loop.time()
         if splitter.pending:
             raise Unreachable("the connection was cut in the middle of a watch event")
 

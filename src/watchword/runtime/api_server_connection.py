@@ -15,6 +15,7 @@ from watchword.runtime.contested_writes import ContestedWriteTransport
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import Informer
 from watchword.runtime.metrics import Metrics
+from watchword.runtime.ordered_writes import OrderedWriteTransport
 from watchword.runtime.status import StatusWriter
 from watchword.runtime.write_transports import ConflictCountingTransport, Fence, FencedTransport, WriteThroughTransport
 
@@ -31,10 +32,11 @@ class ApiServerConnection(Struct, frozen=True):
 
 
 def leader_only_client(client: Client, fence: Fence, cache: Cache, metrics: Metrics) -> Client:
-    """Return the client that controllers use: fenced, remembered by the cache, conflicts counted and slowed down."""
+    """Return the client that controllers use: fenced, ordered, remembered, conflicts counted and slowed down."""
     remembered = WriteThroughTransport(client.transport, cache.observe_write)
     counted = ConflictCountingTransport(remembered, metrics.field_conflict)
-    return client.over(FencedTransport(ContestedWriteTransport(counted, metrics.contested_write), fence))
+    contested = ContestedWriteTransport(counted, metrics.contested_write)
+    return client.over(FencedTransport(OrderedWriteTransport(contested), fence))
 
 
 def check_cache_readiness(cache: Cache, *, stale_after: timedelta) -> str:

@@ -15,9 +15,9 @@ from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.watch import WatchOptions, list_and_watch
 from watchword.runtime.errors import CacheError
-from watchword.runtime.informer import DeltaHandler, Informer, WatchScope, WatchSource
+from watchword.runtime.informer import DeltaHandler, Informer, Reduction, WatchScope, WatchSource
 from watchword.runtime.informer_store import IndexFunction
-from watchword.runtime.raw_objects import Projection, head_of, without_managed_fields
+from watchword.runtime.raw_objects import Projection, head_of
 
 
 class Cache:
@@ -190,7 +190,7 @@ def watch_source(client: Client, options: WatchOptions) -> WatchSource:
     """Return the event source that watches through a client and logs its errors."""
     log: Any = structlog.get_logger("watchword.cache")
 
-    def feed(resource: Resource, scope: WatchScope) -> Any:
+    def feed(resource: Resource, scope: WatchScope, reduce: Reduction) -> Any:
         def report(trouble: KubeError) -> None:
             log.warning("watch interrupted", resource=resource.group_resource, error=str(trouble))
             options.on_error(trouble)
@@ -201,7 +201,7 @@ def watch_source(client: Client, options: WatchOptions) -> WatchSource:
             namespace=scope.namespace,
             labels=scope.labels,
             fields=scope.fields,
-            options=replace(options, on_error=report, reduce=without_managed_fields),
+            options=replace(options, on_error=report, reduce=reduce),
         )
 
     return feed

@@ -19,13 +19,17 @@ from watchword.kube.errors import ApiStatusError, Conflict, KubeError
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.errors import ControllerRuntimeError, FieldContested
+from watchword.runtime.informer import DeltaHandler
 from watchword.runtime.metrics import Metrics, ReconcileResult
 from watchword.runtime.raw_objects import Delta
-from watchword.runtime.reconcile import ControllerSpec, KeyMapper, Outcome, RetryAfter, Terminal
+from watchword.runtime.reconcile import ControllerSpec, Outcome, RetryAfter, Terminal, Trigger
 from watchword.runtime.work_queue import WorkQueue
 
-LONGEST_TURN = 0.001
-"""Seconds after which a worker lets others run; were it after each reconcile, a start would take a quarter longer."""
+KEYS_IN_A_TURN = 2
+"""Keys after which a worker lets others run: reconciles that only read the cache never wait.
+
+Controllers of a kind then read the same objects at about the same time, and the cache decodes them once.
+"""
 
 
 class RequeueDecision(Struct, frozen=True):
@@ -59,13 +63,20 @@ class Controller:
     """
 
     def __init__(
-        self, spec: ControllerSpec, *, metrics: Metrics, random: Random, quarantine: Quarantine | None = None
+        self,
+        spec: ControllerSpec,
+        *,
+        metrics: Metrics,
+        random: Random,
+        quarantine: Quarantine | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         self.spec = spec
         self.queue: WorkQueue[ObjectKey] = WorkQueue(random=random, lane=_lane, quarantine=quarantine)
         self._metrics = metrics.controller(spec.name)
         self._numbers = count(1)
-        self._deadlines = Deadlines()
+        self._workers = self._idle_workers = 0
+        self._deadlines = deadlines or Deadlines()
         self._log: Any = structlog.get_logger("watchword.controller")
         queue = self.queue
         metrics.watch_queue(
@@ -78,16 +89,16 @@ class Controller:
         """Register all triggers of the spec; every existing root object that concerns it is enqueued once."""
         caches[self.spec.connection_name].add_handler(self.spec.root, self._enqueue_root)
         for trigger in self.spec.triggers:
-            caches[trigger.connection_name].add_handler(trigger.resource, self._enqueue_related(trigger.keys))
+            caches[trigger.connection_name].add_handler(trigger.resource, self._enqueue_related(trigger))
         if self.spec.trigger_source is not None:
             self.spec.trigger_source.connect(self.queue.add)
 
     async def run(self) -> None:
         """Reconcile until the queue is closed and empty."""
         self._log = self._log.bind()  # binds the logger once, not for every line
+        self._workers = self._idle_workers = 0
         async with asyncio.TaskGroup() as group:
-            for number in range(self.spec.workers):
-                group.create_task(self._work(), name=f"{self.spec.name} worker {number}")
+            self._start_worker(group)
 
     async def drain(self, patience: timedelta) -> bool:
         """Accept no more keys and wait for reconciles in flight; returns whether they ended in time."""
@@ -101,7 +112,12 @@ class Controller:
         return True
 
     def _enqueue_root(self, delta: Delta) -> None:
-        if delta.new is None or self._may_need_work(delta.new):
+        facts = self.spec.facts
+        if delta.new is None:
+            needs_work = self.spec.acts_on_deletion
+        else:
+            needs_work = (facts is None or delta.changes(facts)) and self._may_need_work(delta.new)
+        if needs_work:
             self.queue.add(delta.key)
 
     def _may_need_work(self, obj: Object) -> bool:
@@ -110,27 +126,39 @@ class Controller:
         except Exception:  # noqa: BLE001 - an unexpected object: its reconcile reports what is wrong with it
             return True
 
-    def _enqueue_related(self, mapper: KeyMapper) -> Any:
-        def trigger(delta: Delta) -> None:
+    def _enqueue_related(self, trigger: Trigger) -> DeltaHandler:
+        def handle(delta: Delta) -> None:
+            if trigger.facts is not None and not delta.changes(trigger.facts):
+                return
             # Both versions count: an object that the new version no longer refers to is enqueued as well.
             for obj in (delta.old, delta.new):
-                for key in mapper(obj) if obj is not None else ():
+                for key in trigger.keys(obj) if obj is not None else ():
                     self.queue.add(key)
 
-        return trigger
+        return handle
 
-    async def _work(self) -> None:
+    def _start_worker(self, group: asyncio.TaskGroup) -> None:
+        group.create_task(self._work(group), name=f"{self.spec.name} worker {self._workers}")
+        self._workers += 1
+        self._idle_workers += 1
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        """Reconcile one key after the other; the first key for which no other worker waits starts another one."""
         structlog.contextvars.bind_contextvars(controller=self.spec.name, kind=self.spec.root.kind)
-        loop = asyncio.get_running_loop()
-        resumed = loop.time()
-        while (key := await self.queue.get()) is not None:
+        for turn in count(1):
+            key = await self.queue.get()
+            if key is None:
+                return
+            self._idle_workers -= 1
+            if not self._idle_workers and self._workers < self.spec.workers:
+                self._start_worker(group)
             try:
                 await self._reconcile(key)
             finally:
                 self.queue.done(key)
-            if loop.time() - resumed > LONGEST_TURN:  # reconciles that only read the cache never wait
+                self._idle_workers += 1
+            if turn % KEYS_IN_A_TURN == 0:
                 await asyncio.sleep(0)
-                resumed = loop.time()
 
     async def _reconcile(self, key: ObjectKey) -> None:
         structlog.contextvars.bind_contextvars(key=str(key), reconcile_id=next(self._numbers))

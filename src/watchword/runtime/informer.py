@@ -32,7 +32,9 @@ class WatchScope(Struct, frozen=True):
         return self.namespace in ("", namespace)
 
 
-WatchSource: TypeAlias = Callable[[Resource, WatchScope], AsyncGenerator[WatchUpdate, None]]
+Reduction: TypeAlias = Callable[[bytes], bytes | None]
+WatchSource: TypeAlias = Callable[[Resource, WatchScope, Reduction], AsyncGenerator[WatchUpdate, None]]
+"""Watches a part of a kind. Snapshots hold what the `Reduction` returns for each object."""
 
 
 class Informer:
@@ -85,21 +87,20 @@ class Informer:
     async def run(self, feed: WatchSource) -> None:
         """Process the watch; never returns, and raises `UnexpectedExit` if the watch ends."""
         try:
-            async with aclosing(feed(self.resource, self.scope)) as facts:
+            async with aclosing(feed(self.resource, self.scope, self.store.reduce)) as facts:
                 async for fact in facts:
-                    self.handle_update(fact)
+                    self.handle_update(fact, reduced=True)
                     del fact  # a snapshot is large, and the next event may be minutes away
         finally:
             self.last_contact = None  # not running, so silence means nothing
         raise UnexpectedExit(f"the watch of {self.resource.group_resource} ended")
 
-    def handle_update(self, fact: WatchUpdate) -> None:
-        """Apply one watch event to the store."""
+    def handle_update(self, fact: WatchUpdate, *, reduced: bool = False) -> None:
+        """Apply one watch event to the store; `reduced` tells that a snapshot holds what is stored of each object."""
         self.last_contact = asyncio.get_running_loop().time()
         if isinstance(fact, Snapshot):
-            deltas = self.store.replace(fact.items, fact.resource_version)
             self._synced.set()
-            for delta in deltas:
+            for delta in self.store.replace(fact.items, fact.resource_version, reduced=reduced):
                 self._notify_handlers(delta)
         elif isinstance(fact, ObjectChange):
             change = self.store.remove if fact.type == "DELETED" else self.store.put

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -27,7 +28,10 @@ IndexFunction: TypeAlias = Callable[[Object], Iterable[str]]
 """Returns the values of an object from its content alone: those of its old version are removed when it changes."""
 
 TOMBSTONES_KEPT = 1024
-DECODED_KEPT = 16  # handlers and a reconcile read the same objects several times
+MUTATION_DETECTOR = "WATCHWORD_CACHE_MUTATION_DETECTOR"
+"""The environment variable that, when "true", makes every read compare a shared object with what is stored."""
+
+DECODED_KEPT = 32  # handlers and a reconcile read the same objects several times
 
 
 class InformerStore:
@@ -42,6 +46,7 @@ class InformerStore:
         self._project = project
         self._objects = PackedObjects()
         self._decoded: dict[ObjectKey, Object] = {}
+        self._detects_mutations = os.environ.get(MUTATION_DETECTOR) == "true"
         self._indexes: dict[str, _Index] = {}
         self._floor = ""
         self._tombstones: OrderedDict[ObjectKey, str] = OrderedDict()
@@ -52,15 +57,28 @@ class InformerStore:
 
     def get(self, key: ObjectKey) -> Object | None:
         """Return one object, which must not be changed: other readers get the same one."""
-        found = self._decoded.get(key)
+        found = self._shared(key)
         if found is not None:
             return found
         raw = self._objects.get(key)
         return None if raw is None else self._remember(key, decode(raw, self._resource))
 
+    def _shared(self, key: ObjectKey) -> Object | None:
+        """Return the object that earlier readers got, if it is still at hand."""
+        found = self._decoded.get(key)
+        if found is not None and self._detects_mutations:
+            raw = self._objects.get(key)
+            if raw is None or found != decode(raw, self._resource):
+                raise AssertionError(
+                    f"a reader changed {self._resource.group_resource} {key} in the cache: copy it first"
+                )
+        return found
+
     def _remember(self, key: ObjectKey, obj: Object) -> Object:
         if len(self._decoded) >= DECODED_KEPT:
-            del self._decoded[next(iter(self._decoded))]
+            oldest = next(iter(self._decoded))
+            self._shared(oldest)
+            del self._decoded[oldest]
         self._decoded[key] = obj
         return obj
 
@@ -69,7 +87,7 @@ class InformerStore:
         selector = parse_label_selector(labels)
         for key, raw in self._objects.items(namespace=namespace):
             if not labels or selector.matches(head_of(raw).labels):
-                yield key, self._decoded.get(key) or decode(raw, self._resource)
+                yield key, self._shared(key) or decode(raw, self._resource)
 
     def object_keys(self) -> list[ObjectKey]:
         """Return the keys of all objects."""
@@ -96,12 +114,21 @@ class InformerStore:
         index = self._indexes.get(name)
         return None if index is None else index.keys(value)
 
-    def replace(self, items: Iterable[bytes], version: str) -> Iterator[Delta]:
-        """Replace all objects with these, as of that version; returns what changed, decoded one after the other."""
+    def reduce(self, raw: bytes) -> bytes | None:
+        """Return what is stored of an object; None when it is not stored."""
+        whole = without_managed_fields(raw)
+        return whole if self._project is None else projected(whole, self._project)
+
+    def replace(self, items: Iterable[bytes], version: str, *, reduced: bool = False) -> Iterator[Delta]:
+        """Replace all objects with these, as of that version; yields what changed, decoded one after the other.
+
+        `reduced`: the objects are what `reduce` returned for them.
+        """
         self._floor = version
         self._tombstones.clear()
-        if isinstance(items, PackedObjects) and not self._objects and self._project is None:
-            return self._adopt(items)
+        if reduced and isinstance(items, PackedObjects) and not self._objects:
+            yield from self._adopt(items)
+            return
         gone = set(self._objects.object_keys())
         changed: list[tuple[ObjectKey, bytes | None]] = []
         for raw in items:
@@ -111,11 +138,12 @@ class InformerStore:
             gone.discard(head.key)
             stored = self._objects.get(head.key)
             if stored is None or _identity(head_of(stored)) != _identity(head):
-                delta = self._put(head.key, raw, head.version)
+                delta = self._put(head, raw if reduced else self.reduce(raw), head.version)
                 changed += [] if delta is None else [(delta.key, delta.old_raw)]
         deltas = (self._remove(key) for key in gone)
         changed += [(delta.key, delta.old_raw) for delta in deltas if delta is not None]
-        return (self._delta(key, old) for key, old in changed)
+        for key, old in changed:
+            yield self._delta(key, old)
 
     def _adopt(self, items: PackedObjects) -> Iterator[Delta]:
         """Store the first snapshot as it was collected, instead of compressing every object once more."""
@@ -125,15 +153,14 @@ class InformerStore:
                 self._objects.remove(delta.key)
                 self._decoded.pop(delta.key, None)
             else:
-                self._indexed(delta)
-        return self.everything()
+                yield self._indexed(delta)
 
     def put(self, raw: bytes, version: str) -> Delta | None:
         """Store an object that was added or modified at that version."""
         head = self._read(raw)
         if head is None or self._is_old(head.key, version):
             return None
-        return self._put(head.key, raw, version)
+        return self._put(head, self.reduce(raw), version)
 
     def remove(self, raw: bytes, version: str) -> Delta | None:
         """Remove an object that was deleted at that version."""
@@ -171,9 +198,8 @@ class InformerStore:
         if len(self._tombstones) > TOMBSTONES_KEPT:
             self._tombstones.popitem(last=False)
 
-    def _put(self, key: ObjectKey, raw: bytes, version: str) -> Delta | None:
-        whole = without_managed_fields(raw)
-        kept = whole if self._project is None else projected(whole, self._project)
+    def _put(self, head: ObjectHead, kept: bytes | None, version: str) -> Delta | None:
+        key = head.key
         if kept is None:  # not kept by the projection
             self._bury(key, version)
             return self._remove(key)

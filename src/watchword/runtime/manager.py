@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
 from watchword.kube.client import Client
+from watchword.kube.deadlines import Deadlines
 from watchword.kube.watch import WatchOptions
 from watchword.runtime.api_server_connection import (
     ApiServerConnection,
@@ -73,6 +74,7 @@ class Manager:
         self._clients: dict[str, Client] = {}
         self._jobs: dict[str, Job] = {}
         self._random = random
+        self._deadlines = Deadlines()
         self._log: Any = structlog.get_logger("watchword.manager").bind(manager=options.name)
 
     def connect(
@@ -92,7 +94,7 @@ class Manager:
             random=self._random,
             counts=self.metrics,
         )
-        connection = ApiServerConnection(name, guarded, cache, StatusWriter(guarded, self.clock), events, follow)
+        connection = ApiServerConnection(name, guarded, cache, StatusWriter(guarded, self.clock, cache), events, follow)
         self.connections[name], self._clients[name] = connection, client
         self.health.readiness[f"cache {name}".strip()] = lambda: check_cache_readiness(
             cache, stale_after=self.options.stale_after
@@ -107,7 +109,13 @@ class Manager:
         """Add controllers; the kinds that they name are watched from the start."""
         caches = {name: connection.cache for name, connection in self.connections.items()}
         for spec in specs:
-            controller = Controller(spec, metrics=self.metrics, random=self._random, quarantine=self.options.quarantine)
+            controller = Controller(
+                spec,
+                metrics=self.metrics,
+                random=self._random,
+                quarantine=self.options.quarantine,
+                deadlines=self._deadlines,
+            )
             controller.subscribe(caches)
             self.controllers.append(controller)
 

@@ -12,7 +12,7 @@ import orjson
 from msgspec import Struct
 
 from watchword.api.json import trimmed
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 
 Projection: TypeAlias = Callable[[Object], Object | None]
 """Returns the part of an object that the cache keeps; None to drop it."""
@@ -92,6 +92,10 @@ def decode(raw: bytes, resource: Resource) -> Object:
     return obj
 
 
+Facts: TypeAlias = Callable[[Object], object]
+"""Returns what a controller reads of an object, to be compared."""
+
+
 class Delta(Struct, frozen=True, dict=True):
     """One object before and after a change; decoded once for all handlers, which must not change it."""
 
@@ -109,6 +113,25 @@ class Delta(Struct, frozen=True, dict=True):
     def new(self) -> Object | None:
         """The object after the change, or None when it is gone."""
         return None if self.new_raw is None else decode(self.new_raw, self.resource)
+
+    def changes(self, facts: Facts) -> bool:
+        """Whether the facts differ before and after; always True for an object that is new, gone or another one."""
+        known = self._compared.get(facts)
+        if known is None:
+            known = self._compared[facts] = self._differ(facts)
+        return known
+
+    @cached_property
+    def _compared(self) -> dict[Facts, bool]:
+        return {}
+
+    def _differ(self, facts: Facts) -> bool:
+        if self.old is None or self.new is None or uid_of(self.old) != uid_of(self.new):
+            return True
+        try:
+            return facts(self.old) != facts(self.new)
+        except Exception:  # noqa: BLE001 - an unexpected object: its reconcile reports what is wrong with it
+            return True
 
 
 def is_newer(version: str, than: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.runtime.raw_objects import Facts
 
 
 class Done(Struct, frozen=True):
@@ -65,6 +66,7 @@ class Trigger(Struct, frozen=True):
     resource: Resource
     keys: KeyMapper
     connection_name: str = ""  # the name of its connection; empty: the main one
+    facts: Facts | None = None  # a change that leaves them equal triggers nothing; None: every change counts
 
 
 class TriggerSource:
@@ -107,3 +109,6 @@ class ControllerSpec(Struct, frozen=True):
     trigger_source: TriggerSource | None = None  # triggers it, too
     concerns: Callable[[Object], bool] = lambda _: True
     """Whether a new version of a root object may need work; False saves a reconcile that would do nothing."""
+    facts: Facts | None = None
+    """What is read of a root object: a new version that leaves it equal is not reconciled; None: every one is."""
+    acts_on_deletion: bool = True  # False: nothing is left to do once a root object is gone

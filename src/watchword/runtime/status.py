@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +15,9 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Conflict
 from watchword.runtime.clock import Clock
 from watchword.runtime.diff import merge_patch
+from watchword.runtime.errors import CacheError
+from watchword.runtime.raw_objects import is_newer
+from watchword.runtime.reconcile import Reader
 
 
 class StatusChange(Struct, frozen=True):
@@ -28,11 +32,12 @@ class StatusWriter(Struct, frozen=True):
     """Writes conditions and other status fields as a merge patch on `/status`.
 
     A merge patch replaces lists as a whole, so each patch is valid only for the version it was made from. After a
-    conflict the object is read again and the change is made once more.
+    conflict the change is made once more: to the version in the cache when it is newer, then to that of the server.
     """
 
     client: Client
     clock: Clock
+    reader: Reader | None = None
 
     async def set_condition(self, resource: Resource, obj: Object, condition: Condition) -> Object:
         """Set one condition; returns the object as it is afterwards."""
@@ -50,10 +55,25 @@ class StatusWriter(Struct, frozen=True):
         try:
             return await self.write_if_unchanged(resource, obj, change)
         except Conflict:
+            cached = self._newer_in_cache(resource, obj)
+            if cached is not None:
+                with suppress(Conflict):
+                    return await self.write_if_unchanged(resource, cached, change)
             current = await self.client.get(resource, ObjectKey.of(obj))
             if uid_of(current) != uid_of(obj):
                 raise
             return await self.write_if_unchanged(resource, current, change)
+
+    def _newer_in_cache(self, resource: Resource, obj: Object) -> Object | None:
+        """Return what another controller of this process has just written, if it is that."""
+        try:
+            found = None if self.reader is None else self.reader.get(resource, ObjectKey.of(obj))
+        except CacheError:  # the kind is not watched
+            return None
+        if found is None or uid_of(found) != uid_of(obj):
+            return None
+        versions = (str(one["metadata"].get("resourceVersion") or "") for one in (found, obj))
+        return found if is_newer(*versions) else None
 
     async def write_if_unchanged(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
         """Make a change that was decided from this version; `Conflict` when it is outdated.

@@ -14,13 +14,16 @@ from watchword.runtime.delay_queue import DelayQueue
 
 K = TypeVar("K", bound=Hashable)
 
+LONGEST_RUN = 4
+"""Keys of one lane that are returned in a row: they need the same objects, which a cache then decodes once."""
+
 
 class WorkQueue(Generic[K]):
     """Keys that have to be reconciled.
 
     A key is queued at most once, however often it is added, and is not returned again before `done`. A key added
     while it is processed is queued again afterwards. Lanes take turns, so that many keys in one lane delay
-    another lane by one key. Must be used on one loop.
+    another lane by a few keys. Must be used on one loop.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class WorkQueue(Generic[K]):
         self._backoff = backoff or REQUEUE_BACKOFF
         self._quarantine = quarantine or Quarantine()
         self._lanes: OrderedDict[Hashable, list[K]] = OrderedDict()  # lists: a start enqueues every key of a fleet
+        self._run = 0  # keys that the first lane has returned in its turn
         self._queued: set[K] = set()
         self._active: set[K] = set()
         self._again: set[K] = set()
@@ -141,6 +145,7 @@ class WorkQueue(Generic[K]):
         self._again.clear()
         if not drain:
             self._lanes.clear()
+            self._run = 0
             self._queued.clear()
         while self._getters:
             self._release(self._getters.popleft())
@@ -174,10 +179,15 @@ class WorkQueue(Generic[K]):
             self._release(self._getters.popleft())
 
     def _pop(self) -> K:
-        name, lane = self._lanes.popitem(last=False)
+        name, lane = next(iter(self._lanes.items()))
         key = lane.pop(0)
-        if lane:
-            self._lanes[name] = lane  # to the end, so that the other lanes come first
+        self._run += 1
+        if not lane:
+            del self._lanes[name]
+            self._run = 0
+        elif self._run >= LONGEST_RUN:
+            self._lanes.move_to_end(name)
+            self._run = 0
         self._queued.remove(key)
         if not self._queued:  # neither shrinks, and a start enqueues every key of a fleet
             self._queued, self._lanes = set(), OrderedDict()

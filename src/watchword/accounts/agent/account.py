@@ -90,7 +90,9 @@ class AccountReconciler(Struct, frozen=True):
             if held is not None and now - held.issued_at < GRANT_PATIENCE:
                 return RetryAfter(SHORTEST_DELAY)
             await self._report(account, declared, report.unstored_token(str(conflict)))
-            return RetryAfter(CONFLICT_RECHECK)
+            # The Secret may be that of an agent before this one, whose name the hub has not granted yet.
+            is_new = account.created_at is not None and now - account.created_at < GRANT_PATIENCE
+            return RetryAfter(SHORTEST_DELAY if is_new else CONFLICT_RECHECK)
         except KubeError as trouble:
             await self._report(account, declared, report.failed_request(str(trouble)))
             raise

@@ -56,7 +56,9 @@ def addon_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]
     )
     to_addon = Trigger(LEASES, lambda obj: [ObjectKey(name, obj["metadata"]["name"])])
     yield ControllerSpec("addon-declaration", MANAGED_CLUSTER_ADDONS, declaration, connection_name=HUB)
-    yield ControllerSpec("addon-credential", SECRETS, reconciler, to_secrets)
+    yield ControllerSpec(
+        "addon-credential", SECRETS, reconciler, to_secrets, concerns=lambda obj: ObjectKey.of(obj) != own_secret
+    )
     yield ControllerSpec("addon-health", MANAGED_CLUSTER_ADDONS, health, (to_addon,), connection_name=HUB)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -12,13 +13,13 @@ V = TypeVar("V")
 
 
 class TtlCache(Struct, Generic[V]):
-    """Keeps up to `size` values for `ttl`; the oldest go first. Keys must be digests, never secrets."""
+    """Keeps up to `size` values for `ttl`; the oldest go first. Keys are public, or digests."""
 
     ttl: timedelta
     size: int = 4096
-    _rows: OrderedDict[bytes, tuple[datetime, V]] = field(default_factory=OrderedDict)
+    _rows: OrderedDict[Hashable, tuple[datetime, V]] = field(default_factory=OrderedDict)
 
-    def get(self, key: bytes, *, now: datetime) -> V | None:
+    def get(self, key: Hashable, *, now: datetime) -> V | None:
         """Return the cached value, None when absent or too old."""
         row = self._rows.get(key)
         if row is None:
@@ -28,7 +29,7 @@ class TtlCache(Struct, Generic[V]):
             return None
         return row[1]
 
-    def put(self, key: bytes, value: V, *, now: datetime) -> V:
+    def put(self, key: Hashable, value: V, *, now: datetime) -> V:
         """Store a value and return it."""
         self._rows[key] = (now, value)
         self._rows.move_to_end(key)

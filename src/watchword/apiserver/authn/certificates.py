@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
@@ -21,6 +20,13 @@ LONGEST_CHAIN = 10
 SIGNATURE_CACHE_TTL = timedelta(days=30)  # a signature stays good; dates and the bundle are compared each time
 
 
+class VerifiedClient(Struct, frozen=True):
+    """A chain whose signatures are good, and the user that its leaf names; None when it names none."""
+
+    chain: tuple[Certificate, ...]
+    user: User | None
+
+
 class CertificateAuthenticator(Struct, frozen=True):
     """Checks each request: dates and the trusted bundle may have changed since the handshake.
 
@@ -29,7 +35,7 @@ class CertificateAuthenticator(Struct, frozen=True):
 
     trusted: Callable[[], Sequence[Certificate]]  # the client CA bundle of this instant, for rotation
     now: Now
-    verified: TtlCache[tuple[Certificate, ...]] = field(default_factory=lambda: TtlCache(SIGNATURE_CACHE_TTL, 1024))
+    verified: TtlCache[VerifiedClient] = field(default_factory=lambda: TtlCache(SIGNATURE_CACHE_TTL, 1024))
 
     def identify(self, shown: Sequence[bytes]) -> User | None:
         """Return the user of a DER chain (leaf first); None without a common name; raise CredentialRefused."""
@@ -37,25 +43,22 @@ class CertificateAuthenticator(Struct, frozen=True):
             raise CredentialRefused("the certificate chain is too long")
         now = self.now()
         try:
-            chain = self._verified(shown, now)
+            client = self._verified(shown, now)
         except PkiError as refusal:
             raise CredentialRefused(f"verifying certificate failed: {refusal}") from refusal
-        if not all(member.is_current(now) for member in chain):
+        if not all(member.is_current(now) for member in client.chain):
             raise CredentialRefused("verifying certificate failed: it has expired or is not yet valid")
-        return user_from_certificate(chain[0])
+        return client.user
 
-    def _verified(self, shown: Sequence[bytes], now: datetime) -> tuple[Certificate, ...]:
+    def _verified(self, shown: Sequence[bytes], now: datetime) -> VerifiedClient:
         roots = self.trusted()
-        digest = hashlib.sha256()
-        for der in (*shown, *(root.der for root in roots)):
-            digest.update(hashlib.sha256(der).digest())
-        key = digest.digest()
+        key = tuple(shown), tuple(root.der for root in roots)
         known = self.verified.get(key, now=now)
         if known is not None:
             return known
         leaf, *others = (parse_certificate(der) for der in shown)
         chain = verify_chain(leaf, roots, now=now, usage=Usage.CLIENT_AUTH, intermediates=others)
-        return self.verified.put(key, chain, now=now)
+        return self.verified.put(key, VerifiedClient(chain, user_from_certificate(chain[0])), now=now)
 
 
 def user_from_certificate(leaf: Certificate) -> User | None:

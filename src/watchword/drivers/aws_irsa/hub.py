@@ -130,7 +130,7 @@ def make_hub_driver(context: HubContext, *, api: AwsApi | None = None) -> AwsIrs
         context.cache,
         records,
         identities,
-        StatusWriter(context.client, context.clock),
+        StatusWriter(context.client, context.clock, context.cache),
         context.events,
         context.clock,
         random,

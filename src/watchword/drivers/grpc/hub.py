@@ -41,6 +41,7 @@ class GrpcHubDriver(CertificateHubDriver, frozen=True):
                 root=CERTIFICATE_SIGNING_REQUESTS,
                 reconciler=self.signing,
                 concerns=is_awaiting_signature,
+                acts_on_deletion=False,
             )
         if self.authority is not None:
             yield ControllerSpec(

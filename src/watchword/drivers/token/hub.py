@@ -246,7 +246,7 @@ def token_controllers(context: HubContext) -> Iterable[ControllerSpec]:
         cache,
         context.client,
         Ensurer(cache, context.client),
-        StatusWriter(context.client, context.clock),
+        StatusWriter(context.client, context.clock, cache),
         context.events,
         context.clock,
         context.cluster_subjects,

@@ -44,13 +44,15 @@ def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
         Trigger(ADDON_DEPLOYMENT_CONFIGS, templates.addons_affected_by_config),
         Trigger(MANAGED_CLUSTERS, templates.addons_affected_by_cluster),
     )
+    labelling = FeatureLabelReconciler(parts.cache, parts.client)
     yield from of_drivers
     yield from _installation(parts)
     yield ControllerSpec(
         "addon-feature-labels",
         MANAGED_CLUSTERS,
-        FeatureLabelReconciler(parts.cache, parts.client),
+        labelling,
         (Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: clusters_affected_by(parts.cache, obj)),),
+        concerns=labelling.concerns,
     )
     yield from controllers(
         AddonParts(

@@ -24,16 +24,23 @@ class FeatureLabelReconciler(Struct, frozen=True):
     reader: Reader
     client: Client
 
+    def concerns(self, cluster: Object) -> bool:
+        """Whether a cluster has other labels than it should have."""
+        return bool(self._changes(cluster))
+
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write every label that differs in one patch."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None or is_deleting(found):
             return Done()
-        addons = self.reader.list(MANAGED_CLUSTER_ADDONS, namespace=key.name)
-        changes = choose_labels(labels_of(found), addons)
+        changes = self._changes(found)
         if changes:
             await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, {"metadata": {"labels": changes}}))
         return Done()
+
+    def _changes(self, cluster: Object) -> dict[str, str | None]:
+        addons = self.reader.list(MANAGED_CLUSTER_ADDONS, namespace=cluster["metadata"]["name"])
+        return choose_labels(labels_of(cluster), addons)
 
 
 def clusters_affected_by(reader: Reader, addon: Object) -> list[ObjectKey]:

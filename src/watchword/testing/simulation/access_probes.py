@@ -27,6 +27,7 @@ from watchword.pki.authority import Authority
 from watchword.testing.simulation.cluster import SimulatedCluster, as_certificate
 from watchword.testing.simulation.fleet import SimulatedFleet
 from watchword.testing.simulation.held_credentials import ADDON
+from watchword.testing.simulation.planes import replayable_client
 from watchword.testing.simulation.violations import Violations
 
 REFUSED = (Forbidden, Unauthorized, Unreachable)
@@ -61,7 +62,7 @@ class AccessProber(Struct, frozen=True):
         if held is None:
             return
         forged = authority.issue_client(held.key, held.subject, now=self.fleet.now, lifetime=timedelta(days=1))
-        client = Client(as_certificate(self.fleet.hub, forged.pem))
+        client = replayable_client(as_certificate(self.fleet.hub, forged.pem))
         renewal = client.patch(LEASES, ObjectKey(member.name, CLUSTER_LEASE), {"spec": {"holderIdentity": "probe"}})
         await self._expect_refused(renewal, f"{member.name}, by an authority distrusted, to renew its lease")
 
@@ -69,7 +70,7 @@ class AccessProber(Struct, frozen=True):
         """With its own credential a cluster neither sees nor changes anything of another."""
         if member.certificate() is None:
             return
-        client = Client(as_certificate(self.fleet.hub, member.held()["tls.crt"]))
+        client = replayable_client(as_certificate(self.fleet.hub, member.held()["tls.crt"]))
         for what, attempt in foreign_requests(client, neighbour):
             await self._expect_refused(attempt, f"{member.name} to {what} of {neighbour}")
 
@@ -85,7 +86,7 @@ class AccessProber(Struct, frozen=True):
 
     async def expect_token_refused(self, name: str, token: str) -> None:
         """The token of a deleted ServiceAccount authenticates no client."""
-        client = Client(self.fleet.hub.transport().with_identity(authorization=Sensitive(f"Bearer {token}")))
+        client = replayable_client(self.fleet.hub.transport().with_identity(authorization=Sensitive(f"Bearer {token}")))
         try:
             await client.get(SERVICE_ACCOUNTS, ObjectKey(name, "default"))
         except (Unauthorized, Unreachable):
@@ -100,7 +101,7 @@ class AccessProber(Struct, frozen=True):
     async def _expect_refusal(self, member: SimulatedCluster, who: str) -> None:
         if member.certificate() is None:
             return
-        client = Client(as_certificate(self.fleet.hub, member.held()["tls.crt"]))
+        client = replayable_client(as_certificate(self.fleet.hub, member.held()["tls.crt"]))
         lease = ObjectKey(member.name, CLUSTER_LEASE)
         try:
             await client.patch(LEASES, lease, {"spec": {"holderIdentity": "probe"}})

@@ -24,6 +24,7 @@ from watchword.testing.simulation.cluster import SimulatedCluster
 from watchword.testing.simulation.fleet import Intent, SimulatedFleet
 from watchword.testing.simulation.held_credentials import ADDON
 from watchword.testing.simulation.network import Link, ProcessRun, SimulatedTransport
+from watchword.testing.simulation.planes import replayable_client
 from watchword.testing.simulation.settings import HOUR
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class Administrator:
         link = Link("admin", Random(0))  # noqa: S311 - draws nothing
         run = ProcessRun("admin", die=lambda: None)
         inner = self.fleet.hub.administrator().transport
-        self.client = Client(SimulatedTransport(inner, link, run, self.fleet.history), random=Random(0))  # noqa: S311 - replayable
+        self.client = replayable_client(SimulatedTransport(inner, link, run, self.fleet.history))
 
     async def prepare(self) -> None:
         """Create every other cluster beforehand; the rest introduce themselves."""

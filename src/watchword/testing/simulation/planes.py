@@ -24,6 +24,7 @@ from watchword.apiserver.tokens.issuer import TokenKeys
 from watchword.hub import prerequisites
 from watchword.kube.client import Client
 from watchword.kube.in_process_transport import InProcessTransport
+from watchword.kube.transport import Transport
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate
 from watchword.pki.keys import PrivateKey
@@ -37,6 +38,11 @@ NO_BOOKMARKS = 10.0 * 365 * 86400  # seconds: watches are cut by faults, not fou
 CURVE_ORDER_BITS = 255
 ADMIN = StaticToken(Sensitive("the-administrator-of-a-simulation"), User("admin", groups=(SUPERUSERS,)))
 JOINING = StaticToken(Sensitive("the-bootstrap-of-a-simulation"), User(BOOTSTRAP_USER, groups=(MANAGED_CLUSTER_GROUP,)))
+
+
+def replayable_client(transport: Transport) -> Client:
+    """Return a client whose delays before it tries again are the same in every run."""
+    return Client(transport, random=Random(0))  # noqa: S311 - replayable, not secret
 
 
 class SeededKeys(Struct, frozen=True):
@@ -144,7 +150,9 @@ class HubPlane:
 
     def administrator(self) -> Client:
         """Return a client that may do everything."""
-        return Client(self.transport().with_identity(authorization=Sensitive(f"Bearer {ADMIN.token.reveal()}")))
+        return replayable_client(
+            self.transport().with_identity(authorization=Sensitive(f"Bearer {ADMIN.token.reveal()}"))
+        )
 
     def joining(self) -> InProcessTransport:
         """Return a way in with the bootstrap credential."""
@@ -180,7 +188,7 @@ class ManagedPlane:
 
     def client(self) -> Client:
         """Return a client that no fault reaches."""
-        return Client(self.transport())
+        return replayable_client(self.transport())
 
 
 async def _as_administrator(_: HandlerRequest) -> User:

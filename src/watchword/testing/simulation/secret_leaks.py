@@ -83,10 +83,11 @@ class LeakSearcher:
         self._searched.clear()
         self.look()
         self._search("the log", (line.encode() for line in self.log.lines))
-        spoken = [b"\n".join(line.encode() for line in self.log.lines)]
+        spoken = dict.fromkeys(line.encode() for line in self.log.lines)  # what is the same everywhere is searched once
         for _, store in self._stores():
-            others = (bucket for bucket in store.buckets() if bucket != SECRETS.group_resource)
-            spoken += [b"\n".join(record.body for record in store.records(bucket)) for bucket in others]
+            for bucket in store.buckets():
+                if bucket != SECRETS.group_resource:
+                    spoken |= dict.fromkeys(record.body for record in store.records(bucket))
         for label in canary.found_in(b"\n".join(spoken)):
             self.violations.add(f"the {label} can be read outside a Secret")
 

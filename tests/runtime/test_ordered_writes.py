@@ -1,0 +1,124 @@
+"""Writes of one object are sent one after the other, and outdated ones not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from watchword.api.http import Request, Response
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import SECRETS
+from watchword.kube.client import Client, PatchType
+from watchword.kube.errors import Conflict
+from watchword.runtime.ordered_writes import LONGEST_WAIT, REMEMBERED_SECONDS, OrderedWriteTransport
+
+A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
+
+
+class Server:
+    """Takes a second for each write, stores no content, and gives each object a new version."""
+
+    def __init__(self, *, uid: str = "u", hangs: bool = False) -> None:
+        self.uid = uid
+        self.hangs = hangs
+        self.version = 5
+        self.log: list[tuple[float, str]] = []
+
+    async def handle(self, request: Request) -> Response:
+        self.log.append((asyncio.get_running_loop().time(), f"{request.method} {request.path.rpartition('/')[2]}"))
+        if self.hangs:
+            await asyncio.Event().wait()
+        await asyncio.sleep(1)
+        self.version += 1
+        return Response(200, body=orjson.dumps({"metadata": {"uid": self.uid, "resourceVersion": str(self.version)}}))
+
+
+def ordered(server: Server) -> Client:
+    client = Client.from_handler(server.handle)
+    return client.over(OrderedWriteTransport(client.transport))
+
+
+def read_at(version: int, *, uid: str = "u") -> dict[str, Any]:
+    return {"metadata": {"uid": uid, "resourceVersion": str(version)}}
+
+
+async def test_writes_of_one_object_wait_for_each_other_and_those_of_others_do_not() -> None:
+    server = Server()
+    client = ordered(server)
+
+    await asyncio.gather(
+        client.patch(SECRETS, A, {"data": {}}),
+        client.patch(SECRETS, A, {"status": {}}, subresource="status"),
+        client.patch(SECRETS, B, {"data": {}}),
+        client.get(SECRETS, A),
+    )
+
+    assert server.log == [(0, "PATCH a"), (0, "PATCH b"), (0, "GET a"), (1, "PATCH status")]
+
+
+async def test_write_that_an_earlier_one_made_outdated_is_not_sent() -> None:
+    server = Server()
+    client = ordered(server)
+
+    first, second = await asyncio.gather(
+        client.patch(SECRETS, A, read_at(5)),
+        client.patch(SECRETS, A, read_at(5), subresource="status"),
+        return_exceptions=True,
+    )
+
+    assert isinstance(first, dict)
+    assert isinstance(second, Conflict)
+    assert "read it again" in str(second)
+    assert server.log == [(0, "PATCH a")]
+    await client.patch(SECRETS, A, read_at(6))
+    assert len(server.log) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "options"),
+    [
+        pytest.param({"data": {}}, {}, id="without a precondition"),
+        pytest.param(read_at(5, uid="other"), {}, id="for another object of that name"),
+        pytest.param(read_at(7), {}, id="read after a change by another program"),
+        pytest.param([{"op": "remove", "path": "/data"}], {"kind": PatchType.JSON}, id="a JSON patch"),
+        pytest.param(read_at(5), {"dry_run": True}, id="a dry run"),
+    ],
+)
+async def test_every_other_write_is_sent(body: Any, options: dict[str, Any]) -> None:
+    server = Server()
+    client = ordered(server)
+    await client.patch(SECRETS, A, read_at(5))
+
+    await client.patch(SECRETS, A, body, **options)
+
+    assert [what for _, what in server.log] == ["PATCH a", "PATCH a"]
+
+
+async def test_older_version_is_sent_again_after_a_while_because_the_server_may_have_been_restored() -> None:
+    server = Server()
+    client = ordered(server)
+    await client.patch(SECRETS, A, read_at(5))
+
+    await asyncio.sleep(REMEMBERED_SECONDS + 1)
+    await client.patch(SECRETS, A, read_at(5))
+
+    assert len(server.log) == 2
+
+
+async def test_write_that_hangs_delays_the_next_one_a_little() -> None:
+    server = Server(hangs=True)
+    client = ordered(server)
+    hanging = [asyncio.create_task(client.patch(SECRETS, A, {"data": {}})) for _ in range(2)]
+
+    await asyncio.sleep(LONGEST_WAIT + 1)
+
+    assert server.log == [(0, "PATCH a"), (LONGEST_WAIT, "PATCH a")]
+    for task in hanging:
+        task.cancel()
+    await asyncio.wait(hanging)
+    server.hangs = False
+    await client.patch(SECRETS, A, {"data": {}})
+    assert server.log[-1] == (LONGEST_WAIT + 1, "PATCH a")
