@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from random import Random
 
@@ -92,6 +93,13 @@ async def test_time_the_loop_did_not_see_brings_delayed_keys_forward(queue: Work
     assert now() == 600
 
 
+async def rest_of(queue: WorkQueue[str]) -> AsyncIterator[str]:
+    """Yield the keys that a closed queue still returns."""
+    while (key := await queue.get()) is not None:
+        yield key
+        queue.done(key)
+
+
 async def test_a_flood_in_one_lane_delays_another_lane_by_a_few_keys() -> None:
     queue = WorkQueue[tuple[str, int]](random=Random(1), lane=lambda key: key[0])
     for number in range(1000):
@@ -113,6 +121,33 @@ async def test_keys_of_a_lane_are_returned_in_short_runs() -> None:
 
     lanes = [key[0] for key in handed_out if key is not None]
     assert lanes == ["a"] * LONGEST_RUN + ["b"] * LONGEST_RUN + ["a"] * 2 + ["b"] * 2
+
+
+async def test_keys_that_are_added_later_overtake_deferred_ones_which_still_have_their_turns() -> None:
+    queue = WorkQueue[str](random=Random(1))
+    for number in range(8):
+        queue.add(f"old-{number}")
+
+    queue.defer()
+    for number in range(5):
+        queue.add(f"new-{number}")
+    queue.add("old-7")
+
+    handed_out = [await queue.get() for _ in range(13)]
+    assert handed_out[:8] == ["new-0", "new-1", "new-2", "old-0", "new-3", "new-4", "old-7", "old-1"]
+    assert handed_out[8:] == [f"old-{number}" for number in range(2, 7)]
+    assert len(queue) == 0
+
+
+async def test_closed_queue_drops_deferred_keys_and_returns_them_when_it_is_drained() -> None:
+    for drain, left in ((True, ["a"]), (False, [])):
+        queue = WorkQueue[str](random=Random(1))
+        queue.add("a")
+        queue.defer()
+
+        queue.close(drain=drain)
+
+        assert [key async for key in rest_of(queue)] == left
 
 
 async def test_a_key_that_always_comes_back_does_not_starve_the_others(queue: WorkQueue[str]) -> None:
@@ -226,6 +261,8 @@ class World:
             self.queue.add(key)
             if self.random.random() < 0.3:
                 self.queue.add_after(self.random.randrange(6), self.random.random() * 50)
+            if self.random.random() < 0.1:
+                self.queue.defer()
             await asyncio.sleep(self.random.choice([0, 0, 0.1, 5]))
 
     async def worker(self) -> None:

@@ -19,7 +19,7 @@ from watchword.pki.keys import PrivateKey
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.reconcile import ControllerSpec, Reader
+from watchword.runtime.reconcile import ControllerSpec, Reader, Trigger
 
 
 class CredentialSubject(Struct, frozen=True):
@@ -156,6 +156,11 @@ class HasReconcilers(Protocol):
 @runtime_checkable
 class HoldsRemoval(Protocol):
     """A hub driver that made something outside the hub, which a deleted cluster waits for."""
+
+    @property
+    def removal_trigger(self) -> Trigger:
+        """What changes once something is gone, and the clusters that it concerns."""
+        ...
 
     def remaining(self, cluster: Cluster) -> list[str]:
         """Return what is left of it after `revoke`; the ManagedCluster is kept until nothing is."""

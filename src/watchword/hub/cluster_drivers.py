@@ -12,7 +12,7 @@ from watchword.drivers.catalog import Catalog
 from watchword.drivers.errors import DriverError, UnknownDriver
 from watchword.drivers.hub_server import HubServer
 from watchword.drivers.interface import AutoAcceptsClusters, HasReconcilers, HoldsRemoval, HubContext, HubDriver
-from watchword.runtime.reconcile import ControllerSpec
+from watchword.runtime.reconcile import ControllerSpec, Trigger
 
 
 class HubDrivers(Struct, frozen=True):
@@ -71,8 +71,16 @@ class HubDrivers(Struct, frozen=True):
 
     def remaining(self, cluster: Cluster) -> list[str]:
         """Return what drivers have outside the hub for a revoked cluster."""
-        holding = [driver for driver in self.enabled.values() if isinstance(driver, HoldsRemoval)]
-        return [left for driver in holding for left in driver.remaining(cluster)]
+        return [left for driver in self._holding for left in driver.remaining(cluster)]
+
+    @property
+    def removal_triggers(self) -> tuple[Trigger, ...]:
+        """What changes once something outside the hub is gone."""
+        return tuple(driver.removal_trigger for driver in self._holding)
+
+    @property
+    def _holding(self) -> list[HoldsRemoval]:
+        return [driver for driver in self.enabled.values() if isinstance(driver, HoldsRemoval)]
 
     async def revoke(self, cluster: Cluster) -> None:
         """Revoke a cluster with every driver: its agent may have changed the annotation that names its own."""

@@ -146,7 +146,7 @@ def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     content = tuple(
         Trigger(r, lambda obj: clusters_being_removed(reader, obj)) for r in (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
     )
-    yield _of_cluster("cluster-removal", removal, content, concerns=is_deleting)
+    yield _of_cluster("cluster-removal", removal, (*content, *parts.drivers.removal_triggers), concerns=is_deleting)
     cleanup = ClusterCleanupReconciler(reader, client, status, parts.events, parts.left_cluster_retention)
     yield _of_cluster("cluster-cleanup", cleanup, concerns=may_have_left)
     lease = ClusterLeaseReconciler(reader, ensurer, status, parts.clock)

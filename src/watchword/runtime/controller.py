@@ -97,6 +97,7 @@ class Controller:
         """Reconcile until the queue is closed and empty."""
         self._log = self._log.bind()  # binds the logger once, not for every line
         self._workers = self._idle_workers = 0
+        self.queue.defer()  # every object of a fleet waits at a start: what changes from now on comes first
         async with asyncio.TaskGroup() as group:
             self._start_worker(group)
 

@@ -14,6 +14,9 @@ from watchword.runtime.delay_queue import DelayQueue
 
 K = TypeVar("K", bound=Hashable)
 
+DEFERRED_EVERY = 4
+"""One key in so many is a deferred one, however many others wait."""
+
 LONGEST_RUN = 4
 """Keys of one lane that are returned in a row: they need the same objects, which a cache then decodes once."""
 
@@ -39,7 +42,9 @@ class WorkQueue(Generic[K]):
         self._backoff = backoff or REQUEUE_BACKOFF
         self._quarantine = quarantine or Quarantine()
         self._lanes: OrderedDict[Hashable, list[K]] = OrderedDict()  # lists: a start enqueues every key of a fleet
+        self._deferred: OrderedDict[Hashable, list[K]] = OrderedDict()  # lanes that come after the others
         self._run = 0  # keys that the first lane has returned in its turn
+        self._turns = 0  # since keys were deferred
         self._queued: set[K] = set()
         self._active: set[K] = set()
         self._again: set[K] = set()
@@ -145,11 +150,18 @@ class WorkQueue(Generic[K]):
         self._again.clear()
         if not drain:
             self._lanes.clear()
-            self._run = 0
+            self._deferred.clear()
             self._queued.clear()
         while self._getters:
             self._release(self._getters.popleft())
         self._settle()
+
+    def defer(self) -> None:
+        """Let the keys that wait now come after those that are added from now on; at a start these are all keys."""
+        for lane, keys in self._lanes.items():
+            self._deferred.setdefault(lane, []).extend(keys)
+        self._lanes = OrderedDict()
+        self._turns = 0
 
     async def idle(self) -> None:
         """Wait until no key is ready or being processed; delayed keys do not count."""
@@ -171,26 +183,41 @@ class WorkQueue(Generic[K]):
             if not self._closed:
                 self._again.add(key)
             return
-        if key in self._queued:
+        if key in self._queued and not self._take_deferred(key):
             return
         self._queued.add(key)
         self._lanes.setdefault(self._lane(key), []).append(key)
         if self._getters:
             self._release(self._getters.popleft())
 
+    def _take_deferred(self, key: K) -> bool:
+        """Remove a key from the deferred ones; returns whether it was one."""
+        lane = self._lane(key)
+        keys = self._deferred.get(lane, [])
+        if key not in keys:
+            return False
+        keys.remove(key)
+        if not keys:
+            del self._deferred[lane]
+        return True
+
     def _pop(self) -> K:
-        name, lane = next(iter(self._lanes.items()))
+        lanes = self._lanes
+        if self._deferred:
+            self._turns += 1
+            lanes = self._deferred if not lanes or self._turns % DEFERRED_EVERY == 0 else lanes
+        name, lane = next(iter(lanes.items()))
         key = lane.pop(0)
         self._run += 1
         if not lane:
-            del self._lanes[name]
+            del lanes[name]
             self._run = 0
         elif self._run >= LONGEST_RUN:
-            self._lanes.move_to_end(name)
+            lanes.move_to_end(name)
             self._run = 0
         self._queued.remove(key)
-        if not self._queued:  # neither shrinks, and a start enqueues every key of a fleet
-            self._queued, self._lanes = set(), OrderedDict()
+        if not self._queued:  # none of them shrinks, and a start enqueues every key of a fleet
+            self._queued, self._lanes, self._deferred = set(), OrderedDict(), OrderedDict()
         return key
 
     def _pass_on(self, getter: asyncio.Future[None]) -> None:

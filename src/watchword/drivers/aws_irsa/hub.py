@@ -96,6 +96,11 @@ class AwsIrsaHubDriver(Struct, frozen=True):
             if record.phase is not IdentityPhase.REVOKING:
                 await self.records.set_phase(record, IdentityPhase.REVOKING)
 
+    @property
+    def removal_trigger(self) -> Trigger:
+        """A record goes when AWS has confirmed the deletion."""
+        return Trigger(LEASES, cluster_of_record)
+
     def remaining(self, cluster: Cluster) -> list[str]:
         """Return the roles that AWS has not confirmed as deleted."""
         return [f"IAM role {record.identity.role.arn}" for record in records_of(self.context.cache, cluster.name)]
@@ -110,9 +115,13 @@ class AwsIrsaHubDriver(Struct, frozen=True):
 
     def controllers(self) -> Iterable[ControllerSpec]:
         """Return the controller of the identities, and the one that tells about them."""
-        trigger = Trigger(LEASES, cluster_of_record)
         yield ControllerSpec(
-            "aws-identity", MANAGED_CLUSTERS, self.reconciler, (trigger,), workers=WORKERS, deadline=DEADLINE
+            "aws-identity",
+            MANAGED_CLUSTERS,
+            self.reconciler,
+            (Trigger(LEASES, cluster_of_record),),
+            workers=WORKERS,
+            deadline=DEADLINE,
         )
         telling = IdentityEventReconciler(self.context.cache, self.context.events, self.context.clock)
         yield ControllerSpec("aws-identity-events", LEASES, telling, workers=1)
