@@ -14,12 +14,12 @@ from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.retry import NO_RETRY
 from watchword.kube.watch import WatchUpdate
 from watchword.runtime.cache import Cache
-from watchword.runtime.informer import WatchScope
+from watchword.runtime.informer import Reduction, WatchScope
 
 VERSION = "v1.34.0"
 
 
-async def silence(_resource: Resource, _scope: WatchScope) -> AsyncGenerator[WatchUpdate, None]:
+async def silence(_resource: Resource, _scope: WatchScope, _reduce: Reduction) -> AsyncGenerator[WatchUpdate, None]:
     await asyncio.Event().wait()
     yield  # type: ignore[misc]  # never reached: makes it a generator
 
