@@ -43,12 +43,13 @@ def test_a_process_that_is_not_alive_is_not_ready(health: HealthEndpoints) -> No
 async def test_the_endpoints_are_served(health: HealthEndpoints) -> None:
     async with serve_health(health, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
         answers = {}
-        for path in ("healthz", "readyz", "metrics", "elsewhere"):
+        for path in ("healthz", "readyz", "metrics", "elsewhere", "metrics?name[]=other"):
             async with session.get(f"http://127.0.0.1:{port}/{path}") as response:
                 answers[path] = (response.status, await response.text())
 
-    assert [answers[path][0] for path in answers] == [200, 200, 200, 404]
+    assert [answers[path][0] for path in answers] == [200, 200, 200, 404, 200]
     assert "answer 42.0" in answers["metrics"][1]
+    assert "answer" not in answers["metrics?name[]=other"][1]
 
 
 @pytest.mark.real_time

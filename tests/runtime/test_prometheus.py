@@ -32,6 +32,17 @@ def test_counter_is_shown_with_its_suffix_and_type(registry: CollectorRegistry) 
     assert parse(registry) == {("joins_total", "done"): 3}
 
 
+def test_page_can_be_limited_to_some_metrics(registry: CollectorRegistry) -> None:
+    for name in ("waiting", "working", "resting"):
+        Gauge(name, "Keys", registry=registry).set(1)
+    Counter("joins", "Clusters that joined", registry=registry).inc()
+
+    page = registry.exposition(["waiting", "joins_total", "unknown"]).decode()
+
+    shown = [sample.name for family in text_string_to_metric_families(page) for sample in family.samples]
+    assert shown == ["waiting", "joins_total"]
+
+
 def test_gauge_is_read_at_every_scrape(registry: CollectorRegistry) -> None:
     waiting: list[str] = []
     Gauge("waiting", "Keys that wait", registry=registry).set_function(lambda: len(waiting))

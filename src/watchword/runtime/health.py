@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
@@ -27,10 +27,10 @@ class HealthEndpoints(Struct):
     liveness: dict[str, HealthCheck] = field(default_factory=dict)
     readiness: dict[str, HealthCheck] = field(default_factory=dict)
 
-    def answer(self, path: str) -> Response:
-        """Return the page for a path."""
+    def answer(self, path: str, names: Collection[str] = ()) -> Response:
+        """Return the page for a path; of the metrics those that are named, or all."""
         if path == "/metrics":
-            return _page(200, self.registry.exposition(), CONTENT_TYPE)
+            return _page(200, self.registry.exposition(names), CONTENT_TYPE)
         if path in ("/healthz", "/livez"):
             return _checks_page(self.liveness)
         if path == "/readyz":
@@ -43,7 +43,7 @@ async def serve_health(health: HealthEndpoints, host: str, port: int) -> AsyncIt
     """Serve the endpoints on an address; yields the port, which the system chooses when it is 0."""
 
     async def handle(request: Request) -> Response:
-        return health.answer(request.path)
+        return health.answer(request.path, [value for key, value in request.query if key == "name[]"])
 
     listener = HttpServer(handle, LIMITS)
     found = await listener.start(host, port)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -226,9 +226,10 @@ class CollectorRegistry:
         found = (sample for family in self.families if name.startswith(family.name) for sample in family.samples())
         return next((value for shown, own, value in found if (shown, own) == (name, wanted)), None)
 
-    def exposition(self) -> bytes:
-        """Return every number in the text format."""
-        return "\n".join([*(line for family in self.families for line in _lines_of(family)), ""]).encode()
+    def exposition(self, names: Collection[str] = ()) -> bytes:
+        """Return every number in the text format, or only the metrics that are named, as they are shown."""
+        families = (family for family in self.families if not names or family.shown_name in names)
+        return "\n".join([*(line for family in families for line in _lines_of(family)), ""]).encode()
 
 
 def _lines_of(family: MetricFamily[Series]) -> Iterator[str]:
