@@ -118,7 +118,7 @@ async def _fill(one: Run, fleet: SimulatedFleet, size: Size) -> list[Figure]:
     one.launch_all(listen=free_port())
     await one.quiet()
     figures = _shown(await measure_joins(one, fleet, size))
-    figures += _shown(await measure_addons(one, fleet, size))
+    figures += _shown(await measure_addons(one, fleet, size)) if size.addons else []
     one.end_all()
     return figures
 
