@@ -127,7 +127,7 @@ class Plane:
     def unique(self, prefix: str) -> str:
         """Return a name that no other test uses, for cluster-scoped objects."""
         own = (
-            f"{self._backend.run_id}-{secrets.token_hex(2)}" if self._backend.run_id else ""
+            f"{self._backend.run_id}-{secrets.token_hex(4)}" if self._backend.run_id else ""
         )  # other tests use this control plane as well
         return "-".join(part for part in (prefix, own, str(next(self._numbers))) if part)
 
