@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from http import HTTPStatus
 
 from watchword.api.http import Response
-from watchword.http.reasons import REASONS
 from watchword.http.response_writer import LARGE, encode_response, encode_response_parts
 from watchword.http.server import http_date
 
@@ -40,7 +38,3 @@ def test_a_large_body_is_written_without_being_copied() -> None:
 
     assert first.endswith(b"\r\n\r\n")
     assert second is answer.body
-
-
-def test_reasons_are_those_of_the_standard_library() -> None:
-    assert {status.value: status.phrase for status in HTTPStatus}.items() <= REASONS.items()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from watchword.api.http import Response
-from watchword.http.reasons import REASONS
 
 CHUNK = b"%x\r\n%b\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
@@ -12,12 +13,13 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LARGE = 64 * 1024
 """A body of at least this size is written separately: copying it behind its head would hold it twice."""
 
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
 _BREAKS = str.maketrans("\r\n\0", "   ")
 
 
 def head(answer: Response, framing: str, date: str, *, keep_alive: bool) -> bytes:
     """Return the head of a response; `framing` is the header that delimits its body, or empty."""
-    lines = [f"HTTP/1.1 {answer.status} {REASONS.get(answer.status, '')}\r\nDate: {date}\r\n{framing}"]
+    lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, '')}\r\nDate: {date}\r\n{framing}"]
     # Client input may be part of a header: line breaks in it must not end the header.
     lines.extend(f"{name}: {value.translate(_BREAKS)}\r\n" for name, value in answer.headers)
     lines.append("\r\n" if keep_alive else "Connection: close\r\n\r\n")

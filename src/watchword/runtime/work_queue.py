@@ -26,7 +26,7 @@ class WorkQueue(Generic[K]):
 
     A key is queued at most once, however often it is added, and is not returned again before `done`. A key added
     while it is processed is queued again afterwards. Lanes take turns, so that many keys in one lane delay
-    another lane by a few keys. Must be used on one loop.
+    another lane by a few keys. Keys that were deferred come after all others. Must be used on one loop.
     """
 
     def __init__(

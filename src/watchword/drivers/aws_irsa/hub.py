@@ -98,7 +98,7 @@ class AwsIrsaHubDriver(Struct, frozen=True):
 
     @property
     def removal_trigger(self) -> Trigger:
-        """A record goes when AWS has confirmed the deletion."""
+        """The records of identities: each goes when AWS has confirmed the deletion."""
         return Trigger(LEASES, cluster_of_record)
 
     def remaining(self, cluster: Cluster) -> list[str]:
@@ -119,7 +119,7 @@ class AwsIrsaHubDriver(Struct, frozen=True):
             "aws-identity",
             MANAGED_CLUSTERS,
             self.reconciler,
-            (Trigger(LEASES, cluster_of_record),),
+            (self.removal_trigger,),
             workers=WORKERS,
             deadline=DEADLINE,
         )
