@@ -85,7 +85,7 @@ DAYS      ?= 30
 INCIDENTS ?= 2
 WITHIN    ?= 600
 JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
-SIMULATE  := PYTHONHASHSEED=0 $(BIN)/python -m watchword.testing.simulation
+SIMULATE  := PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation
 
 simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) JOBS=(cores)
 	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --jobs=$(JOBS)

@@ -14,22 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from tests.emulators.memory_aws import NAME, MemoryAws, hub_catalog
+
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.drivers.aws_irsa.arn import EksClusterArn
-from watchword.drivers.aws_irsa.claims import MANAGED_ARN
-from watchword.drivers.aws_irsa.hub_options import HUB_ARN
-from watchword.hub.process import HubOptions, run_hub
+from watchword.processes.hub import HubOptions, run_hub
+from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa.claims import MANAGED_ARN
+from watchword.registration.aws_irsa.hub_options import HUB_ARN
 from watchword.runtime.logs import configure_logging
-from watchword.runtime.virtual_time import VirtualLoop
 from watchword.testing.builders import a_cluster
 from watchword.testing.embedded_backend import EmbeddedBackend
 from watchword.testing.eventually import eventually_all
 from watchword.testing.fleet import FleetHarness, run_fleet
-from watchword.testing.memory_aws import NAME, MemoryAws, hub_catalog
 from watchword.testing.plane import Plane
+from watchword.testing.virtual_time import VirtualLoop
 
 HUB = EksClusterArn("aws", "us-west-2", "111122223333", "fleet-hub")
 MOST_PER_CLUSTER = 6

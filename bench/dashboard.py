@@ -22,12 +22,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from playwright.async_api import Page, async_playwright
+from tests.helpers.credential_fleet import CredentialFleet
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.runtime.event_loop import run
-from watchword.testing.credential_fleet import CredentialFleet
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.plane import Plane
 

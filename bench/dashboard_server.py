@@ -17,8 +17,7 @@ from pathlib import Path
 from watchword.dashboard.process import DashboardOptions, observe_readable, serve_dashboard
 from watchword.kube.connect import connect
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
-from watchword.runtime.tasks import running
+from watchword.runtime.event_loop import run, running
 
 PROBED_EVERY = 0.002  # seconds
 

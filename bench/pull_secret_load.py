@@ -27,9 +27,9 @@ from watchword.kube.transport import Transport
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.pullsecrets.signing_keys import SignerTiming
 from watchword.runtime.logs import configure_logging
-from watchword.runtime.virtual_time import VirtualLoop
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.plane import Plane
+from watchword.testing.virtual_time import VirtualLoop
 
 NAMESPACES_USED = 100
 MINUTE, DAY = 60, 24 * 60 * 60

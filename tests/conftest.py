@@ -19,9 +19,9 @@ from watchword.cli.main import COLLECTION_THRESHOLDS
 from watchword.runtime.event_loop import new_loop
 from watchword.runtime.informer_store import MUTATION_DETECTOR
 from watchword.runtime.logs import redact_event
-from watchword.runtime.virtual_time import VirtualLoop
 from watchword.testing.fleet import FleetHarness, run_fleet
 from watchword.testing.plane import Plane
+from watchword.testing.virtual_time import VirtualLoop
 
 
 def pytest_configure() -> None:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from tools.chart_removal import pull_secret_removal_hook, removal_hook
 from watchword import __version__
-from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object
+from watchword.api.names import IMAGE
 from watchword.api.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
@@ -25,8 +25,7 @@ from watchword.api.resources import (
 from watchword.api.yaml import dump
 from watchword.operator.installation import AgentNames, DeployedSettings, Installation
 from watchword.operator.pull_secret_manifests import PullSecretBundleOptions, pull_secret_bundle
-from watchword.operator.rendering import PodSettings
-from watchword.operator.workload_access import WorkloadAccess
+from watchword.operator.rendering import PodSettings, WorkloadAccess
 
 ROOT = Path(__file__).parents[1]
 HEADER = "# Rendered by `python -m tools.chart`; change the code that `watchword manifests` runs instead.\n"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watchword.api.rbac import RbacRule
-from watchword.drivers.catalog import CATALOG
 from watchword.operator import account_manifests as accounts
 from watchword.operator import dashboard_manifests as dashboard
 from watchword.operator import pull_secret_manifests as pull_secrets
 from watchword.operator import rbac as rules
+from watchword.registration.catalog import CATALOG
 
 INTRODUCTION = """# Rights
 

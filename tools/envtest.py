@@ -15,12 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from watchword.testing.assets import (
-    ASSETS_VARIABLE,
-    cache_folder,
-    chosen_release,
-    find_assets,
-)
+from watchword.testing.assets import ASSETS_VARIABLE, cache_folder, chosen_release, find_assets
 from watchword.testing.errors import AssetsMissing
 
 # etcd in the very version that this Kubernetes is tested with: its own module file names it.

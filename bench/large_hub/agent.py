@@ -11,38 +11,16 @@ from random import Random
 
 from bench.large_hub.addons import applied_work_status, driver_of
 from bench.large_hub.changes import ClusterChanges
-from watchword.addons.works import deploy_name
-from watchword.agent.addons.registration import AddonDrivers, AddonRegistrationReconciler, complete_registration
-from watchword.agent.api_server_health import ClusterHealth
-from watchword.agent.cluster_facts import cluster_status_fields
-from watchword.agent.cluster_lease import LeaseRenewalReconciler
-from watchword.agent.cluster_registration import RegistrationRequest, register_cluster
-from watchword.agent.cluster_status import decide_cluster_conditions, decide_credential_conditions
-from watchword.agent.hub_connection import HubConnection
+from watchword.addons.agent.registration import AddonDrivers, AddonRegistrationReconciler, complete_registration
+from watchword.addons.hub.deployment import deploy_name
 from watchword.api.addon import Addon
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import (
-    MANAGED_CLUSTERS_GROUP,
-    ConditionType,
-    Finalizer,
-    agent_user,
-    cluster_group,
-)
+from watchword.api.names import MANAGED_CLUSTERS_GROUP, ConditionType, Finalizer, agent_user, cluster_group
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.certificate_decisions import CERTIFICATE, KEY
-from watchword.drivers.descriptor import CredentialStatus
-from watchword.drivers.interface import (
-    AgentContext,
-    AgentDriver,
-    CredentialSubject,
-    NewCredential,
-    Pending,
-    WantedCredential,
-)
+from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
 from watchword.kube.client import Client
 from watchword.kube.connect import make_client
 from watchword.kube.credentials import Credential, FixedCredential
@@ -50,6 +28,25 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Conflict, KubeError
 from watchword.kube.tls import ClientCertificate
 from watchword.pki.keys import PrivateKey
+from watchword.registration.agent.cluster_lease import LeaseRenewalReconciler
+from watchword.registration.agent.cluster_registration import RegistrationRequest, register_cluster
+from watchword.registration.agent.cluster_status import (
+    ClusterHealth,
+    cluster_status_fields,
+    decide_cluster_conditions,
+    decide_credential_conditions,
+)
+from watchword.registration.agent.hub_session import HubConnection
+from watchword.registration.catalog import CATALOG
+from watchword.registration.descriptor import CredentialStatus
+from watchword.registration.interface import (
+    AgentContext,
+    AgentDriver,
+    CredentialSubject,
+    NewCredential,
+    Pending,
+    WantedCredential,
+)
 from watchword.runtime.backoff import REQUEUE_BACKOFF
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock

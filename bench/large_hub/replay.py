@@ -30,15 +30,15 @@ from bench.large_hub.clones import cluster_name, copy_cluster, group_by_cluster,
 from bench.large_hub.figures import Figure, table
 from bench.rig.processes import usage
 from watchword.accounts.hub.definition import accounts_addon
+from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.http import Request, Response
-from watchword.api.images import IMAGE
+from watchword.api.names import IMAGE
 from watchword.api.selectors import parse_label_selector
 from watchword.api.time import rfc3339_micro
 from watchword.apiserver.requestinfo import read_request_info
 from watchword.cli.main import COLLECTION_THRESHOLDS
-from watchword.hub.addons.controllers import hub_addon_controllers
-from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
+from watchword.processes.hub import HubOptions, run_hub
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 from watchword.runtime.logs import configure_logging

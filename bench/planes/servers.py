@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from watchword.testing.assets import find_assets
 from watchword.testing.credentials import ADMIN, ADMIN_GROUPS, ClusterCredentials
-from watchword.testing.kube_control_plane import KubeControlPlane
+from watchword.testing.kube_apiserver_backend import KubeControlPlane
 from watchword.testing.process import ChildProcess
 from watchword.testing.subprocess_backend import SubprocessBackend
 

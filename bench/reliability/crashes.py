@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import Pool
 
+from tests.simulation.history import History
+
 from bench.reliability.figure import Figure, markdown_table
 from bench.reliability.fleet import ACCOUNTS_HUB, HUB, PULL_SECRETS, Crash, CredentialFleet
 from bench.reliability.life import AGENT, CSR_AGENT, OPERATOR, SIZE, live_through, served_objects
 from bench.reliability.virtual_run import VirtualRun, run_fleet_virtually
 from watchword.api.meta import ObjectKey
-from watchword.testing.simulation.history import History
 
 PILLARS = {
     HUB: "registration, add-ons, discovery",

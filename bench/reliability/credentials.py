@@ -9,18 +9,18 @@ from enum import StrEnum
 
 import orjson
 
+from watchword.addons.token.decisions import read_token_claims
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import DOCKERCFG_KEY
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.drivers.token.decisions import read_token_claims
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Unauthorized
 from watchword.kube.https_transport import HttpsTransport
-from watchword.kube.in_process_transport import InProcessTransport
+from watchword.kube.transport import InProcessTransport
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.testing.fleet import transport_with

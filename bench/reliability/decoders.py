@@ -8,6 +8,7 @@ import orjson
 
 from bench.reliability.decoder import Decoder, text_of
 from bench.reliability.driver_decoders import DRIVER_DECODERS
+from watchword.addons.token.decisions import read_token_claims
 from watchword.api import yaml
 from watchword.api.http import Peer
 from watchword.api.jsonpath import JsonPathError, find
@@ -15,8 +16,7 @@ from watchword.api.selectors import SelectorError, parse_field_selector, parse_l
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver import bodies
 from watchword.apiserver.model import ApiError
-from watchword.apiserver.patching.json_patch import apply_json_patch
-from watchword.apiserver.patching.merge_patch import apply_merge_patch
+from watchword.apiserver.patching.json_patch import apply_json_patch, apply_merge_patch
 from watchword.cel.evaluate import compile_expression
 from watchword.cel.functions import CelError
 from watchword.cel.syntax import CelSyntaxError
@@ -24,20 +24,19 @@ from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info, wri
 from watchword.discovery.errors import DiscoveryError
 from watchword.discovery.token_secret import TokenRecord, read_token_secret, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
-from watchword.drivers.token.decisions import read_token_claims
 from watchword.http.request_parser import RequestLimits, RequestParser
+from watchword.kube.connection import HttpProtocolError, ResponseParser
 from watchword.kube.errors import KubeError
-from watchword.kube.kubeconfig_parser import parse_kubeconfig
-from watchword.kube.response_parser import HttpProtocolError, ResponseParser
+from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.watch_stream import parse_watch_event
 from watchword.pki import jwt
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate, split_bundle
 from watchword.pki.csr import build_csr, parse_csr
 from watchword.pki.errors import PkiError
+from watchword.pki.jwt import split_token
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
-from watchword.pki.unverified_jwt import split_token
 from watchword.pullsecrets.dockercfg import read_dockercfg, render_dockercfg
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,12 +8,14 @@ from typing import Any
 import orjson
 
 from bench.reliability.decoder import Decoder, text_of
-from watchword.drivers.aws_irsa.arn import EksClusterArn, parse_oidc_provider
-from watchword.drivers.aws_irsa.aws_auth_text import with_entry, without_role
-from watchword.drivers.aws_irsa.errors import AwsError
-from watchword.drivers.grpc.client.object_events import ObjectCodec
-from watchword.drivers.grpc.client.work_events import WorkCodec
-from watchword.drivers.grpc.cloud_events import (
+from watchword.kube.access_reviews import UserIdentity
+from watchword.kube.errors import ConfigError, error_from_status
+from watchword.registration.aws_irsa.arn import EksClusterArn, parse_oidc_provider
+from watchword.registration.aws_irsa.aws_auth_text import with_entry, without_role
+from watchword.registration.aws_irsa.errors import AwsError
+from watchword.registration.grpc.client.object_events import ObjectCodec
+from watchword.registration.grpc.client.work_events import WorkCodec
+from watchword.registration.grpc.cloud_events import (
     Attribute,
     AttributeValue,
     CloudEvent,
@@ -25,14 +27,12 @@ from watchword.drivers.grpc.cloud_events import (
     encode_publish_request,
     encode_subscription,
 )
-from watchword.drivers.grpc.config import parse_config
-from watchword.drivers.grpc.errors import GrpcDriverError
-from watchword.drivers.grpc.event_types import Action, DataType, EventType, SubResource
-from watchword.drivers.grpc.server import payloads
-from watchword.drivers.grpc.server.hub_objects import read_resource_versions
-from watchword.drivers.grpc.status_errors import decode_status, encode_status
-from watchword.kube.access_reviews import UserIdentity
-from watchword.kube.errors import ConfigError, error_from_status
+from watchword.registration.grpc.config import parse_config
+from watchword.registration.grpc.errors import GrpcDriverError
+from watchword.registration.grpc.event_types import Action, DataType, EventType, SubResource
+from watchword.registration.grpc.server import payloads
+from watchword.registration.grpc.server.hub_objects import read_resource_versions
+from watchword.registration.grpc.status_errors import decode_status, encode_status
 
 CLUSTER = "edge-1"
 USER = UserIdentity("system:open-cluster-management:edge-1:agent", groups=("system:authenticated",))

@@ -9,15 +9,18 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
+from tests.simulation.history import History
+from tests.simulation.network import Link, ProcessRun, SimulatedTransport
+from tests.simulation.process import RESTART_AFTER, Program, SimulatedProcess
+
 from bench.reliability.credentials import CredentialKind, CredentialPlace, read_credential
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.accounts.hub.definition import agent_manifests
-from watchword.accounts.hub.installation import install as install_accounts
+from watchword.accounts.hub.definition import install as install_accounts
 from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
+from watchword.addons.agent.controllers import addon_controllers
 from watchword.addons.definition import AddonInstance
-from watchword.agent.addons.controllers import addon_controllers
-from watchword.agent.options import AgentOptions
-from watchword.agent.process import AgentRuntime, run_agent
+from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.accounts import ADDON_NAME as ACCOUNTS_ADDON
 from watchword.api.addon import Addon, certificate_subject
 from watchword.api.cluster import Cluster
@@ -36,22 +39,20 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.hub.addons.controllers import hub_addon_controllers
-from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.transport import Transport
+from watchword.processes.agent import AgentRuntime, run_agent
+from watchword.processes.hub import HubOptions, run_hub
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
+from watchword.registration.agent.options import AgentOptions
 from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.virtual_time import VirtualClock, VirtualLoop
 from watchword.testing.builders import a_cluster, an_addon, lifetime_settings
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector, run_fleet
 from watchword.testing.plane import Plane
-from watchword.testing.simulation.history import History
-from watchword.testing.simulation.network import Link, ProcessRun, SimulatedTransport
-from watchword.testing.simulation.process import RESTART_AFTER, Program, SimulatedProcess
+from watchword.testing.virtual_time import VirtualClock, VirtualLoop
 
 ADDON = "reporter"
 HUB, ACCOUNTS_HUB, PULL_SECRETS = "hub", "accounts-hub", "pull-secrets"

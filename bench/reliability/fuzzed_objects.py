@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import orjson
+from tests.simulation.settings import MINUTE
 
 from bench.reliability.fleet import CredentialFleet, FleetSize
 from bench.reliability.life import start_everything
@@ -16,7 +17,6 @@ from bench.reliability.virtual_run import VirtualRun, pass_time, run_and_capture
 from watchword.api import resources
 from watchword.api.meta import Object, Resource
 from watchword.kube.errors import KubeError
-from watchword.testing.simulation.settings import MINUTE
 
 KINDS = (
     resources.MANAGED_CLUSTERS,

@@ -9,16 +9,16 @@ from pathlib import Path
 from random import Random
 
 import orjson
+from tests.conformance.request_shapes import Shape, read_scenario
+from tests.simulation.secret_leaks import capture_log
 
 from bench.reliability.mutation import mutate
 from watchword.api.http import Request, Response
 from watchword.apiserver.access_config import access_control_factory
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.ephemeral_access import ephemeral_access_config
+from watchword.apiserver.pki_directory import ephemeral_access_config
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.runtime.virtual_time import VirtualClock, run_virtual
-from watchword.testing.conformance.shapes import Shape, read_scenario
-from watchword.testing.simulation.secret_leaks import capture_log
+from watchword.testing.virtual_time import VirtualClock, run_virtual
 
 SHAPES = Path(__file__).parents[2] / "tests" / "conformance" / "shapes"
 ACCEPTS = (

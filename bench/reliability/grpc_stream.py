@@ -10,15 +10,15 @@ from datetime import timedelta
 from pathlib import Path
 
 from watchword.api.names import GRPC_SIGNER, MANAGED_CLUSTERS_GROUP, agent_user, cluster_group
-from watchword.drivers.grpc.client.channel import EventChannel, GrpcCredential
-from watchword.drivers.grpc.config import GrpcEndpoint
-from watchword.drivers.grpc.event_types import DataType
-from watchword.drivers.grpc.server.process import GrpcServerOptions, run_grpc_server
-from watchword.drivers.grpc.server.tls_files import TlsFiles
 from watchword.kube.tls import ClientCertificate
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject
+from watchword.registration.grpc.client.channel import EventChannel, GrpcCredential
+from watchword.registration.grpc.config import GrpcEndpoint
+from watchword.registration.grpc.event_types import DataType
+from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server
+from watchword.registration.grpc.server.tls_files import TlsFiles
 from watchword.testing.plane import Plane
 
 A_DAY = timedelta(days=1)

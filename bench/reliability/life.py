@@ -7,6 +7,9 @@ from contextlib import suppress
 from datetime import timedelta
 from random import Random
 
+from tests.simulation.network import ProcessRun
+from tests.simulation.settings import HOUR, MINUTE
+
 from bench.reliability.credentials import CredentialKind
 from bench.reliability.fleet import ADDON, CredentialFleet, FleetSize
 from bench.reliability.virtual_run import pass_time
@@ -15,15 +18,12 @@ from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.setup import DiscoverySetup, set_up_discovery
-from watchword.discovery.token_secret import TokenRecord
-from watchword.discovery.token_store import TokenStore
+from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.errors import NotFound
-from watchword.operator.crds import install_crds
+from watchword.operator.bundles import install_crds
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.pki.certificates import split_bundle
-from watchword.testing.simulation.network import ProcessRun
-from watchword.testing.simulation.settings import HOUR, MINUTE
 
 OPERATOR = "operator"
 AGENT, CSR_AGENT = "edge-token-2", "edge-csr-3"  # as the fleet names its clusters

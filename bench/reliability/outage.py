@@ -10,6 +10,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from tests.simulation.settings import HOUR, MINUTE
+
 from bench.reliability.credentials import CredentialKind
 from bench.reliability.figure import Figure, markdown_table
 from bench.reliability.fleet import CredentialFleet, FleetSize
@@ -18,8 +20,7 @@ from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.errors import NotReady
 from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.rejoin import TakeOver
-from watchword.certificates.manual_approval import ApprovalTerms
-from watchword.testing.simulation.settings import HOUR, MINUTE
+from watchword.credentials.certificates.manual_approval import ApprovalTerms
 
 LOOK_EVERY = 5  # seconds
 LIFETIME = HOUR

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from tests.simulation.secret_leaks import capture_log
+
 from bench.reliability.credentials import CredentialKind, HeldCredential
 from bench.reliability.figure import Figure, markdown_table
 from bench.reliability.fleet import ADDON, CredentialFleet, FleetSize, open_credential_fleet
@@ -27,8 +29,7 @@ from watchword.api.resources import (
     MANAGED_SERVICE_ACCOUNTS,
     SERVICE_ACCOUNTS,
 )
-from watchword.discovery.token_secret import TokenRecord
-from watchword.discovery.token_store import TokenStore
+from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import Forbidden, Unauthorized
@@ -36,7 +37,6 @@ from watchword.runtime.event_loop import new_loop
 from watchword.testing.assets import find_assets
 from watchword.testing.kube_apiserver_backend import open_kube_apiserver
 from watchword.testing.plane import Backend, Plane
-from watchword.testing.simulation.secret_leaks import capture_log
 from watchword.testing.subprocess_backend import open_subprocess
 
 LIMITS = {"embedded": 1.0, "kube-apiserver": 10.0}

@@ -7,11 +7,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from tests.simulation.settings import BACKGROUND_FAULTS, HOUR, MINUTE
+
 from bench.reliability.credentials import CredentialKind, CredentialPlace, HeldCredential
 from bench.reliability.figure import Figure, markdown_table
 from bench.reliability.fleet import CredentialFleet, FleetSize
 from bench.reliability.virtual_run import VirtualRun, pass_time, run_fleet_virtually
-from watchword.testing.simulation.settings import BACKGROUND_FAULTS, HOUR, MINUTE
 
 LEAST_LEFT = 0.1
 """The part of a credential's life that must be left when its successor is in place."""

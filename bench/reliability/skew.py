@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
+from tests.simulation.settings import HOUR, MINUTE
+
 from bench.reliability.credentials import CredentialKind
 from bench.reliability.figure import Figure, markdown_table
 from bench.reliability.fleet import CredentialFleet, FleetSize
 from bench.reliability.rotations import RotationLog
 from bench.reliability.virtual_run import VirtualRun, pass_time, run_fleet_virtually
-from watchword.testing.simulation.settings import HOUR, MINUTE
 
 Refusals = Counter[CredentialKind]
 

@@ -11,11 +11,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
+from tests.simulation.secret_leaks import CapturedLog, capture_log
+
 from bench.reliability.fleet import Crash, CredentialFleet, FleetSize, open_credential_fleet
-from watchword.runtime.virtual_time import run_virtual
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.plane import Plane
-from watchword.testing.simulation.secret_leaks import CapturedLog, capture_log
+from watchword.testing.virtual_time import run_virtual
 
 T = TypeVar("T")
 

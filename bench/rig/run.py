@@ -23,7 +23,7 @@ from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.testing.assets import Assets
 from watchword.testing.builders import a_cluster_role_binding
-from watchword.testing.kube_control_plane import KubeControlPlane
+from watchword.testing.kube_apiserver_backend import KubeControlPlane
 from watchword.testing.process import ChildProcess, free_port
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import orjson
 from bench.rig.finish import FinishLine
 from bench.rig.result import Result
 from bench.rig.run import Cluster, Run, bounded
-from watchword.accounts.hub.installation import install
+from watchword.accounts.hub.definition import install
 from watchword.api.accounts import ADDON_NAME, SELECTOR, content_digest
 from watchword.api.addon import SERVED_IN_HUB
 from watchword.api.conditions import Condition
@@ -29,11 +29,11 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.api.sensitive import Sensitive
-from watchword.hub import prerequisites
 from watchword.kube.watch import ObjectChange, Snapshot, list_and_watch
+from watchword.registration.hub import installation as prerequisites
 from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_loop import running
 from watchword.runtime.status import StatusWriter
-from watchword.runtime.tasks import running
 from watchword.testing.builders import a_cluster, a_secret, an_addon
 
 PARAMETERS = {"clusters": 300, "settle": 60}

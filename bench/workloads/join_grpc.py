@@ -14,7 +14,6 @@ from bench.rig.result import SUBJECT, Result
 from bench.rig.run import Cluster, Run, bounded
 from bench.workloads.hub import allow_bootstrap, an_accepted_cluster, prepare_hub, prepare_managed
 from bench.workloads.join import AGENT_USERS, measure_joins
-from watchword.agent.secret_data import encode_data
 from watchword.api.meta import ObjectKey
 from watchword.api.names import CLUSTER_LEASE, GRPC_SIGNER, MANAGED_CLUSTERS_GROUP, agent_user, cluster_group
 from watchword.api.resources import (
@@ -28,12 +27,8 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339_micro
-from watchword.certificates.requester import GRPC_SERVER_USER
-from watchword.drivers.grpc.client.channel import EventChannel, GrpcCredential
-from watchword.drivers.grpc.client.object_store import ObjectStores
-from watchword.drivers.grpc.client.transport import GrpcTransport
-from watchword.drivers.grpc.config import GrpcEndpoint, bootstrap_config
-from watchword.drivers.grpc.server_objects import SIGNER_SECRET
+from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
+from watchword.credentials.secret_data import encode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Unreachable
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
@@ -44,6 +39,11 @@ from watchword.kube.watch import WatchUpdate, list_and_watch
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject
+from watchword.registration.grpc.client.channel import EventChannel, GrpcCredential
+from watchword.registration.grpc.client.object_store import ObjectStores
+from watchword.registration.grpc.client.transport import GrpcTransport
+from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config
+from watchword.registration.grpc.server_objects import SIGNER_SECRET
 from watchword.testing.builders import a_cluster_role_binding, a_namespace
 from watchword.testing.credentials import connect_by_certificate
 from watchword.testing.eventually import eventually

@@ -8,7 +8,7 @@ from bench.rig.finish import FinishLine
 from bench.rig.result import Result
 from bench.rig.run import Cluster, Run, bounded
 from bench.workloads.account_fan_out import a_cluster_namespace
-from watchword.accounts.hub.installation import install
+from watchword.accounts.hub.definition import install
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.addon import SERVED_IN_HUB
 from watchword.api.conditions import is_true
@@ -22,8 +22,8 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.hub import prerequisites
 from watchword.kube.tokens import request_token
+from watchword.registration.hub import installation as prerequisites
 from watchword.testing.builders import a_cluster, a_secret, a_service_account, an_addon
 
 PARAMETERS = {"n": 300, "settle": 60, "held": 1}  # held: created with the finalizer, as `msa create` does

@@ -10,8 +10,7 @@ from random import Random
 from typing import Any
 
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
-from watchword.accounts.hub.definition import agent_manifests
-from watchword.accounts.hub.installation import install
+from watchword.accounts.hub.definition import agent_manifests, install
 from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
 from watchword.addons.definition import AddonInstance
 from watchword.api.accounts import ADDON_NAME, AccountSecret
@@ -37,16 +36,16 @@ from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.https_transport import HttpsTransport
-from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.tokens import request_token
+from watchword.kube.transport import InProcessTransport
 from watchword.operator.account_manifests import MANAGER, manager_bundle
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.status import StatusWriter
-from watchword.runtime.virtual_time import VirtualLoop
 from watchword.testing.builders import a_cluster, an_addon
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import FleetHarness
 from watchword.testing.plane import Plane
+from watchword.testing.virtual_time import VirtualLoop
 
 PRESENT = ConditionType.ALL_ACCOUNTS_PRESENT
 REPORTED = ConditionType.TOKEN_REPORTED

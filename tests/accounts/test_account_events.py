@@ -9,15 +9,15 @@ from random import Random
 
 import pytest
 
-from watchword.accounts.hub.account_events import AccountEventReconciler
+from watchword.accounts.hub.controllers import AccountEventReconciler
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import EVENTS, MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.runtime.event_recorder import EventRecorder, EventReporter
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import Reader
-from watchword.runtime.virtual_time import EPOCH
 from watchword.testing.plane import Plane
+from watchword.testing.virtual_time import EPOCH
 
 HOUR = timedelta(hours=1)
 ROBOT = ObjectKey("edge-1", "robot")

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from tests.accounts.fleet import AccountsFleet
 from tests.accounts.guides import GUIDE, command
+from tests.helpers.node_cluster import a_cluster_with_node
 from tests.node_clusters import connected, is_available, join, watchword
 
 from watchword.accounts.hub.definition import DEPLOYMENT
-from watchword.addons.works import deploy_name
-from watchword.admin.accounts_addon import accounts_bundle
+from watchword.addons.hub.deployment import deploy_name
+from watchword.admin.addons import accounts_bundle
 from watchword.admin.service_accounts import WORK_GRANTS_ROLE
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import ObjectKey
@@ -30,7 +31,6 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Unauthorized
 from watchword.testing.builders import a_cluster_role_binding
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.node_cluster import a_cluster_with_node
 
 CLUSTER = "edge-1"
 

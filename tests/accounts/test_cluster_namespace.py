@@ -17,7 +17,7 @@ from watchword.api.resources import (
 )
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import Invalid
-from watchword.pki.unverified_jwt import read_unverified_claims
+from watchword.pki.jwt import read_unverified_claims
 from watchword.testing.builders import a_secret, a_service_account
 from watchword.testing.eventually import eventually
 

@@ -15,10 +15,17 @@ from tests.accounts.cluster_profiles import install_cluster_profiles
 from tests.accounts.fleet import AccountsFleet
 
 from watchword.accounts.clients import ClusterClients, TransportFactory
-from watchword.accounts.errors import AccountsError, NoToken
 from watchword.accounts.exec_credential import EXEC_INFO, exec_credential, read_exec_info
 from watchword.accounts.exports import PROVIDER, ArgoExporter, ClusterProfileExporter, run_export
-from watchword.accounts.tokens import AccountToken, TokenAvailable, TokenGone, find_token, watch_tokens
+from watchword.accounts.tokens import (
+    AccountsError,
+    AccountToken,
+    NoToken,
+    TokenAvailable,
+    TokenGone,
+    find_token,
+    watch_tokens,
+)
 from watchword.api.accounts import copy_name
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
@@ -35,8 +42,8 @@ from watchword.kube.credentials import CredentialSource
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.exec_plugin import ExecPlugin, parse_exec_credential
 from watchword.kube.https_transport import HttpsTransport
-from watchword.kube.in_process_transport import InProcessTransport
-from watchword.runtime.tasks import running
+from watchword.kube.transport import InProcessTransport
+from watchword.runtime.event_loop import running
 from watchword.testing.builders import a_secret
 from watchword.testing.eventually import eventually, is_gone
 

@@ -6,14 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from watchword.admin.forecast import forecast_expiry, requires_action
-from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory import build_inventory, forecast_expiry, requires_action
 from watchword.admin.inventory_rows import HubFacts
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
-from watchword.runtime.virtual_time import EPOCH
+from watchword.testing.virtual_time import EPOCH
 
 HOUR = timedelta(hours=1)
 

@@ -8,17 +8,23 @@ import pytest
 from tests.accounts.fleet import AccountsFleet
 
 from watchword.accounts.agent.token_decision import RefreshReason
-from watchword.accounts.metrics import AccountPhase, AccountState, AgentAccountMetrics, HubAccountMetrics, decide_phase
-from watchword.admin.doctor.accounts import decide_account_findings
+from watchword.accounts.metrics import (
+    AccountPhase,
+    AccountState,
+    AgentAccountMetrics,
+    HubAccountMetrics,
+    decide_phase,
+)
 from watchword.admin.doctor.model import Level
+from watchword.admin.doctor.runner import decide_account_findings
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.kube.errors import Forbidden
 from watchword.runtime.prometheus import CollectorRegistry
-from watchword.runtime.virtual_time import EPOCH
 from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.virtual_time import EPOCH
 
 HOUR = timedelta(hours=1)
 PRESENT, REPORTED = ConditionType.ALL_ACCOUNTS_PRESENT, ConditionType.TOKEN_REPORTED

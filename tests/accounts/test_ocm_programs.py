@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from tests.accounts.fleet import AccountsFleet, Member
 from tests.accounts.test_ocm_takeover import OCM, recorded
-from tests.agent.work.work_environment import work_environment_of
 from tests.ocm_programs import OcmPrograms, find_program, run_ocm_programs
+from tests.work.work_environment import work_environment_of
 
 from watchword.accounts.hub.definition import AGENT_COMMAND, DEPLOYMENT
 from watchword.api.accounts import ADDON_NAME
@@ -26,7 +26,7 @@ from watchword.kube.access_reviews import who_am_i
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.kube.tokens import request_token
-from watchword.runtime.tasks import running
+from watchword.runtime.event_loop import running
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.process import ChildProcess, free_port
 

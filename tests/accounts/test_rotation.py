@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from msgspec.structs import replace
 from tests.accounts.fleet import REPORTED, AccountsFleet, says
+from tests.helpers.replaced_account import ReplacedAccountTransport
 
 from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken, decide_token, digest
 from watchword.api.accounts import Account, AccountSecret
@@ -17,10 +18,9 @@ from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SECRETS, SERVICE_A
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import Unauthorized
-from watchword.runtime.virtual_time import EPOCH
 from watchword.testing.builders import a_secret
 from watchword.testing.eventually import eventually
-from watchword.testing.replaced_account import ReplacedAccountTransport
+from watchword.testing.virtual_time import EPOCH
 
 CA = b"an authority"
 TRUST = ClusterTrust(CA, frozenset({"key-1"}))

@@ -9,10 +9,11 @@ from random import Random
 import pytest
 from tests.accounts.fleet import AccountsFleet, Member, says
 
+from watchword.accounts.hub.account_access import is_settling
 from watchword.accounts.hub.definition import accounts_addon
-from watchword.accounts.hub.secret_access import is_settling
-from watchword.accounts.hub.service import AccountsService
-from watchword.admin.accounts_addon import AccountsAddonAdmin
+from watchword.accounts.hub.process import AccountsService
+from watchword.addons.hub.controllers import hub_addon_controllers
+from watchword.admin.addons import AccountsAddonAdmin
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import Object, ObjectKey, finalizers_of
 from watchword.api.names import ConditionType, Finalizer
@@ -24,13 +25,12 @@ from watchword.api.resources import (
     NAMESPACES,
 )
 from watchword.api.time import rfc3339
-from watchword.hub.addons.controllers import hub_addon_controllers
-from watchword.hub.process import HubOptions, run_hub
-from watchword.runtime.virtual_time import EPOCH
+from watchword.processes.hub import HubOptions, run_hub
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.fleet import run_fleet
 from watchword.testing.plane import Plane
+from watchword.testing.virtual_time import EPOCH
 
 
 def start_hub(fleet: AccountsFleet) -> None:

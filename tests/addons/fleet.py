@@ -11,27 +11,27 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from watchword.addons.agent.controllers import addon_controllers
 from watchword.addons.definition import AddonDefinition
-from watchword.addons.process import run_addon
-from watchword.agent.addons.controllers import addon_controllers
-from watchword.agent.options import AgentOptions
-from watchword.agent.process import AgentRuntime, run_agent
+from watchword.addons.hub.controllers import hub_addon_controllers
+from watchword.addons.hub.definition_controllers import run_addon
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.discovery.client_factory import ClientFactory
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.options import Settings
-from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Unauthorized
 from watchword.kube.https_transport import HttpsTransport
-from watchword.kube.in_process_transport import InProcessTransport
+from watchword.kube.transport import InProcessTransport
+from watchword.processes.agent import AgentRuntime, run_agent
+from watchword.registration.agent.options import AgentOptions
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.options import Settings
 from watchword.runtime.prometheus import CollectorRegistry
 from watchword.testing.builders import an_addon, lifetime_settings
 from watchword.testing.eventually import eventually, is_gone

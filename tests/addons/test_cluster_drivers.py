@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from tests.addons.fleet import AddonFleet, account_of
 from tests.addons.test_driver_switch import CERTIFICATE_KEYS, TOKEN_KEYS
-from tests.drivers.voucher_driver import (
+from tests.registration.voucher_driver import (
     HUB_SETTINGS,
     SETTINGS,
     VOUCHER,
@@ -18,15 +18,15 @@ from tests.drivers.voucher_driver import (
     voucher_driver,
 )
 
+from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SERVICE_ACCOUNTS
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.errors import UnknownDriver
-from watchword.hub.addons.controllers import hub_addon_controllers
-from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
+from watchword.processes.hub import HubOptions, run_hub
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.errors import UnknownDriver
 from watchword.testing.eventually import eventually, eventually_all
 
 KEYS = {"token": TOKEN_KEYS, "csr": CERTIFICATE_KEYS}

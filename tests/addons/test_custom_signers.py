@@ -18,14 +18,13 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     SECRETS,
 )
-from watchword.drivers.certificate_decisions import request_manifest
-from watchword.drivers.interface import CredentialSubject, WantedCredential
+from watchword.credentials.certificates.decisions import request_manifest
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
+from watchword.registration.interface import CredentialSubject, WantedCredential
 from watchword.testing.builders import a_secret, an_addon, lifetime_settings
-from watchword.testing.events import is_told
-from watchword.testing.eventually import eventually
+from watchword.testing.eventually import eventually, is_told
 
 ONE, TWO = "example.com/one", "example.com/two"
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from watchword.addons.works import (
+from watchword.addons.agent.health import decide_addon_health
+from watchword.addons.agent.registration import AddonDrivers, choose_registration_status
+from watchword.addons.hub.deployment import (
     decide_applied_condition,
     decide_available_condition,
     is_completed,
@@ -16,22 +18,20 @@ from watchword.addons.works import (
     separate_hooks,
     split_manifests,
 )
-from watchword.agent.addons.health import decide_addon_health
-from watchword.agent.addons.registration import AddonDrivers, choose_registration_status
-from watchword.api.addon import Addon
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.token.account import parse_ready_message
-from watchword.drivers.token.hub import (
+from watchword.addons.hub.feature_labels import choose_labels
+from watchword.addons.hub.installation import InstallationStep, choose_installation_step
+from watchword.addons.templates.definition import config_keys
+from watchword.addons.templates.rendering import substitute_variables
+from watchword.addons.token.hub import (
     TokenInfrastructureAction,
     choose_token_infrastructure_action,
     decide_retirement_delay,
+    parse_ready_message,
 )
-from watchword.hub.addons.feature_labels import choose_labels
-from watchword.hub.addons.installation import InstallationStep, choose_installation_step
-from watchword.hub.addons.template_rendering import substitute_variables
-from watchword.hub.addons.templates import config_keys
+from watchword.api.addon import Addon
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS
+from watchword.registration.catalog import CATALOG
 from watchword.testing.builders import a_cluster, a_lease, an_addon
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.kube.access_reviews import who_am_i
-from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.certificates import parse_certificate
 from watchword.testing.builders import lifetime_settings
 

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 import pytest
 from tests.addons.fleet import AddonFleet, decoded
+from tests.helpers.node_cluster import a_cluster_with_node
 from tests.node_clusters import connected, is_available, join, watchword
 
 import watchword.addons as package
@@ -36,7 +37,6 @@ from watchword.testing.builders import a_config_map
 from watchword.testing.credentials import kubeconfig as a_kubeconfig
 from watchword.testing.credentials import write_private
 from watchword.testing.eventually import eventually
-from watchword.testing.node_cluster import a_cluster_with_node
 
 HOWTO = Path(__file__).parents[2] / "docs" / "howto"
 LINES = 40

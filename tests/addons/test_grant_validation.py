@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchword.addons.grant_validation import validate_grant_namespace, validate_rules
+from watchword.addons.hub.grants import validate_grant_namespace, validate_rules
 from watchword.addons.rbac import config_syncer, read_only_reporter, status_writer
 from watchword.api.meta import Object
 

@@ -11,8 +11,8 @@ import pytest
 
 from watchword.addons.definition import Grant
 from watchword.addons.rbac import config_syncer, read_only_reporter, status_writer
+from watchword.addons.token.agent import REASONS
 from watchword.api import yaml
-from watchword.drivers.token.agent import REASONS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "watchword"
@@ -36,7 +36,7 @@ def reasons_in(path: Path) -> Iterable[str]:
 
 def every_reason() -> set[str]:
     files = [path for room in ROOMS for path in (SOURCE / room).rglob("*.py")] + [
-        SOURCE / "drivers/certificate_agent.py"
+        SOURCE / "credentials/certificates/agent.py"
     ]
     return {reason for path in files for reason in reasons_in(path)} | {name for _, name in REASONS} | {"CSRDenied"}
 

@@ -24,9 +24,8 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Unauthorized
 from watchword.kube.tokens import request_token
 from watchword.testing.builders import a_config_map, a_secret, a_service_account
-from watchword.testing.canary import Canary
-from watchword.testing.events import is_told
-from watchword.testing.eventually import eventually
+from watchword.testing.eventually import eventually, is_told
+from watchword.testing.leak_search import Canary
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 APPLIED = ConditionType.REGISTRATION_APPLIED

@@ -22,8 +22,7 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
 )
 from watchword.testing.builders import a_cluster_role, a_config_map, a_lease
-from watchword.testing.events import is_told
-from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone, is_told
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
 AVAILABLE = ConditionType.ADDON_AVAILABLE

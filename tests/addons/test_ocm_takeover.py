@@ -6,12 +6,12 @@ import pytest
 from tests.addons.fleet import AddonFleet
 
 from watchword.addons.definition import AddonDefinition
-from watchword.addons.works import deploy_name
+from watchword.addons.hub.deployment import deploy_name
+from watchword.addons.token.hub import is_made_for
 from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey, owner_reference, uid_of
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS, ROLES, SERVICE_ACCOUNTS
-from watchword.drivers.token.manifests import is_made_for
 from watchword.testing.builders import a_config_map, a_namespace, an_addon
 from watchword.testing.eventually import eventually
 

@@ -21,8 +21,7 @@ from watchword.api.resources import (
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.testing.builders import a_config_map
-from watchword.testing.events import is_told
-from watchword.testing.eventually import eventually_all, is_gone
+from watchword.testing.eventually import eventually_all, is_gone, is_told
 
 ON_HUB = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, MANIFEST_WORKS)
 READING: Object = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}

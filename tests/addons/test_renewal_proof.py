@@ -10,7 +10,7 @@ from tests.addons.fleet import AddonFleet
 from watchword.addons.lease import AddonLease, UsedCredential
 from watchword.admin.hub_reader import read_hub_facts
 from watchword.admin.inventory import build_inventory
-from watchword.api.credential_use import CredentialUse
+from watchword.api.credential_report import CredentialUse
 from watchword.api.meta import ObjectKey
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS

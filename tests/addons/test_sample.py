@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.addons.fleet import AddonFleet
+from tests.helpers.node_cluster import a_cluster_with_node
 from tests.node_clusters import connected, is_available, join, watchword
 
-from watchword.addons.agent_manifests import lease_manifests
 from watchword.addons.definition import AddonInstance
+from watchword.addons.rbac import lease_manifests
 from watchword.addons.sample.agent import SampleAgent
 from watchword.addons.sample.hub import NAME, REPORT, SAMPLE
 from watchword.api.addon import Addon
@@ -38,7 +39,6 @@ from watchword.kube.errors import Forbidden
 from watchword.kube.tokens import request_token
 from watchword.testing.builders import a_cluster, a_lease, an_addon
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.node_cluster import a_cluster_with_node
 
 AVAILABLE = ConditionType.ADDON_AVAILABLE
 ON_CLUSTER = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, DEPLOYMENTS, LEASES)

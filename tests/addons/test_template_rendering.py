@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from watchword.addons.definition import AddonInstance
+from watchword.addons.templates.definition import read_template
+from watchword.addons.templates.deployment_config import DeploymentConfig, read_mirrors, rewrite_image
 from watchword.api.addon import Addon
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE
 from watchword.api.resources import ADDON_TEMPLATES, DEPLOYMENTS
-from watchword.hub.addons.deployment_config import DeploymentConfig, read_mirrors, rewrite_image
-from watchword.hub.addons.templates import read_template
 from watchword.testing.builders import a_cluster, an_addon
 
 SIGNER = "example.com/signer"

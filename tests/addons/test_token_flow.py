@@ -9,21 +9,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.addons.fleet import KUBE_CLIENT, AddonFleet, account_of, drivers_of, registrations_of
+from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
 
-from watchword.agent.secret_data import decode_data
+from watchword.addons.token.decisions import read_token_claims
+from watchword.addons.token.hub import parse_ready_message
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
-from watchword.drivers.token.account import parse_ready_message
-from watchword.drivers.token.decisions import read_token_claims
+from watchword.credentials.secret_data import decode_data
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.kubeconfig import ClusterEntry
-from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.authority import Authority
 from watchword.runtime.renewal import RENEWAL_WINDOW
-from watchword.testing.cluster_info_server import ClusterInfoServer, FakeNetwork
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import PlaneConnector
 

@@ -9,26 +9,26 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from watchword.agent.credential_metrics import CredentialMetricsObserver, remaining_validity_ratio
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY
-from watchword.api.credential_validity import CredentialValidity
+from watchword.api.credential_report import CredentialValidity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
+from watchword.credentials.expiry_metrics import MeasuredCredentials
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.interface import NewCredential, ObtainResult, Pending, ValidCredential
-from watchword.hub.cluster_drivers import HubDrivers
-from watchword.hub.credential_expiry_metrics import (
+from watchword.pki.authority import Authority
+from watchword.registration.agent.hub_credential import CredentialMetricsObserver, remaining_validity_ratio
+from watchword.registration.catalog import CATALOG
+from watchword.registration.hub.cluster_drivers import HubDrivers
+from watchword.registration.hub.credential_metrics import (
     expiry_controllers,
     read_authority_validity,
     read_join_token_validity,
 )
-from watchword.pki.authority import Authority
-from watchword.runtime.expiry_metrics import MeasuredCredentials
+from watchword.registration.interface import NewCredential, ObtainResult, Pending, ValidCredential
 from watchword.runtime.metrics import CredentialMetrics, remaining_life
 from watchword.runtime.prometheus import CollectorRegistry
 from watchword.runtime.reconcile import Reader

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from watchword.admin.deployment_trouble import decide_deployment_trouble
+from watchword.admin.workloads import decide_deployment_trouble
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import DEPLOYMENTS, PODS
 

@@ -6,23 +6,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.emulators.memory_aws import NAME, MemoryAws, hub_catalog
 
-from watchword.admin.account_rows import ACCOUNT_TOKEN
-from watchword.admin.doctor.api_server import decide_skew_findings
 from watchword.admin.doctor.cluster import Membership, decide_acceptance_findings, decide_credential_findings
+from watchword.admin.doctor.deployments import decide_report_findings
 from watchword.admin.doctor.hub import decide_fleet_findings
 from watchword.admin.doctor.model import CheckContext, CheckFinding, Level, has_no_failure
-from watchword.admin.doctor.operator import decide_report_findings
-from watchword.admin.doctor.runner import run_doctor
+from watchword.admin.doctor.runner import decide_skew_findings, run_doctor
 from watchword.admin.health import InventoryHealth
 from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.admin.init import advise_other_drivers
-from watchword.admin.inventory_rows import AUTHORITY, JOIN_TOKEN, CredentialRow, Inventory
-from watchword.admin.pull_secret_rows import PULL_SECRET
+from watchword.admin.inventory_rows import ACCOUNT_TOKEN, AUTHORITY, JOIN_TOKEN, PULL_SECRET, CredentialRow, Inventory
 from watchword.admin.renewal_proof import STILL_OLD
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
-from watchword.api.credential_use import CredentialUse
-from watchword.api.credential_validity import CredentialValidity
+from watchword.api.credential_report import CredentialUse, CredentialValidity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import (
@@ -36,18 +33,16 @@ from watchword.api.resources import (
 )
 from watchword.api.time import rfc3339_micro
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.discovery.token_secret import TokenRecord
-from watchword.discovery.token_store import TokenStore
+from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
-from watchword.drivers.aws_irsa.hub_options import HUB_ARN
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.hub.process import LEASE
 from watchword.operator.bundles import OPERATOR, operator_bundle
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
-from watchword.testing.memory_aws import NAME, MemoryAws, hub_catalog
+from watchword.processes.hub import LEASE
+from watchword.registration.aws_irsa.hub_options import HUB_ARN
+from watchword.registration.catalog import CATALOG, Catalog
 from watchword.testing.plane import Plane
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

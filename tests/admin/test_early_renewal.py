@@ -6,14 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from watchword.agent.cluster_status import decide_credential_conditions
-from watchword.agent.secret_data import decode_data
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.interface import (
+from watchword.credentials.secret_data import decode_data
+from watchword.pki.certificates import parse_certificate
+from watchword.registration.agent.cluster_status import decide_credential_conditions
+from watchword.registration.catalog import CATALOG
+from watchword.registration.interface import (
     CredentialSubject,
     NewCredential,
     Pending,
@@ -21,7 +22,6 @@ from watchword.drivers.interface import (
     WantedCredential,
     is_renewal_requested,
 )
-from watchword.pki.certificates import parse_certificate
 from watchword.testing.eventually import eventually, eventually_all
 from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
 

@@ -13,7 +13,7 @@ from watchword.admin.health import (
     decide_expiring_health,
     decide_renewed_health,
 )
-from watchword.api.credential_validity import CredentialValidity
+from watchword.api.credential_report import CredentialValidity
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -13,12 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label, cluster_role
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLES, CONFIG_MAPS, MANAGED_CLUSTERS
-from watchword.drivers.certificate_decisions import request_manifest
-from watchword.drivers.interface import CredentialSubject, WantedCredential
-from watchword.hub.revocation_metrics import RevocationTimeReconciler
+from watchword.credentials.certificates.decisions import request_manifest
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict
 from watchword.pki.keys import PrivateKey
+from watchword.registration.hub.credential_metrics import RevocationTimeReconciler
+from watchword.registration.interface import CredentialSubject, WantedCredential
 from watchword.runtime.api_server_connection import leader_only_client
 from watchword.runtime.cache import Cache
 from watchword.runtime.health import HealthEndpoints

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from watchword.admin.initial_token import DESCRIPTION, TokenSpec, choose_reusable_token
+from watchword.admin.init import DESCRIPTION, TokenSpec, choose_reusable_token
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.discovery.token_secret import TokenRecord, TokenUsage
 from watchword.discovery.tokens import BootstrapToken

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from watchword.admin.forecast import forecast_expiry
 from watchword.admin.formatting import format_renewal
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory import (
@@ -17,8 +16,9 @@ from watchword.admin.inventory import (
     decide_addon_row,
     decide_cluster_credential_row,
     decide_cluster_row,
+    forecast_expiry,
+    inventory_document,
 )
-from watchword.admin.inventory_json import inventory_document
 from watchword.admin.inventory_rows import HubFacts, natural_sort_key
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType, Label
@@ -26,11 +26,11 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTE
 from watchword.api.sensitive import Sensitive
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
-from watchword.drivers.aws_irsa.condition_types import READY
-from watchword.drivers.catalog import CATALOG
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
+from watchword.registration.aws_irsa.condition_types import READY
+from watchword.registration.catalog import CATALOG
 
 Conditions = Mapping[str, tuple[str, str] | str]
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_setup import HubSetup, set_up_hub
-from watchword.admin.join_command import await_signature, require_joinable_hub
+from watchword.admin.init import await_signature, require_joinable_hub
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.token_secret import TokenRecord, TokenUsage
 from watchword.discovery.tokens import BootstrapToken

@@ -11,16 +11,15 @@ import pytest
 from watchword.admin.audit_log import CredentialUsage, read_audit_logs
 from watchword.admin.errors import InvalidInput
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory_json import credential_document
+from watchword.admin.inventory import credential_document
 from watchword.admin.inventory_rows import AccountToken, CredentialRow, HubFacts, Inventory
 from watchword.admin.renewal_proof import STILL_OLD, UseEvidence, decide_account_uses, decide_row_use
-from watchword.api.credential_use import CREDENTIAL_ID, CredentialUse, certificate_id, token_id
-from watchword.api.credential_validity import CredentialValidity
+from watchword.api.credential_report import CREDENTIAL_ID, CredentialUse, CredentialValidity, certificate_id, token_id
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339, rfc3339_micro
 from watchword.cli.status import describe_troubles, render_inventory
-from watchword.runtime.virtual_time import EPOCH
+from watchword.testing.virtual_time import EPOCH
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 USER = "system:open-cluster-management:edge:agent"

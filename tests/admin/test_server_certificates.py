@@ -6,15 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from watchword.admin.forecast import forecast_expiry, requires_action
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import build_inventory
+from watchword.admin.inventory import build_inventory, forecast_expiry, requires_action
 from watchword.admin.inventory_rows import HubFacts
 from watchword.api.meta import Object
-from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames
+from watchword.registration.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY
 from watchword.testing.builders import a_config_map
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,21 +6,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from watchword.admin.doctor.deployments import CONTROLLERS, decide_server_findings
 from watchword.admin.doctor.model import CheckContext, CheckFinding, Level
 from watchword.admin.doctor.runner import run_doctor
-from watchword.admin.doctor.servers import CONTROLLERS, decide_server_findings
 from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.drivers.grpc.hub_options import HOSTS
-from watchword.drivers.grpc.manifests import SERVER
-from watchword.drivers.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY
 from watchword.operator.bundles import operator_bundle
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames
+from watchword.registration.grpc.hub_options import HOSTS
+from watchword.registration.grpc.manifests import SERVER
+from watchword.registration.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY
 from watchword.testing.builders import a_config_map, a_namespace
 from watchword.testing.plane import Plane
 

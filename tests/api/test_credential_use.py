@@ -6,18 +6,20 @@ from datetime import timedelta
 
 import pytest
 
-from watchword.api.credential_use import (
+from watchword.api.credential_report import (
     CredentialUse,
+    CredentialValidity,
     certificate_id,
     decide_use,
     format_issued,
     format_used,
+    format_validity,
     parse_issued,
     parse_used,
+    parse_validity,
     token_id,
 )
-from watchword.api.credential_validity import CredentialValidity, format_validity, parse_validity
-from watchword.runtime.virtual_time import EPOCH
+from watchword.testing.virtual_time import EPOCH
 
 CERTIFICATE = certificate_id(b"der")
 TOKEN = token_id("6f2b7a9e-0d5c-4a53-9d3f-1f2c3d4e5f60")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from watchword.api.hidden_fields import HiddenFields
+from watchword.api.sensitive import HiddenFields
 
 
 class Letter(HiddenFields, frozen=True):

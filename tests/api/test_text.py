@@ -13,7 +13,7 @@ from watchword.api import yaml
 from watchword.api.text import escape_text, is_safe_text
 from watchword.cli.common_options import format_document
 from watchword.cli.doctor import render_results
-from watchword.cli.tables import render_table
+from watchword.cli.output import render_table
 
 HOSTILE = "a\x1b[2Jb\r\nc\u202ed\x9be\x7f\u2028f\u2066"
 

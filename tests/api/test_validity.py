@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchword.api.credential_validity import CredentialValidity, format_validity, parse_validity
+from watchword.api.credential_report import CredentialValidity, format_validity, parse_validity
 
 A, B, C = (datetime(2026, month, 1, tzinfo=UTC) for month in (1, 2, 3))
 

@@ -16,15 +16,15 @@ from watchword.api.http import Request, Response
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.access_config import access_control_factory
 from watchword.apiserver.access_control import AccessControl
-from watchword.apiserver.authn.static_tokens import StaticToken
+from watchword.apiserver.authn.chain import StaticToken
 from watchword.apiserver.authz.model import AuthorizationDecision
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.ephemeral_access import ephemeral_access_config
 from watchword.apiserver.model import HandlerRequest, RequestInfo, User
+from watchword.apiserver.pki_directory import ephemeral_access_config
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens.request import TokenLimits
-from watchword.apiserver.watching.watch import BOOKMARK_EVERY
-from watchword.runtime.virtual_time import VirtualClock
+from watchword.apiserver.watch import BOOKMARK_EVERY
+from watchword.testing.virtual_time import VirtualClock
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

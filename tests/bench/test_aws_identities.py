@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.emulators.memory_aws import MemoryAws
 
 from bench.aws_identities import HUB, MOST_PER_CLUSTER, accept_clusters
-from watchword.testing.memory_aws import MemoryAws
 
 
 @pytest.mark.parametrize("limit", [10.0, 2.0])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.cel.linear_regex import LinearRegex, is_backtracking_safe
+from watchword.cel.re2_patterns import LinearRegex, is_backtracking_safe
 
 PIECES = st.sampled_from(
     ["a", "b", "[ab]", "[^a]", ".", r"\d", r"\w", r"\s", "(a|b)", "(ab)", "^", "$", r"\b", "(?:a|)"]

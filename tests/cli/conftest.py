@@ -13,21 +13,17 @@ from random import Random
 import pytest
 import pytest_asyncio
 
-from watchword.agent.options import AgentOptions
-from watchword.agent.process import AgentRuntime, run_agent
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType, Label
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    MANAGED_CLUSTERS,
-    SECRETS,
-)
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.cli.main import run
-from watchword.hub.process import HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
+from watchword.processes.agent import AgentRuntime, run_agent
+from watchword.processes.hub import HubOptions, run_hub
+from watchword.registration.agent.options import AgentOptions
 from watchword.testing.eventually import eventually, eventually_all, exists
 from watchword.testing.plane import Plane
 

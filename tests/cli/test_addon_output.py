@@ -6,7 +6,7 @@ import pytest
 
 from watchword.api.meta import Object
 from watchword.api.names import ConditionType
-from watchword.cli.addon_output import addon_row
+from watchword.cli.addon import addon_row
 from watchword.testing.builders import an_addon
 
 

@@ -7,13 +7,13 @@ import pytest
 from tests.cli.conftest import Fleet
 
 from watchword.api.conditions import Condition
-from watchword.api.credential_validity import CredentialValidity, format_validity
+from watchword.api.credential_report import CredentialValidity, format_validity
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli._exit_codes import ExitCode
-from watchword.drivers.aws_irsa.claims import MANAGED_ARN
-from watchword.drivers.aws_irsa.condition_types import READY
+from watchword.registration.aws_irsa.claims import MANAGED_ARN
+from watchword.registration.aws_irsa.condition_types import READY
 from watchword.runtime.status import StatusWriter
 from watchword.testing.builders import a_cluster
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.confirmation import confirm
+from watchword.cli.common_options import confirm
 
 CLI = Path(sys.modules[confirm.__module__].__file__ or "").parent
 END_OF_INPUT = b"\x04"

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.helpers.node_cluster import a_cluster_with_node
 from tests.node_clusters import join, watchword
-
-from watchword.testing.node_cluster import a_cluster_with_node
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.helpers.discoverable_hub import DiscoverableHub, a_discoverable_hub
 
 from watchword.api import yaml
 from watchword.api.meta import ObjectKey
@@ -17,7 +18,6 @@ from watchword.cli.main import run
 from watchword.discovery.token_secret import TokenRecord, TokenUsage, read_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.kubeconfig_files import read_kubeconfig
-from watchword.testing.discoverable_hub import DiscoverableHub, a_discoverable_hub
 from watchword.testing.plane import Plane
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120), pytest.mark.usefixtures("logs_in_file")]

@@ -13,7 +13,7 @@ from watchword.cli.discovery_options import DiscoveryFlags, DiscoveryPlan, choos
 from watchword.cli.secret_input import SecretReader
 from watchword.discovery.errors import DiscoveryError
 from watchword.pki.errors import PinRefused
-from watchword.pki.pins import Pin
+from watchword.pki.keys import Pin
 
 ONE, TWO = "x7k2m9.q8w3e5r1t0y6u4i2", "aaaaa1.z8w3e5r1t0y6u4i2"
 PIN = "sha256:" + "a" * 64

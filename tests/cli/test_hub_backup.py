@@ -39,7 +39,7 @@ from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.testing.builders import a_cluster
-from watchword.testing.events import is_told
+from watchword.testing.eventually import is_told
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Fleet, Member

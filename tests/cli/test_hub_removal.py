@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_hub_backup import everything
+from tests.helpers.node_cluster import a_cluster_with_node
 from tests.node_clusters import connected, join, watchword
 
-from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, PODS, SECRETS
+from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.kube.errors import Forbidden, NotFound, Unauthorized
 from watchword.testing.builders import a_cluster
 from watchword.testing.credentials import write_private
 from watchword.testing.eventually import eventually_all
-from watchword.testing.node_cluster import a_cluster_with_node
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(240)]
 

@@ -18,9 +18,8 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.drivers.grpc.manifests import SERVER
-from watchword.operator.cluster_manager_manifests import hub_manifests
-from watchword.operator.server_manifests import server_name
+from watchword.operator.cluster_manager_manifests import hub_manifests, server_name
+from watchword.registration.grpc.manifests import SERVER
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Fleet

@@ -10,7 +10,7 @@ import pytest
 from watchword.api.meta import ObjectKey
 from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT
 from watchword.api.resources import KLUSTERLETS, SERVICE_ACCOUNTS
-from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.kube.kubeconfig_files import parse_kubeconfig
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Member

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET
 from watchword.api.resources import KLUSTERLETS, SECRETS
-from watchword.drivers.grpc.config import GrpcConfig, parse_config, read_token
+from watchword.credentials.secret_data import decode_data
+from watchword.registration.grpc.config import GrpcConfig, parse_config, read_token
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Member

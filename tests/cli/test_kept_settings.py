@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
+from watchword.addons.token import DRIVER as TOKEN
+from watchword.admin.apply import keep_unnamed
 from watchword.admin.hub_setup import HubSetup
-from watchword.admin.kept_settings import keep_unnamed
 from watchword.api.bootstrap import NODE_GROUP
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, DEPLOYMENTS, KLUSTERLETS
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.setup import REQUESTERS_BINDING
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.csr import DRIVER as CSR
-from watchword.drivers.token import DRIVER as TOKEN
 from watchword.operator.cluster_manager_manifests import hub_settings
 from watchword.operator.klusterlet_manifests import agent_flags
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.csr import DRIVER as CSR
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Fleet, Member

@@ -8,14 +8,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.helpers.node_cluster import a_cluster_with_node
 
-from watchword.admin.component_logs import LogRequest, read_log
+from watchword.admin.workloads import LogRequest, read_log
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import PODS
 from watchword.cli.main import run
 from watchword.kube.connect import connect
 from watchword.testing.eventually import eventually_all
-from watchword.testing.node_cluster import a_cluster_with_node
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 KUBECTL = shutil.which("kubectl")

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 import pytest
 from tests.cli.conftest import Member
 
-from watchword.agent.secret_data import decode_data
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
-from watchword.drivers.interface import KUBECONFIG
-from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.credentials.secret_data import decode_data
+from watchword.kube.kubeconfig_files import parse_kubeconfig
+from watchword.registration.interface import KUBECONFIG
 from watchword.testing.eventually import eventually
 from watchword.testing.plane import Plane
 

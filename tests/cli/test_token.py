@@ -7,8 +7,8 @@ import pytest
 
 from watchword.api import yaml
 from watchword.cli.main import run
-from watchword.cli.tables import render_table
-from watchword.cli.token_output import COLUMNS, format_duration_left, format_tokens, token_row
+from watchword.cli.output import render_table
+from watchword.cli.token import COLUMNS, format_duration_left, format_tokens, token_row
 from watchword.discovery.token_limits import BootstrapTokenLimits
 from watchword.discovery.token_secret import TokenRecord, TokenUsage
 from watchword.discovery.tokens import BootstrapToken

@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 import pytest
 import yaml
+from tests.conformance.normalize import differences
+from tests.conformance.replay import Answer, play
+from tests.conformance.request_shapes import read_scenario
 
 from watchword.testing.assets import KUBERNETES_VERSION, chosen_release
-from watchword.testing.conformance.normalize import differences
-from watchword.testing.conformance.replay import Answer, play
-from watchword.testing.conformance.shapes import read_scenario
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.plane import Plane
 

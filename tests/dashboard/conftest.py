@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 from tests.dashboard.harness import DashboardHarness, open_dashboard
+from tests.helpers.credential_fleet import CredentialFleet
 
-from watchword.testing.credential_fleet import CredentialFleet
 from watchword.testing.plane import Plane
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

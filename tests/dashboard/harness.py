@@ -35,7 +35,7 @@ from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
 from watchword.runtime.clock import Clock
-from watchword.runtime.tasks import running
+from watchword.runtime.event_loop import running
 from watchword.testing.builders import a_service_account
 from watchword.testing.plane import Plane
 

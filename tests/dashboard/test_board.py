@@ -8,12 +8,12 @@ import base64
 import orjson
 import pytest
 from tests.dashboard.harness import DashboardHarness, a_request
+from tests.helpers.credential_fleet import HOUR, CredentialFleet, a_condition
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.kube.client import Client
-from watchword.testing.credential_fleet import HOUR, CredentialFleet, a_condition
 
 pytestmark = pytest.mark.planes("embedded")  # the fleet is everything that the hub holds
 

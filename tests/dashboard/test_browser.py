@@ -8,9 +8,9 @@ from playwright.async_api import Browser, expect
 from tests.dashboard.browsing import FIRST_ROW, signed_in, visit
 from tests.dashboard.harness import a_person, allow, read
 from tests.dashboard.test_board import set_conditions
+from tests.helpers.credential_fleet import CredentialFleet, a_condition
 
 from watchword.api.names import ConditionType
-from watchword.testing.credential_fleet import CredentialFleet, a_condition
 from watchword.testing.plane import Plane
 
 pytestmark = [pytest.mark.real_time, pytest.mark.planes("embedded"), pytest.mark.timeout(300)]

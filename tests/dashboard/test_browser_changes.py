@@ -11,13 +11,13 @@ from tests.dashboard.browsing import FIRST_ROW, Visit, signed_in, visit
 from tests.dashboard.connection_breaker import breakable
 from tests.dashboard.harness import ShiftedClock, a_person
 from tests.dashboard.test_board import set_conditions
+from tests.helpers.credential_fleet import CredentialFleet, a_condition
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, MANAGED_CLUSTERS
 from watchword.dashboard.viewers import REVIEWED_EVERY
 from watchword.testing.builders import a_cluster_role, a_cluster_role_binding
-from watchword.testing.credential_fleet import CredentialFleet, a_condition
 from watchword.testing.plane import Plane
 
 pytestmark = [pytest.mark.real_time, pytest.mark.planes("embedded"), pytest.mark.timeout(300)]

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 from tests.dashboard.harness import fetch
+from tests.helpers.credential_fleet import CredentialFleet
 
 from watchword.cli.main import run
-from watchword.testing.credential_fleet import CredentialFleet
 from watchword.testing.plane import Plane
 
 PROGRAM = (sys.executable, "-m", "watchword", "dashboard")

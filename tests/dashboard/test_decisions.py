@@ -13,12 +13,20 @@ import click
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 from msgspec.structs import replace
+from tests.helpers.credential_fleet import an_unsigned_token
 
 from tools.docs_reasons import render_reasons
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory_rows import AUTHORITY, JOIN_TOKEN, AddonRow, ClusterRow, CredentialRow, HubFacts
-from watchword.admin.pull_secret_rows import PULL_SECRET
-from watchword.api.credential_validity import CredentialValidity
+from watchword.admin.inventory_rows import (
+    AUTHORITY,
+    JOIN_TOKEN,
+    PULL_SECRET,
+    AddonRow,
+    ClusterRow,
+    CredentialRow,
+    HubFacts,
+)
+from watchword.api.credential_report import CredentialValidity
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import ANNOTATION_ACCOUNT, DOCKERCFG_KEY, DOCKERCFG_TYPE
 from watchword.api.sensitive import Sensitive
@@ -26,9 +34,13 @@ from watchword.api.time import rfc3339
 from watchword.cli.main import cli
 from watchword.dashboard.assets import load_assets
 from watchword.dashboard.history import describe_change
-from watchword.dashboard.next_step import choose_addon_command, choose_cluster_command, choose_credential_command
-from watchword.dashboard.pull_secret_rows import NOTES
-from watchword.dashboard.rows import decide_rows
+from watchword.dashboard.rows import (
+    NOTES,
+    choose_addon_command,
+    choose_cluster_command,
+    choose_credential_command,
+    decide_rows,
+)
 from watchword.dashboard.sources import FleetFacts
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
@@ -36,7 +48,6 @@ from watchword.pki.authority import Authority
 from watchword.pullsecrets.dockercfg import render_dockercfg
 from watchword.pullsecrets.inventory import PullSecretHealth
 from watchword.pullsecrets.pull_secret import project_pull_secret
-from watchword.testing.credential_fleet import an_unsigned_token
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]

@@ -14,26 +14,25 @@ import orjson
 import pytest
 from tests.dashboard.harness import ShiftedClock, a_request
 from tests.dashboard.test_board import set_conditions
+from tests.helpers.credential_fleet import HOUR, CredentialFleet, a_condition
 
 from watchword.api.meta import ObjectKey, ObjectRef
 from watchword.api.names import ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, MANAGED_CLUSTERS, NAMESPACES
 from watchword.dashboard.fleet import OBJECTS_AT_ONCE, Fleet
 from watchword.dashboard.live import BrowserCopy
-from watchword.dashboard.object_rows import ObjectRows
 from watchword.dashboard.process import observe_readable
-from watchword.dashboard.row_index import REMOVALS_KEPT, RowIndex
+from watchword.dashboard.row_index import REMOVALS_KEPT, ObjectRows, RowIndex
 from watchword.dashboard.rows import Row, build_fleet_inventory, inventory_rows
 from watchword.dashboard.sources import CLUSTERS, DASHBOARD_SOURCES, Source, SourcedObject, gather_facts
-from watchword.dashboard.visibility import EVERYTHING, Visibility, limit_objects
-from watchword.drivers.grpc.manifests import SERVER
-from watchword.drivers.grpc.server_objects import CA_BUNDLE
+from watchword.dashboard.viewers import EVERYTHING, Visibility, limit_objects
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
+from watchword.registration.grpc.manifests import SERVER
+from watchword.registration.grpc.server_objects import CA_BUNDLE
 from watchword.runtime.clock import Clock
+from watchword.runtime.event_loop import running
 from watchword.runtime.raw_objects import projected
-from watchword.runtime.tasks import running
-from watchword.testing.credential_fleet import HOUR, CredentialFleet, a_condition
 from watchword.testing.plane import Plane
 
 pytestmark = pytest.mark.planes("embedded")  # the fleet is everything that the hub holds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 from tests.dashboard.harness import a_person, allow, open_dashboard
+from tests.helpers.credential_fleet import CredentialFleet
 
 from watchword.api import yaml
 from watchword.api.rbac import RbacRule
@@ -20,7 +21,6 @@ from watchword.operator.dashboard_manifests import (
     DashboardBundleOptions,
     dashboard_bundle,
 )
-from watchword.testing.credential_fleet import CredentialFleet
 from watchword.testing.plane import Plane
 
 USER = f"system:serviceaccount:{DASHBOARD.namespace}:{DASHBOARD.name}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.dashboard.harness import a_person, allow, open_dashboard, read
+from tests.helpers.credential_fleet import CredentialFleet
 
 from watchword.api.resources import SERVICE_ACCOUNTS
-from watchword.testing.credential_fleet import CredentialFleet
 from watchword.testing.plane import Plane
 
 CLUSTER_GROUP = "cluster.open-cluster-management.io"

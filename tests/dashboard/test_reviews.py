@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest_asyncio
 from tests.dashboard.harness import a_person, allow, read
-from tests.drivers.grpc.test_reviews import CountingTransport
+from tests.registration.grpc.test_reviews import CountingTransport
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES

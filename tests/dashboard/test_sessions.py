@@ -9,8 +9,7 @@ import pytest
 from tests.dashboard.harness import HOST, DashboardHarness, a_person
 
 from watchword.api.resources import SERVICE_ACCOUNTS
-from watchword.dashboard.errors import NotLoopback
-from watchword.dashboard.process import DashboardOptions, choose_cookie_name, require_loopback
+from watchword.dashboard.process import DashboardOptions, NotLoopback, choose_cookie_name, require_loopback
 from watchword.testing.plane import Plane
 
 pytestmark = pytest.mark.planes("embedded")  # hours pass, and the hub publishes an authority of its own

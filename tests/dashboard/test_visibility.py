@@ -7,6 +7,7 @@ import asyncio
 import orjson
 import pytest
 from tests.dashboard.harness import DashboardHarness, a_person, a_request, allow, open_dashboard, read
+from tests.helpers.credential_fleet import CredentialFleet
 
 from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import ObjectKey
@@ -21,7 +22,6 @@ from watchword.dashboard.sources import DASHBOARD_SOURCES, PROBE_EVERY
 from watchword.kube.access_reviews import UserIdentity, may
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.builders import a_cluster_role, a_cluster_role_binding
-from watchword.testing.credential_fleet import CredentialFleet
 from watchword.testing.plane import Plane
 
 CLUSTER_GROUP = "cluster.open-cluster-management.io"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.helpers.discoverable_hub import DiscoverableHub, a_discoverable_hub
 
-from watchword.testing.discoverable_hub import DiscoverableHub, a_discoverable_hub
 from watchword.testing.plane import Plane
 
 

@@ -6,12 +6,12 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
+from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
 
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.discovery.cluster_info_refresh import ClusterInfoRefresher, RefreshResult
 from watchword.discovery.published_cluster_info import EXCHANGE_SECONDS
 from watchword.pki.authority import Authority
-from watchword.testing.cluster_info_server import ClusterInfoServer, FakeNetwork
+from watchword.registration.agent.hub_endpoint import ClusterInfoRefresher, RefreshResult
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OLD, NEW, STRANGER = (Authority.make(name, now=NOW) for name in ("old", "new", "stranger"))

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object
-from watchword.discovery.bootstrap_signer import build_signature_patch
+from watchword.discovery.bootstrap_signer import SignatureDecision, build_signature_patch, decide_signatures
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
-from watchword.discovery.cluster_info_signatures import SignatureDecision, decide_signatures
 from watchword.discovery.token_secret import TokenRecord, TokenUsage, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
-from watchword.pki.detached_jws import is_detached_signature, sign_detached
+from watchword.pki.jwt import is_detached_signature, sign_detached
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

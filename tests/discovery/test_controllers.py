@@ -10,11 +10,12 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from tests.helpers.memory_api import MemoryApi
+
 from watchword.api.bootstrap import CLUSTER_INFO, token_secret_key
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, SECRETS
-from watchword.discovery.cluster_authorities import ROOT_CA, ClusterAuthorities
-from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
+from watchword.discovery.cluster_info import ROOT_CA, ClusterAuthorities, ClusterInfo, write_cluster_info
 from watchword.discovery.controllers import SCOPES, discovery_controllers
 from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
@@ -23,8 +24,7 @@ from watchword.pki.authority import Authority
 from watchword.runtime.cache import Cache
 from watchword.runtime.controller import Controller
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.virtual_time import EPOCH, VirtualClock
-from watchword.testing.memory_api import MemoryApi
+from watchword.testing.virtual_time import EPOCH, VirtualClock
 
 CA, STRANGER = (Authority.make(name, now=EPOCH).certificate for name in ("own", "stranger"))
 INFO = ClusterInfo(("https://hub:6443",), (CA,))

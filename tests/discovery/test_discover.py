@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork, signed_cluster_info
 
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
@@ -14,7 +15,6 @@ from watchword.discovery.polling import PollOptions
 from watchword.discovery.published_cluster_info import EXCHANGE_SECONDS
 from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
-from watchword.testing.cluster_info_server import ClusterInfoServer, FakeNetwork, signed_cluster_info
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OURS, STRANGER = Authority.make("ours", now=NOW), Authority.make("stranger", now=NOW)

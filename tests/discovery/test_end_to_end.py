@@ -8,33 +8,27 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.helpers.discoverable_hub import DiscoverableHub
 
+from watchword.admin.node_join import write_certificate_kubeconfig
 from watchword.api.bootstrap import CLUSTER_INFO, token_secret_key
 from watchword.api.meta import ObjectKey
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CONFIG_MAPS,
-    SECRETS,
-    SELF_SUBJECT_REVIEWS,
-)
-from watchword.certificates.issued_certificate import load_or_create_key
-from watchword.certificates.request import CertificateSpec, certificate_request_manifest
-from watchword.discovery.certificate_kubeconfig import write_certificate_kubeconfig
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, SECRETS, SELF_SUBJECT_REVIEWS
+from watchword.credentials.certificates.issued_certificate import load_or_create_key
+from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.discovery.bootstrap_signer import decide_signatures
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
-from watchword.discovery.cluster_info_signatures import decide_signatures
 from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
 from watchword.discovery.errors import BootstrapFailed, BootstrapTokenRefused, DiscoveryReason
 from watchword.discovery.setup import DiscoverySetup, set_up_discovery
 from watchword.discovery.tls_bootstrap import TlsBootstrap
-from watchword.discovery.token_secret import TokenUsage
-from watchword.discovery.token_store import TokenStore
+from watchword.discovery.token_secret import TokenStore, TokenUsage
 from watchword.kube.connect import connect
 from watchword.kube.errors import NotFound
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
-from watchword.testing.discoverable_hub import DiscoverableHub
 from watchword.testing.eventually import eventually, is_gone
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]

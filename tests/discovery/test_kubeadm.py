@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.helpers.discoverable_hub import DiscoverableHub
 
 from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
-from watchword.discovery.token_store import TokenStore
+from watchword.discovery.token_secret import TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.testing.assets import find_assets
-from watchword.testing.discoverable_hub import DiscoverableHub
 from watchword.testing.errors import AssetsMissing
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]

@@ -6,16 +6,16 @@ import base64
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.helpers.memory_api import MemoryApi
 
 from watchword.api.meta import Object
-from watchword.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
 from watchword.discovery.errors import BootstrapFailed, DiscoveryReason
 from watchword.discovery.tls_bootstrap import TlsBootstrap, decide_bootstrap_request
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
-from watchword.testing.memory_api import MemoryApi
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable
 
 import pytest
+from tests.helpers.discoverable_hub import DiscoverableHub
 
 from watchword.api.bootstrap import CLUSTER_INFO
 from watchword.api.meta import Object, ObjectKey
@@ -13,7 +14,6 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, S
 from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.errors import Forbidden, Unauthorized
-from watchword.testing.discoverable_hub import DiscoverableHub
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 GROUPS = ("system:bootstrappers:managedcluster",)

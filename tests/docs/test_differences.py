@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.helpers.node_cluster import a_cluster_with_node
 from tests.node_clusters import connected
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import PODS
-from watchword.testing.node_cluster import a_cluster_with_node
 
 PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
 

@@ -13,14 +13,14 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, settings
 from msgspec.structs import replace
+from tests.conformance.request_shapes import Shape, read_scenario
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.access_config import access_control_factory
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.ephemeral_access import ephemeral_access_config
+from watchword.apiserver.pki_directory import ephemeral_access_config
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.runtime.virtual_time import VirtualClock, VirtualLoop
-from watchword.testing.conformance.shapes import Shape, read_scenario
+from watchword.testing.virtual_time import VirtualClock, VirtualLoop
 
 EXAMPLES = int(os.environ.get("WATCHWORD_FUZZ_EXAMPLES", "60"))
 LARGEST_ANSWER = 64 * 1024 * 1024

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchword.http.connection_table import ConnectionTable, network_of
-from watchword.http.limits import choose_address_limit, choose_connection_limit
+from watchword.http.limits import ConnectionTable, choose_address_limit, choose_connection_limit, network_of
 
 
 def a_table(limit: int, per_address: int, *connections: tuple[str, str]) -> ConnectionTable[str]:

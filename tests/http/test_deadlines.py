@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from watchword.http.deadlines import ConnectionDeadlines
+from watchword.http.connection import ConnectionDeadlines
 from watchword.http.limits import ServerLimits
 
 LIMITS = ServerLimits(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from watchword.api.http import Response
-from watchword.http.response_writer import LARGE, encode_response, encode_response_parts
+from watchword.http.connection import LARGE, encode_response, encode_response_parts
 from watchword.http.server import http_date
 
 

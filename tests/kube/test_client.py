@@ -38,8 +38,7 @@ from watchword.kube.errors import (
     Unreachable,
     UnsupportedMediaType,
 )
-from watchword.kube.responses import decode
-from watchword.kube.retry import RetryPolicy
+from watchword.kube.request_sender import RetryPolicy, decode
 from watchword.kube.tokens import request_token
 
 KEY = ObjectKey("n", "x")

@@ -20,10 +20,10 @@ from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
-from watchword.kube.in_process_transport import InProcessTransport
-from watchword.kube.retry import NO_RETRY
+from watchword.kube.request_sender import NO_RETRY
+from watchword.kube.transport import InProcessTransport
 from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, list_and_watch
-from watchword.runtime.virtual_time import VirtualLoop
+from watchword.testing.virtual_time import VirtualLoop
 
 
 class Store:

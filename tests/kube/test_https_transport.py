@@ -20,6 +20,7 @@ from watchword.api.http import Request
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
+from watchword.discovery.client_factory import unverified_client_for_discovery_only
 from watchword.kube.client import Client
 from watchword.kube.connect import make_client
 from watchword.kube.credentials import Credential, CredentialSource, FixedCredential, StoredCredential
@@ -27,9 +28,8 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import ConfigError, KubeError, MalformedResponse, ServerError, Unauthorized, Unreachable
 from watchword.kube.files import WatchedFile
 from watchword.kube.https_transport import HttpsTransport
-from watchword.kube.retry import NO_RETRY
+from watchword.kube.request_sender import NO_RETRY
 from watchword.kube.tls import ClientCertificate, ContextCache
-from watchword.kube.unverified_client import unverified_client_for_discovery_only
 from watchword.kube.watch_stream import WatchQuery, watch_events
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey

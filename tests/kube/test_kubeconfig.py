@@ -18,14 +18,25 @@ from hypothesis import strategies as st
 
 from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.api.sensitive import Sensitive
-from watchword.kube.connect import client_for_context, connect, endpoint_of
+from watchword.kube.connect import (
+    client_for_context,
+    connect,
+    endpoint_of,
+    incluster_credential,
+    incluster_endpoint,
+    incluster_namespace,
+)
 from watchword.kube.credentials import StoredCredential
 from watchword.kube.errors import ConfigError
 from watchword.kube.files import write_private_file
-from watchword.kube.incluster import incluster_credential, incluster_endpoint, incluster_namespace
 from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
-from watchword.kube.kubeconfig_files import dump_kubeconfig, load_kubeconfig, read_kubeconfig, write_kubeconfig
-from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.kube.kubeconfig_files import (
+    dump_kubeconfig,
+    load_kubeconfig,
+    parse_kubeconfig,
+    read_kubeconfig,
+    write_kubeconfig,
+)
 
 MINIMAL = """
 apiVersion: v1

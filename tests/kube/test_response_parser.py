@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchword.kube.response_parser import HEAD_SIZE_LIMIT, MAX_HEADERS, HttpProtocolError, ResponseParser
+from watchword.kube.connection import HEAD_SIZE_LIMIT, MAX_HEADERS, HttpProtocolError, ResponseParser
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n7\r\n, world\r\n0\r\n\r\n"
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nhello, world"

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from watchword.local.background_writer import BackgroundWriter
+from watchword.local.output import BackgroundWriter
 
 MORE_THAN_A_PIPE_HOLDS = "x" * 1_000_000
 

@@ -20,14 +20,14 @@ import pytest
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.apiserver.instance import Instance, InstanceSettings
-from watchword.apiserver.store.lock import FileLock
+from watchword.apiserver.store.log import FileLock
 from watchword.cli.main import run
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.kube.errors import Forbidden
 from watchword.kube.kubeconfig_files import read_kubeconfig
 from watchword.testing.builders import a_secret
-from watchword.testing.events import is_told
+from watchword.testing.eventually import is_told
 
 pytestmark = [pytest.mark.real_time]
 

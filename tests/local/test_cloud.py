@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.drivers.aws_irsa.trial import TRIAL
 from watchword.local.cloud import LocalCloud, read_cloud_files
+from watchword.registration.aws_irsa.trial import TRIAL
 
 
 def test_missing_library_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:

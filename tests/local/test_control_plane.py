@@ -13,7 +13,7 @@ from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
 from watchword.api.resources import NAMESPACES, SECRETS
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.layout import ControlPlaneAddress
-from watchword.local.task_runner import TaskRunner
+from watchword.local.pods import TaskRunner
 from watchword.runtime.clock import SystemClock
 from watchword.testing.builders import a_secret
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from watchword.admin.errors import InvalidInput, OperationRefused
-from watchword.apiserver.store.errors import StoreOpenError
+from watchword.apiserver.store.model import StoreOpenError
 from watchword.local.data_directory import (
     FleetDirectory,
     default_data_directory,
@@ -19,7 +19,14 @@ from watchword.local.data_directory import (
     stop_running_fleet,
     temporary_fleet_directory,
 )
-from watchword.local.layout import PORT_RANGE, ControlPlaneAddress, FleetLayout, FreePorts, LayoutRequest, choose_layout
+from watchword.local.layout import (
+    PORT_RANGE,
+    ControlPlaneAddress,
+    FleetLayout,
+    FreePorts,
+    LayoutRequest,
+    choose_layout,
+)
 
 TWO = FleetLayout(
     ControlPlaneAddress("hub", 7000), (ControlPlaneAddress("cluster1", 7001), ControlPlaneAddress("cluster2", 7002))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from watchword.admin.recent_events import FleetEvent
-from watchword.local.event_log import EventLog
+from watchword.local.pod_logs import EventLog
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 ISSUED = "2026-06-01T09:00:00Z"

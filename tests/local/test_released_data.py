@@ -11,7 +11,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from watchword.agent.secret_data import decode_data
 from watchword.api.conditions import is_true
 from watchword.api.http import Peer, Request
 from watchword.api.meta import ObjectKey, annotations_of, uid_of
@@ -19,8 +18,8 @@ from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET, Annotati
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS, SELF_SUBJECT_REVIEWS
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.instance import Instance, InstanceSettings
-from watchword.apiserver.store.format import CURRENT
-from watchword.apiserver.store.snapshot import read_snapshot
+from watchword.apiserver.store.snapshot import CURRENT, read_snapshot
+from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
 from watchword.local.backup import back_up_directory
 from watchword.local.data_directory import FleetDirectory

@@ -10,9 +10,8 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339_micro
-from watchword.local.member_state import is_decided, is_ready_for_decision, is_settled
 from watchword.local.pods import parse_flags
-from watchword.local.steps import choose_steps
+from watchword.local.steps import choose_steps, is_decided, is_ready_for_decision, is_settled
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 

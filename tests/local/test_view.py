@@ -23,8 +23,8 @@ from watchword.admin.terminal import (
     supports_color,
     truncate,
 )
-from watchword.api.credential_validity import CredentialValidity
-from watchword.local.step_tracker import StepState, StepStatus
+from watchword.api.credential_report import CredentialValidity
+from watchword.local.startup import StepState, StepStatus
 from watchword.local.view import FleetView, render_view, wrap_command
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -34,7 +34,6 @@ def test_help_imports_nothing_heavy(argv: list[str]) -> None:
         "watchword.cli",
         "watchword.cli.main",
         "watchword.cli._exit_codes",
-        "watchword.cli._lazy",
     }
 
 

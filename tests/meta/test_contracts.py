@@ -32,7 +32,7 @@ def forbidden_imports() -> Iterator[tuple[str, str, str]]:
         if other not in allowed[package]:
             yield f"imports-of-{package}", f"watchword.{package}", f"watchword.{other}"
     for one, other in permutations(DRIVERS, 2):
-        yield "drivers-are-independent", f"watchword.drivers.{one}", f"watchword.drivers.{other}"
+        yield "drivers-are-independent", f"watchword.registration.{one}", f"watchword.registration.{other}"
     for library, users in library_users(PAGE).items():
         yield from ((f"users-of-{library}", f"watchword.{package}", library) for package in set(allowed) - users)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from watchword.drivers.catalog import CATALOG
+from watchword.registration.catalog import CATALOG
 
 PACKAGE = Path(__file__).parents[2] / "src" / "watchword"
 NAMES = {name for driver in CATALOG.drivers for name in (driver.name, *driver.aliases)}
@@ -95,8 +95,8 @@ def test_no_driver_imports_another(folder: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param("from watchword.drivers.csr.options import OPTIONS", id="internals of one"),
-        pytest.param("from watchword.drivers import token", id="one itself"),
+        pytest.param("from watchword.registration.csr.options import OPTIONS", id="internals of one"),
+        pytest.param("from watchword.registration import token", id="one itself"),
     ],
 )
 def test_import_of_one_driver_is_found(source: str) -> None:

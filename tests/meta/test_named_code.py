@@ -49,9 +49,9 @@ def test_named_files_and_functions_exist(page: str) -> None:
 
 
 def test_missing_file_and_function_are_found() -> None:
-    page = "`hub/process.py` `hub/gone.py` `pki/pins.py::Pin` `pki/pins.py::Gone` `pki/gone.py::Pin`"
+    page = "`processes/hub.py` `hub/gone.py` `pki/keys.py::Pin` `pki/keys.py::Gone` `pki/gone.py::Pin`"
 
-    assert missing_code(page) == ["hub/gone.py", "`pki/pins.py::Gone`", "`pki/gone.py::Pin`"]
+    assert missing_code(page) == ["hub/gone.py", "`pki/keys.py::Gone`", "`pki/gone.py::Pin`"]
 
 
 def test_walkthrough_names_the_code_of_every_hop() -> None:

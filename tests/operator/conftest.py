@@ -22,8 +22,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.kube.client import Client
-from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
-from watchword.operator.crds import install_crds
+from watchword.operator.bundles import OPERATOR, BundleOptions, install_crds, operator_bundle
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.operator.rendering import MANAGED_BY
 from watchword.testing.eventually import eventually

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from watchword.admin.operator_deployment import delete_deployed
+from watchword.admin.workloads import delete_deployed
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import Annotation
 from watchword.api.resources import (
@@ -21,8 +21,8 @@ from watchword.api.resources import (
     POD_MONITORS,
     SERVICE_MONITORS,
 )
+from watchword.operator.bundles import install_crds
 from watchword.operator.cluster_manager_manifests import bound_hub_manifests
-from watchword.operator.crds import install_crds
 from watchword.operator.installation import ValuesError, read_installation
 from watchword.operator.klusterlet_manifests import bound_agent_manifests
 from watchword.testing.plane import Plane

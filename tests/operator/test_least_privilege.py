@@ -26,12 +26,12 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.drivers.catalog import CATALOG
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.operator.bundles import OPERATOR, operator_bundle
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.operator.rbac import ELECTION_RIGHTS, OPERATOR_OWN_RIGHTS, OPERATOR_RIGHTS
+from watchword.registration.catalog import CATALOG
 from watchword.testing.errors import EventuallyTimeout
 from watchword.testing.eventually import eventually, exists, is_gone
 from watchword.testing.plane import Plane

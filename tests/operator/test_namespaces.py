@@ -9,7 +9,7 @@ from tests.operator.test_klusterlet import says
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import KLUSTERLETS, NAMESPACES
-from watchword.operator.crds import install_crds
+from watchword.operator.bundles import install_crds
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.testing.builders import a_namespace
 from watchword.testing.eventually import eventually, is_gone

@@ -7,7 +7,6 @@ import pytest
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.rbac import RbacRule
 from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
-from watchword.drivers.catalog import CATALOG
 from watchword.operator.account_manifests import MANAGER_RIGHTS
 from watchword.operator.bundles import operator_bundle
 from watchword.operator.cluster_manager_manifests import bound_hub_manifests, hub_flags
@@ -23,6 +22,7 @@ from watchword.operator.rbac import (
     OPERATOR_RIGHTS,
     OPERATOR_ROLE,
 )
+from watchword.registration.catalog import CATALOG
 
 EVERY_RIGHT = (
     *AGENT_RIGHTS,

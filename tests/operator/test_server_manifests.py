@@ -13,14 +13,20 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
-from watchword.drivers.catalog import Catalog
-from watchword.drivers.csr import DRIVER as CSR
-from watchword.drivers.grpc import DRIVER as GRPC
-from watchword.drivers.grpc.hub import SERVICE
-from watchword.drivers.grpc.hub_options import HOSTS
-from watchword.drivers.grpc.manifests import SERVER
-from watchword.operator.cluster_manager_manifests import CONTROLLER, enabled_servers, hub_flags
-from watchword.operator.server_manifests import server_bindings, server_roles, server_workload
+from watchword.operator.cluster_manager_manifests import (
+    CONTROLLER,
+    enabled_servers,
+    hub_flags,
+    server_bindings,
+    server_roles,
+    server_workload,
+)
+from watchword.registration.catalog import Catalog
+from watchword.registration.csr import DRIVER as CSR
+from watchword.registration.grpc import DRIVER as GRPC
+from watchword.registration.grpc.hub import SERVICE
+from watchword.registration.grpc.hub_options import HOSTS
+from watchword.registration.grpc.manifests import SERVER
 
 BOTH = Catalog((CSR, GRPC))
 

@@ -33,8 +33,7 @@ from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
-from watchword.operator.bundles import operator_bundle
-from watchword.operator.crds import install_crds
+from watchword.operator.bundles import install_crds, operator_bundle
 from watchword.testing.eventually import eventually, eventually_all
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from watchword.pki.authority import Authority, CertificateTemplate, Validity, choose_validity
 from watchword.pki.certificates import join_bundle, parse_certificate, split_bundle
 from watchword.pki.errors import AuthorityExpired, CertificateRefused, KeyRefused
-from watchword.pki.keys import PrivateKey
-from watchword.pki.pem import armour
-from watchword.pki.subjects import AlternativeNames, CertificateSubject
-from watchword.pki.usages import Usage
+from watchword.pki.keys import PrivateKey, armour
+from watchword.pki.subjects import AlternativeNames, CertificateSubject, Usage
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

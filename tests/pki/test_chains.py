@@ -9,12 +9,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from msgspec.structs import force_setattr
 
 from watchword.pki.authority import Authority
-from watchword.pki.certificates import Certificate, parse_certificate
-from watchword.pki.chains import verify_chain
+from watchword.pki.certificates import Certificate, parse_certificate, verify_chain
 from watchword.pki.errors import ChainRefused
 from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import AlternativeNames, CertificateSubject, encode_subject
-from watchword.pki.usages import Usage
+from watchword.pki.subjects import AlternativeNames, CertificateSubject, Usage, encode_subject
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 DAY = timedelta(days=1)

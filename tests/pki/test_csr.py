@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from watchword.pki.csr import MAXIMUM_REQUEST_BYTES, build_csr, parse_csr
 from watchword.pki.errors import InvalidCsr
-from watchword.pki.keys import PrivateKey
-from watchword.pki.pem import CERTIFICATE_REQUEST, armour, first_block
+from watchword.pki.keys import CERTIFICATE_REQUEST, PrivateKey, armour, first_block
 from watchword.pki.subjects import AlternativeNames, CertificateSubject
 
 KEY = PrivateKey.generate()

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.sensitive import Sensitive
-from watchword.pki.detached_jws import is_detached_signature, sign_detached
+from watchword.pki.jwt import is_detached_signature, sign_detached
 
 SONG = b"Hello from the other side. I must have called a thousand times."
 HEADER = "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9"

@@ -12,9 +12,10 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.pki import jwt, unverified_jwt
+from watchword.pki import jwt
+from watchword.pki import jwt as unverified_jwt
 from watchword.pki.errors import InvalidJwt, KeyRefused
-from watchword.pki.jwt_claims import check_claims
+from watchword.pki.jwt import check_claims
 from watchword.pki.keys import PrivateKey
 
 EC, RSA, STRANGER = PrivateKey.generate(), PrivateKey.generate_rsa(), PrivateKey.generate()

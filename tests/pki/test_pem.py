@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchword.pki.pem import armour, blocks
+from watchword.pki.keys import armour, blocks
 
 FIRST, SECOND = armour(b"first", "KEY"), armour(b"second")
 UNENDED = b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n"

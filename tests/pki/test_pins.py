@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from watchword.pki.errors import PinRefused
-from watchword.pki.keys import PrivateKey
-from watchword.pki.pins import Pin, is_pinned
+from watchword.pki.keys import Pin, PrivateKey, is_pinned
 
 ONE, OTHER = PrivateKey.generate().public, PrivateKey.generate().public
 

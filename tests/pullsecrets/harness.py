@@ -29,7 +29,7 @@ from watchword.api.pull_secrets import (
 from watchword.api.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from watchword.kube.client import Client
 from watchword.kube.transport import Transport
-from watchword.pki.unverified_jwt import read_unverified_claims, read_unverified_header
+from watchword.pki.jwt import read_unverified_claims, read_unverified_header
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.runtime.metrics import Metrics
 from watchword.testing.eventually import eventually

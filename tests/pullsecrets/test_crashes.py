@@ -11,12 +11,7 @@ from tests.pullsecrets.harness import PullSecretHarness, is_filled
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, annotations_of
-from watchword.api.pull_secrets import (
-    ANNOTATION_ACCOUNT,
-    ANNOTATION_PULL_SECRET,
-    DISABLED,
-    LABEL_PULL_SECRETS,
-)
+from watchword.api.pull_secrets import ANNOTATION_ACCOUNT, ANNOTATION_PULL_SECRET, DISABLED, LABEL_PULL_SECRETS
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.kube.errors import Unreachable
 from watchword.kube.transport import Transport

@@ -12,8 +12,7 @@ from watchword.api import yaml
 from watchword.cli.main import cli
 from watchword.pki.jwt import sign
 from watchword.pki.keys import PrivateKey
-from watchword.pullsecrets.credential_provider import answer_request, matches_image
-from watchword.pullsecrets.errors import CredentialRequestRefused
+from watchword.pullsecrets.credential_provider import CredentialRequestRefused, answer_request, matches_image
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TOKEN = sign(

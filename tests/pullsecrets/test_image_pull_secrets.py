@@ -24,8 +24,7 @@ from watchword.api.pull_secrets import DOCKERCFG_KEY
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SERVICES, TOKEN_REVIEWS
 from watchword.pki.keys import PrivateKey
 from watchword.pullsecrets.signing_keys import SignerTiming
-from watchword.testing.events import is_told
-from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone, is_told
 
 HOUR = 3600.0
 QUICK = SignerTiming(settle=timedelta(seconds=1), spread=timedelta(seconds=1), poll=timedelta(seconds=1))

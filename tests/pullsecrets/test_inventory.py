@@ -8,27 +8,19 @@ import pytest
 from msgspec.structs import replace
 from tests.pullsecrets.harness import PullSecretHarness, token_of
 
-from watchword.admin.forecast import forecast_expiry, requires_action
 from watchword.admin.health import InventoryHealth
 from watchword.admin.hub_observer import observe_hub
 from watchword.admin.hub_reader import read_hub_facts
-from watchword.admin.inventory import build_inventory
-from watchword.admin.inventory_json import inventory_document
-from watchword.admin.inventory_rows import CredentialRow, HubFacts
-from watchword.admin.pull_secret_rows import PULL_SECRET
+from watchword.admin.inventory import build_inventory, forecast_expiry, inventory_document, requires_action
+from watchword.admin.inventory_rows import PULL_SECRET, CredentialRow, HubFacts
 from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import BOUND, CONFIGURATION
-from watchword.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CONFIG_MAPS,
-    NAMESPACES,
-)
+from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES
 from watchword.api.time import rfc3339
 from watchword.cli.status import describe_troubles, render_inventory, summarise
 from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty, TokenFacts
 from watchword.pullsecrets.pull_secret import PullSecret
-from watchword.runtime.virtual_time import EPOCH
+from watchword.testing.virtual_time import EPOCH
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 NOW = EPOCH + timedelta(days=1)

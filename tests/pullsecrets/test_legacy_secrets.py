@@ -5,10 +5,14 @@ from __future__ import annotations
 from tests.pullsecrets.harness import PullSecretHarness, claims_of, content_of, is_filled
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, labels_of, uid_of
-from watchword.api.pull_secrets import ANNOTATION_ACCOUNT_NAME, ANNOTATION_BINDING, ANNOTATION_PULL_SECRET, LEGACY_TOKEN
+from watchword.api.pull_secrets import (
+    ANNOTATION_ACCOUNT_NAME,
+    ANNOTATION_BINDING,
+    ANNOTATION_PULL_SECRET,
+    LEGACY_TOKEN,
+)
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
-from watchword.testing.events import is_told
-from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone, is_told
 
 
 def is_marked(secret: Object | None) -> bool:

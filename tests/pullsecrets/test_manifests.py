@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.helpers.node_cluster import a_cluster_with_node
 from tests.pullsecrets.harness import PullSecretHarness, content_of, is_filled
 
 from watchword.api import yaml
@@ -26,7 +27,6 @@ from watchword.operator.pull_secret_manifests import (
 )
 from watchword.testing.errors import EventuallyTimeout
 from watchword.testing.eventually import eventually_all
-from watchword.testing.node_cluster import a_cluster_with_node
 
 EVERY_RIGHT = (*PULL_SECRETS_RIGHTS, *PULL_SECRETS_OWN_RIGHTS)
 USER = f"system:serviceaccount:{PULL_SECRETS.namespace}:{PULL_SECRETS.name}"

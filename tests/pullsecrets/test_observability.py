@@ -10,14 +10,13 @@ import pytest
 from tests.pullsecrets.harness import PullSecretHarness, token_of
 
 from watchword.admin.doctor.model import CheckContext
-from watchword.admin.doctor.pull_secrets import decide_pull_secret_findings
-from watchword.admin.doctor.runner import run_doctor
+from watchword.admin.doctor.runner import decide_pull_secret_findings, run_doctor
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
 from watchword.runtime.metrics import Metrics
-from watchword.testing.canary import Canary
 from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.leak_search import Canary
 
 
 def values_of(metrics: Metrics) -> dict[str, float]:

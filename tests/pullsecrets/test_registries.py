@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from watchword.api.meta import Object
-from watchword.pullsecrets.registries import choose_registries, service_registries, validate_registry
-from watchword.pullsecrets.settings import validate_configuration
+from watchword.pullsecrets.settings import (
+    choose_registries,
+    service_registries,
+    validate_configuration,
+    validate_registry,
+)
 
 
 def a_service(port: int, *addresses: str) -> Object:

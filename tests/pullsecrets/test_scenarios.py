@@ -32,10 +32,10 @@ from watchword.api.pull_secrets import (
 )
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS, SERVICES
 from watchword.pullsecrets.signing_keys import SignerTiming
-from watchword.runtime.virtual_time import VirtualLoop
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane
 from watchword.testing.plugin import LOOP_PARAMETER
+from watchword.testing.virtual_time import VirtualLoop
 
 pytestmark = pytest.mark.usefixtures("story")  # steps ask for it too late to run on every control plane
 

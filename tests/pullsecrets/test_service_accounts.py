@@ -27,8 +27,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.pullsecrets.pull_secret import default_secret_name
-from watchword.testing.events import is_told
-from watchword.testing.eventually import eventually, eventually_all, is_gone
+from watchword.testing.eventually import eventually, eventually_all, is_gone, is_told
 
 
 async def test_new_account_gets_a_pull_secret_with_a_bound_token(cluster: PullSecretHarness) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from datetime import UTC, datetime, timedelta
 
-from watchword.pki import pem
+from watchword.pki import keys as pem
 from watchword.pki.keys import PrivateKey
 from watchword.pullsecrets.signing_keys import SignerTiming, SigningKeys, project_signing_key, read_key_ids
 

@@ -22,8 +22,14 @@ from watchword.kube.client import Client
 from watchword.kube.tokens import request_token
 from watchword.pki.authority import Authority
 from watchword.pki.jwt import TokenSigner
-from watchword.pullsecrets.registry_auth.scopes import Scope, parse_scopes, required_access
-from watchword.pullsecrets.registry_auth.token_service import TokenCounts, TokenService, TokenServiceOptions
+from watchword.pullsecrets.registry_auth.token_service import (
+    Scope,
+    TokenCounts,
+    TokenService,
+    TokenServiceOptions,
+    parse_scopes,
+    required_access,
+)
 from watchword.runtime.prometheus import CollectorRegistry
 
 AUDIENCE = "registry.test"

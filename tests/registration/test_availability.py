@@ -10,7 +10,7 @@ from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import ObjectKey
 from watchword.api.names import COMMON_REGISTRATION_ROLE, LEASE_EXPIRED_REASON, ConditionType
 from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS
-from watchword.hub.cluster_rbac import COMMON_ROLES
+from watchword.registration.hub.cluster_rbac import COMMON_ROLES
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import AUTOMATIC, FleetHarness
 

@@ -10,19 +10,16 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from watchword.admin.accept import ClusterAcceptor
-from watchword.admin.deny import deny, deny_request
+from watchword.admin.accept import ClusterAcceptor, deny, deny_request
 from watchword.admin.hub_admin import HubAdmin
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, EVENTS, MANAGED_CLUSTERS
-from watchword.certificates.approval import APPROVED_REASON
-from watchword.certificates.manual_approval import ApprovalTerms
-from watchword.discovery.token_secret import TokenRecord
-from watchword.discovery.token_store import TokenStore
+from watchword.credentials.certificates.approval import APPROVED_REASON
+from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
-from watchword.testing.events import is_told
-from watchword.testing.eventually import eventually_all
+from watchword.testing.eventually import eventually_all, is_told
 from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 HOUR = timedelta(hours=1)

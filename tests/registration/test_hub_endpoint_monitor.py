@@ -8,19 +8,19 @@ from datetime import UTC, datetime
 from random import Random
 
 import pytest
+from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
 
-from watchword.agent.hub_endpoint import original_server
-from watchword.agent.options import AgentOptions
-from watchword.agent.process import AgentRuntime
-from watchword.agent.secret_data import decode_data
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES, SECRETS
+from watchword.credentials.secret_data import decode_data
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.drivers.interface import KUBECONFIG
 from watchword.kube.kubeconfig import ClusterEntry
-from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.authority import Authority
-from watchword.testing.cluster_info_server import ClusterInfoServer, FakeNetwork
+from watchword.processes.agent import AgentRuntime
+from watchword.registration.agent.hub_endpoint import original_server
+from watchword.registration.agent.options import AgentOptions
+from watchword.registration.interface import KUBECONFIG
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
 

@@ -7,15 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import (
-    ConditionType,
-    Label,
-    cluster_role,
-    registration_binding,
-    work_binding,
-)
+from watchword.api.names import ConditionType, Label, cluster_role, registration_binding, work_binding
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
@@ -26,12 +19,13 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
-from watchword.drivers.interface import KUBECONFIG, CredentialSubject, WantedCredential
-from watchword.hub.retired_cluster_names import retired_name_key
+from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.keys import PrivateKey
+from watchword.registration.hub.retired_cluster_names import retired_name_key
+from watchword.registration.interface import KUBECONFIG, CredentialSubject, WantedCredential
 from watchword.testing.builders import lifetime_settings
 from watchword.testing.eventually import eventually, exists, is_gone
 from watchword.testing.fleet import (
@@ -191,7 +185,7 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarnes
 
 
 async def request_as_a_stranger(joining: Client, name: str) -> str:
-    from watchword.drivers.certificate_decisions import request_manifest  # noqa: PLC0415 - the stranger's own tool
+    from watchword.credentials.certificates.decisions import request_manifest  # noqa: PLC0415 - the stranger's own tool
 
     groups = (f"system:open-cluster-management:{name}", "system:open-cluster-management:managed-clusters")
     wanted = WantedCredential(name, CredentialSubject(f"system:open-cluster-management:{name}:intruder", groups))

@@ -6,17 +6,11 @@ import base64
 import contextlib
 from dataclasses import dataclass, field
 
+from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey
-from watchword.api.names import (
-    CLUSTER_LEASE,
-    MANAGED_CLUSTERS_GROUP,
-    ConditionType,
-    Label,
-    agent_user,
-    cluster_group,
-)
+from watchword.api.names import CLUSTER_LEASE, MANAGED_CLUSTERS_GROUP, ConditionType, Label, agent_user, cluster_group
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     LEASES,
@@ -25,7 +19,6 @@ from watchword.api.resources import (
     MANIFEST_WORKS,
 )
 from watchword.api.time import rfc3339_micro
-from watchword.hub.addons.controllers import hub_addon_controllers
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict
 from watchword.kube.tokens import request_token

@@ -14,14 +14,14 @@ from watchword.api.resources import (
     NAMESPACES,
     RBAC_GROUP,
 )
-from watchword.drivers.aws_irsa.claims import MANAGED_ARN
-from watchword.drivers.certificate_decisions import request_manifest
-from watchword.drivers.interface import CredentialSubject, WantedCredential
-from watchword.hub.prerequisites import BOOTSTRAP_ROLE
+from watchword.credentials.certificates.decisions import request_manifest
 from watchword.kube.client import Client
 from watchword.pki.keys import PrivateKey
+from watchword.registration.aws_irsa.claims import MANAGED_ARN
+from watchword.registration.hub.installation import BOOTSTRAP_ROLE
+from watchword.registration.interface import CredentialSubject, WantedCredential
 from watchword.testing.builders import a_cluster
-from watchword.testing.events import is_told
+from watchword.testing.eventually import is_told
 from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector
 
 OCM = "system:open-cluster-management"

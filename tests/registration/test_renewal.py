@@ -11,11 +11,11 @@ from random import Random
 import pytest
 
 from watchword.admin.hub_admin import HubAdmin
-from watchword.agent.secret_data import decode_data
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
-from watchword.certificates.approval import is_pending
+from watchword.credentials.certificates.approval import is_pending
+from watchword.credentials.secret_data import decode_data
 from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from watchword.kube.transport import Transport
 from watchword.kube.watch import ObjectChange, list_and_watch

@@ -10,20 +10,20 @@ import pytest
 from watchword.admin.audit_log import read_audit_logs
 from watchword.admin.hub_reader import read_hub_facts
 from watchword.admin.inventory import build_inventory
-from watchword.agent.secret_data import decode_data
 from watchword.api.conditions import find_condition
-from watchword.api.credential_use import CredentialUse, certificate_id, parse_issued, parse_used, token_id
+from watchword.api.credential_report import CredentialUse, certificate_id, parse_issued, parse_used, token_id
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.instance import Instance, InstanceSettings
+from watchword.credentials.secret_data import decode_data
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.connect import connect, endpoint_of, make_client
 from watchword.kube.credentials import Credential, FixedCredential, bearer
 from watchword.kube.kubeconfig_files import load_kubeconfig
 from watchword.kube.tokens import request_token
 from watchword.pki.certificates import parse_certificate
-from watchword.pki.unverified_jwt import read_unverified_claims
+from watchword.pki.jwt import read_unverified_claims
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
 from watchword.testing.plane import Plane

@@ -10,17 +10,17 @@ from random import Random
 import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers.memory_api import MemoryApi
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
 from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
-from watchword.kube.in_process_transport import InProcessTransport
+from watchword.kube.transport import InProcessTransport
 from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchOptions, WatchUpdate
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import Informer, Reduction, WatchScope
-from watchword.runtime.virtual_time import run_virtual
-from watchword.testing.memory_api import MemoryApi
+from watchword.testing.virtual_time import run_virtual
 
 
 @dataclass

@@ -11,8 +11,8 @@ import pytest
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS
-from watchword.hub import prerequisites
 from watchword.kube.client import Client
+from watchword.registration.hub import installation as prerequisites
 from watchword.runtime.contested_writes import FIRST_PAUSE_SECONDS, TOLERATED_REWRITES, ContestedWriteTransport
 from watchword.runtime.errors import FieldContested
 from watchword.runtime.manager import Manager, ManagerOptions

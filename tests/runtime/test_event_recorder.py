@@ -7,15 +7,15 @@ from random import Random
 
 import pytest
 from structlog.testing import capture_logs
+from tests.helpers.memory_api import DelayedConnection, MemoryApi
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import EVENTS, MANAGED_CLUSTERS, SECRETS
 from watchword.kube.client import Client
-from watchword.kube.retry import NO_RETRY
+from watchword.kube.request_sender import NO_RETRY
 from watchword.runtime.event_recorder import EventLimits, EventRecorder, EventReporter
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.virtual_time import VirtualClock
-from watchword.testing.memory_api import DelayedConnection, MemoryApi
+from watchword.testing.virtual_time import VirtualClock
 
 CLUSTER = MANAGED_CLUSTERS.manifest(ObjectKey.cluster("edge"), metadata={"uid": "u1"})
 

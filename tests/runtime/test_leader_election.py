@@ -10,16 +10,16 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers.memory_api import DelayedConnection, MemoryApi
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import LEASES
 from watchword.kube.client import Client
-from watchword.kube.retry import NO_RETRY
+from watchword.kube.request_sender import NO_RETRY
 from watchword.runtime.errors import NotLeading
 from watchword.runtime.leader_election import ElectionTiming, LeaderElector, ObservedLease, observe_lease
-from watchword.runtime.virtual_time import VirtualClock, run_virtual
 from watchword.runtime.write_transports import Fence
-from watchword.testing.memory_api import DelayedConnection, MemoryApi
+from watchword.testing.virtual_time import VirtualClock, run_virtual
 
 KEY = ObjectKey("ns", "leader")
 

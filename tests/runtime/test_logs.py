@@ -11,8 +11,7 @@ import structlog
 
 from watchword.api.sensitive import Sensitive
 from watchword.api.text import is_safe_text
-from watchword.runtime.logs import configure_logging
-from watchword.runtime.redaction import redact, redact_text
+from watchword.runtime.logs import configure_logging, redact, redact_text
 
 JWT = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLWhlcmU"
 PEM = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIA\n-----END EC PRIVATE KEY-----"

@@ -10,21 +10,21 @@ from datetime import timedelta
 from random import Random
 
 import pytest
+from tests.helpers.memory_api import DelayedConnection, MemoryApi
 
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
-from watchword.kube.retry import NO_RETRY
+from watchword.kube.request_sender import NO_RETRY
 from watchword.runtime.api_server_connection import ApiServerConnection
-from watchword.runtime.clock_jumps import choose_timer_shift, watch_for_clock_jumps
+from watchword.runtime.clock import choose_timer_shift, watch_for_clock_jumps
 from watchword.runtime.errors import NotLeading, UnexpectedExit
 from watchword.runtime.event_loop import stop_on_signals
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
-from watchword.runtime.virtual_time import VirtualClock
-from watchword.testing.memory_api import DelayedConnection, MemoryApi
+from watchword.testing.virtual_time import VirtualClock
 
 LEASE = ObjectKey("ns", "leader")
 KEY = ObjectKey("ns", "a")

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.helpers.memory_api import MemoryApi
 
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -13,8 +14,7 @@ from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict
 from watchword.runtime.status import StatusChange, StatusWriter, choose_status_patch
-from watchword.runtime.virtual_time import EPOCH, VirtualClock
-from watchword.testing.memory_api import MemoryApi
+from watchword.testing.virtual_time import EPOCH, VirtualClock
 
 KEY = ObjectKey.cluster("edge")
 PATH = MANAGED_CLUSTERS.path(KEY)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from watchword.runtime.errors import Deadlock, VirtualTimeError
-from watchword.runtime.virtual_time import EPOCH, VirtualClock, VirtualLoop, run_virtual
+from watchword.testing.virtual_time import EPOCH, VirtualClock, VirtualLoop, run_virtual
 
 YEAR = 365 * 24 * 3600.0
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.kube.retry import Backoff
+from watchword.kube.request_sender import Backoff
 from watchword.runtime.backoff import REQUEUE_BACKOFF, Quarantine, choose_requeue_delay
-from watchword.runtime.virtual_time import run_virtual
 from watchword.runtime.work_queue import LONGEST_RUN, WorkQueue
+from watchword.testing.virtual_time import run_virtual
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client, PatchType
 from watchword.runtime.errors import NotLeading
-from watchword.runtime.virtual_time import VirtualClock
 from watchword.runtime.write_transports import Fence, FencedTransport, WriteThroughTransport, conflicting_managers
+from watchword.testing.virtual_time import VirtualClock
 
 A = ObjectKey("ns", "a")
 STORED = orjson.dumps(SECRETS.manifest(A, metadata={"uid": "u", "resourceVersion": "6"}))

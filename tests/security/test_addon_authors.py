@@ -20,10 +20,10 @@ from watchword.api.resources import (
     ROLES,
     SECRETS,
 )
-from watchword.drivers.certificate_decisions import request_manifest
-from watchword.drivers.interface import CredentialSubject, WantedCredential
+from watchword.credentials.certificates.decisions import request_manifest
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
+from watchword.registration.interface import CredentialSubject, WantedCredential
 from watchword.testing.builders import a_secret
 from watchword.testing.eventually import eventually, is_gone
 

@@ -8,10 +8,10 @@ from tests.security.compromised_agent import taken_over, until_refused
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
-from watchword.hub.agent_token_policy import install_agent_token_policy
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.kube.tokens import request_token
+from watchword.registration.hub.agent_token_policy import install_agent_token_policy
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 YEAR = 365 * 24 * 3600

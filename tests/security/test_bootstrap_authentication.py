@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.addons.fleet import AddonFleet
 
-from watchword.discovery.token_secret import TokenRecord
-from watchword.discovery.token_store import TokenStore
+from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import Unauthorized

@@ -12,13 +12,13 @@ from tests.registration.test_join import request_as_a_stranger
 from watchword.api.meta import ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
-from watchword.certificates.approval import is_approved
-from watchword.drivers.certificate_hub import CertificateApprovalReconciler
-from watchword.drivers.csr.options import read_allow_list
-from watchword.drivers.interface import HubContext, RegistrationValidator
-from watchword.hub.controllers import register_informers
-from watchword.hub.retired_cluster_names import RetiredClusterNames
+from watchword.credentials.certificates.approval import is_approved
 from watchword.kube.client import Client
+from watchword.registration.certificate_approval import CertificateApprovalReconciler
+from watchword.registration.csr.options import read_allow_list
+from watchword.registration.hub.controllers import register_informers
+from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
+from watchword.registration.interface import HubContext, RegistrationValidator
 from watchword.runtime.cache import Cache
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.event_recorder import EventRecorder, EventReporter

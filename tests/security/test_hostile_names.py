@@ -8,9 +8,9 @@ from watchword.api.cluster import Cluster
 from watchword.api.meta import ObjectKey
 from watchword.api.names import RESERVED_CLUSTER_NAMES, ConditionType, cluster_role
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, MANAGED_CLUSTERS, NAMESPACES, ROLE_BINDINGS
-from watchword.hub.cluster_acceptance import AcceptanceDecision, decide_acceptance
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError
+from watchword.registration.hub.cluster_acceptance import AcceptanceDecision, decide_acceptance
 from watchword.testing.builders import a_cluster
 from watchword.testing.fleet import FleetHarness, PlaneConnector
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from watchword.testing.simulation.planes import PlaneImages
+from tests.simulation.planes import PlaneImages
 
 
 @pytest.fixture(scope="session")

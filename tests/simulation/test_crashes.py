@@ -7,11 +7,11 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
+from tests.simulation.planes import PlaneImages
+from tests.simulation.settings import DAY, SimulationSettings
+from tests.simulation.simulation import SimulationScript, simulate
 
 from watchword.kube.fault_injection import FaultPlan
-from watchword.testing.simulation.planes import PlaneImages
-from watchword.testing.simulation.settings import DAY, SimulationSettings
-from watchword.testing.simulation.simulation import SimulationScript, simulate
 
 STEP = 1 if os.environ.get("WATCHWORD_SIMULATION_SEEDS") else 5
 SHORT = SimulationSettings(

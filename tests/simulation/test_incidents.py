@@ -6,15 +6,15 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.incidents import INCIDENT_WEIGHTS, Incident, IncidentKind, draw_incidents
+from tests.simulation.planes import PlaneImages
+from tests.simulation.settings import DAY, HOUR, SimulationSettings
+from tests.simulation.simulation import SimulationScript, simulate
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.testing.builders import a_cluster
-from watchword.testing.simulation.fleet import SimulatedFleet
-from watchword.testing.simulation.incidents import INCIDENT_WEIGHTS, Incident, IncidentKind, draw_incidents
-from watchword.testing.simulation.planes import PlaneImages
-from watchword.testing.simulation.settings import DAY, HOUR, SimulationSettings
-from watchword.testing.simulation.simulation import SimulationScript, simulate
 
 LIFE = SimulationSettings(seed=1, clusters=2, days=12, quiet=5 * DAY)
 

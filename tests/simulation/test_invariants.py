@@ -8,33 +8,27 @@ from datetime import timedelta
 
 import pytest
 import structlog
+from tests.simulation.access_probes import AccessProber
+from tests.simulation.administrator import Administrator
+from tests.simulation.cluster import SECRET
+from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.history import MOST_IN_AN_HOUR
+from tests.simulation.incidents import Incident, IncidentKind
+from tests.simulation.invariants import validate_issued, validate_requester
+from tests.simulation.planes import PlaneImages
+from tests.simulation.settings import DAY, HOUR, SimulationSettings
+from tests.simulation.simulation import SimulationScript, simulate
+from tests.simulation.violations import Violations
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, Label
-from watchword.api.resources import (
-    CONFIG_MAPS,
-    MANAGED_CLUSTERS,
-    ROLE_BINDINGS,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-)
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, ROLE_BINDINGS, SECRETS, SERVICE_ACCOUNTS
 from watchword.kube.fault_injection import FaultPlan
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
-from watchword.runtime.virtual_time import EPOCH
 from watchword.testing.builders import a_config_map
-from watchword.testing.simulation.access_probes import AccessProber
-from watchword.testing.simulation.administrator import Administrator
-from watchword.testing.simulation.cluster import SECRET
-from watchword.testing.simulation.fleet import SimulatedFleet
-from watchword.testing.simulation.history import MOST_IN_AN_HOUR
-from watchword.testing.simulation.incidents import Incident, IncidentKind
-from watchword.testing.simulation.invariants import validate_issued, validate_requester
-from watchword.testing.simulation.planes import PlaneImages
-from watchword.testing.simulation.settings import DAY, HOUR, SimulationSettings
-from watchword.testing.simulation.simulation import SimulationScript, simulate
-from watchword.testing.simulation.violations import Violations
+from watchword.testing.virtual_time import EPOCH
 
 LIFE = SimulationSettings(
     seed=1,  # one hub; edge-1 has an add-on with a token and a work, edge-2 an add-on with a certificate

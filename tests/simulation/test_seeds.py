@@ -9,14 +9,14 @@ import sys
 from random import Random
 
 import pytest
+from tests.simulation.lives import FIXED_LIVES
+from tests.simulation.planes import HubPlane, PlaneImages
+from tests.simulation.settings import SimulationSettings
+from tests.simulation.simulation import simulate
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import NAMESPACES
-from watchword.runtime.virtual_time import VirtualClock, run_virtual
-from watchword.testing.simulation.lives import FIXED_LIVES
-from watchword.testing.simulation.planes import HubPlane, PlaneImages
-from watchword.testing.simulation.settings import SimulationSettings
-from watchword.testing.simulation.simulation import simulate
+from watchword.testing.virtual_time import VirtualClock, run_virtual
 
 SEEDS = int(os.environ.get("WATCHWORD_SIMULATION_SEEDS", "2"))
 LIFE = SimulationSettings(clusters=6, days=20, incidents_per_day=3.0)
@@ -34,7 +34,7 @@ def test_fleet_keeps_its_invariants_under_all_incidents(images: PlaneImages, see
 def test_same_seed_gives_the_same_run_in_any_process(images: PlaneImages) -> None:
     here = simulate(SimulationSettings(seed=7, clusters=2, days=12), images).digest
 
-    command = [sys.executable, "-m", "watchword.testing.simulation", "--seed=7", "--clusters=2", "--days=12"]
+    command = [sys.executable, "-m", "tests.simulation", "--seed=7", "--clusters=2", "--days=12"]
     elsewhere = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert here in elsewhere

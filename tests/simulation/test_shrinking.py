@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
-
-from watchword.testing.simulation.history import History
-from watchword.testing.simulation.incidents import Incident, IncidentKind
-from watchword.testing.simulation.settings import DAY, HOUR, SimulationSettings
-from watchword.testing.simulation.shrinking import (
+from tests.simulation.history import History
+from tests.simulation.incidents import Incident, IncidentKind
+from tests.simulation.settings import DAY, HOUR, SimulationSettings
+from tests.simulation.shrinking import (
     applicable_incidents,
     large_omissions,
     minimize,
     simpler_settings,
     without_numbers,
 )
-from watchword.testing.simulation.simulation import SimulationReport
-from watchword.testing.simulation.violations import Violation
+from tests.simulation.simulation import SimulationReport
+from tests.simulation.violations import Violation
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 
 from watchword.api.sensitive import Sensitive
-from watchword.testing.canary import Canary
 from watchword.testing.errors import SecretLeaked
+from watchword.testing.leak_search import Canary
 
 SECRET = "sw0rdfish/+~\x7f secret"
 

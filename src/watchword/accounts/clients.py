@@ -16,8 +16,7 @@ from typing import Any, Self, TypeAlias
 
 from msgspec import Struct, field
 
-from watchword.accounts.errors import NoToken
-from watchword.accounts.tokens import AccountToken, TokenAvailable, watch_tokens
+from watchword.accounts.tokens import AccountToken, NoToken, TokenAvailable, watch_tokens
 from watchword.api.http import Request, Response
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, CredentialSource, bearer
@@ -25,7 +24,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import ConfigError
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.transport import Transport
-from watchword.runtime.tasks import running
+from watchword.runtime.event_loop import running
 
 PATIENCE_AFTER_REFUSAL = 5.0  # seconds in which the hub may tell of the token that replaces a refused one
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import orjson
 
-from watchword.accounts.errors import AccountsError
-from watchword.accounts.tokens import AccountToken
+from watchword.accounts.tokens import AccountsError, AccountToken
 from watchword.api.meta import Object
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339

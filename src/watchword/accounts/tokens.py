@@ -25,6 +25,14 @@ from watchword.kube.client import Client
 from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, list_and_watch
 
 
+class AccountsError(Exception):
+    """Base of everything this package raises."""
+
+
+class NoToken(AccountsError):
+    """The hub holds no token of that account for that cluster; the message says what to look at."""
+
+
 class AccountToken(Struct, frozen=True):
     """The token of an account on one cluster, with what is needed to use it there."""
 

@@ -8,14 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from watchword.api.addon import (
-    CUSTOM_SIGNER,
-    KUBE_CLIENT,
-    Addon,
-    AddonSubject,
-    Registration,
-    certificate_subject,
-)
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration, certificate_subject
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from watchword.api.credential_use import is_credential_id
+from watchword.api.credential_report import is_credential_id
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation
 from watchword.api.resources import LEASES

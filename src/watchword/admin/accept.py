@@ -1,4 +1,4 @@
-"""Accepts clusters for the hub's administrator, after checking their requests."""
+"""Accepts and denies clusters for the hub's administrator, after checking their requests."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from watchword.admin.wait import ObjectWaiter
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
-from watchword.api.resources import CLUSTER_MANAGERS, MANAGED_CLUSTERS, SECRETS
-from watchword.certificates.manual_approval import (
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGERS, MANAGED_CLUSTERS, SECRETS
+from watchword.credentials.certificates.approval import is_pending
+from watchword.credentials.certificates.manual_approval import (
     ApprovalTerms,
     ApproveRequests,
     NoRequest,
     RefuseApproval,
     decide_approval,
 )
-from watchword.certificates.name_ownership import NameOwner
-from watchword.certificates.request_validation import read_cluster_request
+from watchword.credentials.certificates.name_ownership import NameOwner
+from watchword.credentials.certificates.request_validation import read_cluster_request
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.descriptor import ClusterRegistration, prepare_nothing
-from watchword.drivers.interface import AcceptanceContext
-from watchword.hub.bootstrap_token_validation import record_token_use, token_secret_key_of
+from watchword.discovery.token_limits import record_token_use, token_secret_key_of
 from watchword.kube.errors import Conflict
 from watchword.operator.cluster_manager_manifests import hub_settings
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.descriptor import ClusterRegistration, prepare_nothing
+from watchword.registration.interface import AcceptanceContext
 
 ATTEMPTS = 5  # the hub's controllers write to a new cluster at the same time
 
@@ -141,3 +142,39 @@ def validate_accepted(found: Object | None) -> str:
     if said is not None and said.status == "True":
         return ""
     return f"the hub has not given the cluster its rights yet{f' ({said.message})' if said else ''}"
+
+
+async def deny(hub_admin: HubAdmin, name: str) -> AdmissionResult:
+    """Take a cluster's rights away, and deny what is pending under its name."""
+    cluster = await hub_admin.cluster(name)
+    changed = await hub_admin.deny(cluster)
+    pending = [csr for csr in await hub_admin.csrs_of(name) if is_pending(csr)]
+    for csr in pending:
+        await hub_admin.record_decision(csr, "Denied", "the hub's administrator denied this cluster")
+    return AdmissionResult(name, tuple(csr["metadata"]["name"] for csr in pending), changed=changed)
+
+
+async def deny_request(hub_admin: HubAdmin, name: str) -> AdmissionResult:
+    """Deny one request, whatever it contains; `OperationRefused` when it is approved already."""
+    csr = await hub_admin.client.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
+    if csr is None:
+        raise OperationRefused(f"there is no request {name}: `watchword clusters show` lists those of a cluster")
+    if find_condition(csr, "Denied") is not None:
+        return AdmissionResult()
+    if not is_pending(csr):
+        raise OperationRefused(
+            f"request {name} is approved already: take the cluster's rights away with `watchword deny`"
+        )
+    await hub_admin.record_decision(csr, "Denied", "the hub's administrator denied this request")
+    return AdmissionResult(requests=(name,))
+
+
+async def await_denied(waiter: ObjectWaiter, name: str) -> None:
+    """Wait until the hub has taken the rights away."""
+    await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_denied, advice=HUB_RUNNING_HINT)
+
+
+def validate_denied(found: Object | None) -> str:
+    """Return what a denied cluster still has; empty when it has no rights any more."""
+    said = find_condition(found or {}, ConditionType.HUB_ACCEPTED)
+    return "the hub has not taken the cluster's rights away yet" if said is not None and said.status == "True" else ""

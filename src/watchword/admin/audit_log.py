@@ -10,7 +10,7 @@ import orjson
 from msgspec import Struct, field
 
 from watchword.admin.errors import InvalidInput
-from watchword.api.credential_use import CREDENTIAL_ID, is_credential_id
+from watchword.api.credential_report import CREDENTIAL_ID, is_credential_id
 from watchword.api.time import parse_rfc3339
 
 REFUSED = (401,)  # a request with this answer proves no use

@@ -16,8 +16,7 @@ import msgspec
 
 from watchword import __version__
 from watchword.admin.errors import InvalidInput, OperationRefused
-from watchword.api.hidden_fields import HiddenFields
-from watchword.api.sensitive import Sensitive
+from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.kube.files import read_small_file, write_private_file
 from watchword.pki.encryption import EncryptionKeys
 from watchword.pki.errors import DecryptionFailed

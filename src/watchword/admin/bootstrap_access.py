@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from watchword.admin.errors import InvalidInput, OperationRefused
-from watchword.agent.cluster_registration import RegistrationRequest, validate_cluster_ownership
-from watchword.agent.errors import NameTaken
 from watchword.api.bootstrap import TOKEN_PATTERN
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey
@@ -24,7 +22,9 @@ from watchword.kube.connect import client_for_context
 from watchword.kube.errors import Forbidden, NotFound, Unauthorized
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.pki.certificates import split_bundle
-from watchword.pki.pins import Pin
+from watchword.pki.keys import Pin
+from watchword.registration.agent.cluster_registration import RegistrationRequest, validate_cluster_ownership
+from watchword.registration.agent.errors import NameTaken
 
 # The names that Open Cluster Management writes, so that either side reads the other's file.
 HUB, BOOTSTRAP = "hub", "bootstrap"

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import IntEnum
 
-from watchword.api.credential_validity import CredentialValidity
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.credential_report import CredentialValidity
+from watchword.api.meta import Object, annotations_of, labels_of
+from watchword.api.names import Annotation, ConditionType, Label, cluster_group
+from watchword.credentials.certificates.approval import is_pending
+from watchword.credentials.certificates.request_validation import requester_of
 
 TOLERANCE = 0.05  # of a validity: for retries
 AUTHORITY_WARNING_PERIOD = timedelta(days=90)  # before a certificate authority expires, whose replacement takes time
@@ -63,3 +70,69 @@ def decide_authority_health(validity: CredentialValidity, *, now: datetime) -> I
 def decide_expiring_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
     """Validate what is meant to expire, as a join token is."""
     return InventoryHealth.EXPIRED if validity.expires is not None and now >= validity.expires else InventoryHealth.GOOD
+
+
+def decide_cluster_health(
+    cluster: Cluster, requests: Sequence[Object], report: Condition | None = None
+) -> tuple[InventoryHealth, str]:
+    """Return how well a cluster is, with the next step; `report` is what the hub says of the identity it makes."""
+    trouble = report.message if report is not None and report.status == "False" else ""
+    if cluster.deleting:
+        return InventoryHealth.PENDING, f"being removed: {trouble}" if trouble else "being removed"
+    if not trouble:
+        return _health_without_trouble(cluster, requests)
+    if cluster.accepted and is_true(cluster.object, ConditionType.HUB_ACCEPTED):
+        return InventoryHealth.FAILING, trouble
+    state = "accepted" if cluster.accepted else "denied" if is_denied(cluster.object) else "not accepted"
+    return InventoryHealth.PENDING, f"{state}: {trouble}"
+
+
+def _health_without_trouble(cluster: Cluster, requests: Sequence[Object]) -> tuple[InventoryHealth, str]:
+    granted = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
+    if not cluster.accepted:
+        return _unaccepted_cluster_health(cluster, requests)
+    if granted is None or granted.status != "True":
+        return InventoryHealth.PENDING, granted.message if granted is not None else "accepted; the hub prepares for it"
+    if not is_true(cluster.object, ConditionType.JOINED):
+        return InventoryHealth.PENDING, "accepted; its agent has not taken up its work"
+    asked = is_requested_by_another_key(cluster.name, requests)
+    return _joined_cluster_health(cluster, find_condition(cluster.object, ConditionType.AVAILABLE), asked=asked)
+
+
+def _joined_cluster_health(
+    cluster: Cluster, available: Condition | None, *, asked: bool
+) -> tuple[InventoryHealth, str]:
+    take_over = f"another key asks for its name: watchword rejoin --take-over --cluster-name {cluster.name}"
+    if available is None or available.status != "True":
+        heard = available.message if available is not None else "nothing was heard of it"
+        return InventoryHealth.FAILING, f"{heard}; {take_over}" if asked else heard
+    clock = find_condition(cluster.object, ConditionType.CLOCK_SYNCED)
+    if clock is not None and clock.status == "False":
+        return InventoryHealth.FAILING, clock.message
+    return (InventoryHealth.PENDING, take_over) if asked else (InventoryHealth.GOOD, "")
+
+
+def _unaccepted_cluster_health(cluster: Cluster, requests: Sequence[Object]) -> tuple[InventoryHealth, str]:
+    asked = is_requested_by_another_key(cluster.name, requests)
+    if is_true(cluster.object, ConditionType.CLEANUP_SCHEDULED):
+        return InventoryHealth.GOOD, "left by unjoin; will be deleted"
+    if is_denied(cluster.object):
+        return InventoryHealth.GOOD, f"denied by the administrator{'; it asks again' if asked else ''}"
+    waits = "has asked to join" if asked else "has introduced itself"
+    return InventoryHealth.PENDING, f"{waits}: watchword accept --clusters {cluster.name}"
+
+
+def is_denied(cluster: Object) -> bool:
+    """Whether an administrator denied the cluster, accepted before or not, and has not accepted it since."""
+    granted = find_condition(cluster, ConditionType.HUB_ACCEPTED)
+    said = granted is not None and granted.reason == "HubClusterAdminDenied"
+    return not Cluster.read(cluster).accepted and (said or Annotation.DENIED_ON in annotations_of(cluster))
+
+
+def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> bool:
+    """Whether another key requests a credential under the cluster's name."""
+    own = f"{cluster_group(cluster)}:"
+    return any(
+        is_pending(csr) and Label.ADDON_NAME not in labels_of(csr) and not requester_of(csr).user.startswith(own)
+        for csr in requests
+    )

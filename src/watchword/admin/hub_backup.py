@@ -30,9 +30,9 @@ from watchword.api.resources import (
     NAMESPACES,
     SECRETS,
 )
-from watchword.hub.retired_cluster_names import PREFIX
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
+from watchword.registration.hub.retired_cluster_names import PREFIX
 
 OBJECTS_FILE = "objects.json"
 FLEET_KINDS: tuple[Resource, ...] = (

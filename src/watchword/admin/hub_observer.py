@@ -26,10 +26,10 @@ from watchword.api.resources import (
 from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
-from watchword.drivers.catalog import CATALOG
 from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate
 from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, project_pull_secret
+from watchword.registration.catalog import CATALOG
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import DeltaHandler, WatchScope
 from watchword.runtime.raw_objects import Projection

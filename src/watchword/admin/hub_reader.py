@@ -12,7 +12,7 @@ from watchword.admin.audit_log import CredentialUsage
 from watchword.admin.hub_observer import SOURCES, facts_by_source
 from watchword.admin.inventory_rows import UNKNOWN_KIND, AccountToken, HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
-from watchword.api.credential_use import token_id
+from watchword.api.credential_report import token_id
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label
 from watchword.api.pull_secrets import CONFIGURATION
@@ -20,7 +20,7 @@ from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound
 from watchword.pki.errors import InvalidJwt
-from watchword.pki.unverified_jwt import read_unverified_claims
+from watchword.pki.jwt import read_unverified_claims
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.runtime.informer import WatchScope

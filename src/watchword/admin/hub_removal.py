@@ -9,24 +9,19 @@ from msgspec import Struct
 
 from watchword.accounts.grants import GRANTS
 from watchword.admin import hub_setup
-from watchword.admin.accounts_addon import accounts_bundle
+from watchword.admin.addons import accounts_bundle
 from watchword.admin.apply import names_of
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_backup import FLEET_KINDS
 from watchword.admin.wait import ObjectWaiter
-from watchword.api.bootstrap import (
-    CLUSTER_INFO,
-    MANAGED_CLUSTER_GROUP,
-    TOKEN_SECRET_NAMESPACE,
-    TOKEN_SECRET_TYPE,
-)
+from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
 from watchword.api.crds import HUB_CRDS
 from watchword.api.crds.accounts import ACCOUNT_CRDS
-from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
 from watchword.api.names import BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, ConditionType, Label
+from watchword.api.pull_secrets import CONFIGURATION, LEGACY_TOKEN, PULL_SECRETS_NAMESPACE
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CLUSTER_ROLE_BINDINGS,
@@ -41,16 +36,17 @@ from watchword.api.resources import (
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.api.sensitive import HiddenFields
+from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.setup import discovery_bindings
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
-from watchword.hub import prerequisites
-from watchword.hub.agent_token_policy import POLICY_NAME as TOKEN_POLICY
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.operator.bundles import BundleOptions, operator_bundle
+from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle
 from watchword.operator.cluster_manager_manifests import accounts_binding, bound_hub_manifests, hub_manifests
-from watchword.operator.crds import DEFINITIONS
+from watchword.pullsecrets.inventory import read_pull_secrets
+from watchword.registration.hub import installation as prerequisites
+from watchword.registration.hub.agent_token_policy import POLICY_NAME as TOKEN_POLICY
 from watchword.runtime.manifests import is_own_definition
 
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for the operator to stop the controllers, if it runs
@@ -215,3 +211,30 @@ def _is_join_token(secret: Object) -> bool:
 def _policies() -> list[Manifest]:
     kinds = (VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS)
     return [(kind, kind.manifest(ObjectKey.cluster(TOKEN_POLICY))) for kind in kinds]
+
+
+PAUSE = timedelta(seconds=2)
+
+
+async def remove_pull_secrets(client: Client, patience: timedelta, progress: Progress = ignore_progress) -> bool:
+    """Switch pull secrets off and wait until none is left; False when they are not installed.
+
+    Legacy pairs stay, without our finalizer. `NotReady` when the controllers do not remove the rest in time.
+    """
+    try:
+        await client.patch(CONFIG_MAPS, CONFIGURATION, {"data": {"enabled": "false"}})
+    except NotFound:
+        return False
+
+    async def look() -> None:
+        found = await read_pull_secrets(client)
+        left = [secret for secret in found if not secret.is_legacy or LEGACY_TOKEN in secret.finalizers]
+        if left:
+            error = NotReady(
+                f"{len(left)} pull secrets are left, first {left[0].key}: do the pods of the namespace "
+                f"{PULL_SECRETS_NAMESPACE} run? `kubectl -n {PULL_SECRETS_NAMESPACE} get pods` shows them"
+            )
+            raise PollAgain("waiting for the controllers to remove the pull secrets", error)
+
+    await poll_until(look, PollOptions(patience, pause=PAUSE), progress)
+    return True

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from watchword.accounts.hub.installation import manifests as account_manifests
+from watchword.accounts.hub.definition import manifests as account_manifests
 from watchword.admin.apply import names_of
 from watchword.admin.backup_archive import Backup, Subject
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
@@ -17,13 +17,19 @@ from watchword.admin.hub_backup import OBJECTS_FILE, SAVED_KINDS, clean
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE
 from watchword.api.crds import HUB_CRDS
-from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, is_deleting
-from watchword.api.resources import CLUSTER_MANAGERS, CUSTOM_RESOURCE_DEFINITIONS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
+from watchword.api.resources import (
+    CLUSTER_MANAGERS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+)
+from watchword.api.sensitive import HiddenFields
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
-from watchword.hub import prerequisites
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
+from watchword.registration.hub import installation as prerequisites
 from watchword.runtime.manifests import establish_crds
 
 FIELD_MANAGER = "watchword-restore"

@@ -10,15 +10,20 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.admin import operator_deployment
-from watchword.admin.apply import apply_all
+from watchword.admin import workloads as operator_deployment
+from watchword.admin.apply import apply_all, keep_unnamed, select_settings
 from watchword.admin.errors import InvalidInput, OperationRefused
-from watchword.admin.kept_settings import keep_unnamed, select_settings
-from watchword.admin.operator_deployment import operator_objects
-from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
-from watchword.api.images import IMAGE
+from watchword.admin.wait import ObjectWaiter
+from watchword.admin.workloads import await_deployments, operator_objects
+from watchword.api.bootstrap import (
+    ANNOTATION_SIGNING_REFUSED,
+    CLUSTER_INFO,
+    MANAGED_CLUSTER_GROUP,
+    NODE_GROUP,
+    SIGNATURE_PREFIX,
+)
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of
-from watchword.api.names import Annotation
+from watchword.api.names import IMAGE, Annotation
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CLUSTER_ROLE_BINDINGS,
@@ -30,13 +35,14 @@ from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published_cluster_info import fetch_cluster_info
 from watchword.discovery.setup import REQUESTERS_BINDING, DiscoverySetup, discovery_manifests
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
-from watchword.hub import prerequisites
+from watchword.discovery.token_secret import TokenRecord
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
 from watchword.operator.bundles import OPERATOR
-from watchword.operator.cluster_manager_manifests import gates_of, hub_settings
+from watchword.operator.cluster_manager_manifests import gates_of, hub_manifests, hub_settings
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.hub import installation as prerequisites
+from watchword.registration.options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
 from watchword.runtime.manifests import is_own_definition
 
 CLUSTER_MANAGER = "cluster-manager"
@@ -239,3 +245,30 @@ def is_loopback(server: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+async def await_hub(waiter: ObjectWaiter, setup: HubSetup, record: TokenRecord | None) -> None:
+    """Return once the controllers run and have signed for the token; `NotReady` otherwise."""
+    if setup.deploy:
+        rows = hub_manifests(cluster_manager(setup))
+        deployed = [ObjectKey.of(obj) for resource, obj in rows if resource is DEPLOYMENTS]
+        await await_deployments(waiter.client, (OPERATOR, *deployed), waiter.patience, waiter.progress)
+    if record is not None:
+        advice = "is `watchword hub` running for this cluster? Its log says why it does not sign"
+        await waiter.until(CONFIG_MAPS, CLUSTER_INFO, SignatureCondition(record.token.id), advice=advice)
+
+
+class SignatureCondition(Struct, frozen=True):
+    """Looks whether cluster-info is signed for a token."""
+
+    token_id: str
+
+    def __call__(self, found: Object | None) -> str:
+        """Return what is missing."""
+        if found is None:
+            return "cluster-info is not published"
+        refusal = annotations_of(found).get(ANNOTATION_SIGNING_REFUSED)
+        if refusal:
+            return f"cluster-info is not signed because {refusal}"
+        signed = (found.get("data") or {}).get(SIGNATURE_PREFIX + self.token_id)
+        return "" if signed else f"cluster-info is not signed for token {self.token_id} yet"

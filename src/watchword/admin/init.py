@@ -2,27 +2,79 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import hmac
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.admin.hub_readiness import await_hub
-from watchword.admin.hub_setup import HubSetup, is_loopback, read_present, set_up_hub
-from watchword.admin.initial_token import TokenSpec, ensure_token
+from watchword.admin.errors import OperationRefused
+from watchword.admin.hub_setup import HubSetup, SignatureCondition, await_hub, is_loopback, read_present, set_up_hub
 from watchword.admin.signer_probe import SignerProbe
 from watchword.admin.wait import ObjectWaiter
+from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP
+from watchword.api.resources import CONFIG_MAPS
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
-from watchword.discovery.errors import ClusterInfoRefused
+from watchword.discovery.errors import ClusterInfoRefused, DiscoveryError
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.discovery.published_cluster_info import fetch_cluster_info, is_answering
-from watchword.discovery.token_secret import TokenRecord
-from watchword.discovery.token_store import TokenStore
-from watchword.drivers.catalog import Catalog
+from watchword.discovery.token_secret import BOTH_USAGES, TokenRecord, TokenStore
+from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError
+from watchword.kube.errors import KubeError, NotFound
+from watchword.registration.catalog import Catalog
 from watchword.runtime.clock import Clock
+
+DESCRIPTION = "made by watchword init"
+
+
+class TokenSpec(Struct, frozen=True):
+    """Which token is wanted; `token` is None when any will do."""
+
+    ttl: timedelta = timedelta(hours=24)  # zero: for ever
+    token: BootstrapToken | None = None
+    groups: tuple[str, ...] = (MANAGED_CLUSTER_GROUP,)
+
+    def record(self, now: datetime) -> TokenRecord:
+        """Return the token as it would be made now."""
+        return TokenRecord(
+            self.token or BootstrapToken.generate(),
+            expires=now + self.ttl if self.ttl else None,
+            description=DESCRIPTION,
+            groups=self.groups,
+        )
+
+
+async def ensure_token(store: TokenStore, spec: TokenSpec, *, now: datetime, dry_run: bool = False) -> TokenRecord:
+    """Return a token as wished, an earlier one when it still serves; `TokenRefused` when its id is another's."""
+    records, _ = await store.list()
+    present = choose_reusable_token(records, spec, now=now)
+    if present is not None:
+        return present
+    record = spec.record(now)
+    await store.create(record, dry_run=dry_run)
+    return record
+
+
+def choose_reusable_token(records: Iterable[TokenRecord], spec: TokenSpec, *, now: datetime) -> TokenRecord | None:
+    """Return an existing token to use: the given one, or one of an earlier run with half its lifetime left."""
+    for record in records:
+        if record.usages != BOTH_USAGES or record.groups != spec.groups or record.is_expired(now):
+            continue
+        if spec.token is not None:
+            if record.token.id == spec.token.id and hmac.compare_digest(record.token.reveal(), spec.token.reveal()):
+                return record
+        elif record.description == DESCRIPTION and _has_enough_time_left(record, spec, now):
+            return record
+    return None
+
+
+def _has_enough_time_left(record: TokenRecord, spec: TokenSpec, now: datetime) -> bool:
+    if record.expires is None or not spec.ttl:
+        return record.expires is None and not spec.ttl
+    return spec.ttl / 2 <= record.expires - now <= spec.ttl
 
 
 class InitOptions(Struct, frozen=True):
@@ -123,3 +175,27 @@ def choose_warnings(setup: HubSetup) -> list[str]:
     if is_loopback(setup.info.server):
         return [f"only this machine reaches {setup.info.server}: name another address with --hub-apiserver"]
     return []
+
+
+SIGNING_PATIENCE = timedelta(seconds=10)
+
+
+async def require_joinable_hub(client: Client, record: TokenRecord) -> ClusterInfo:
+    """Return what the hub publishes; `OperationRefused` when no cluster could join by the token."""
+    if record.usages != BOTH_USAGES:
+        raise OperationRefused("a join command needs a token of both usages: leave --usages out")
+    try:
+        return read_cluster_info((await fetch_cluster_info(client)).text)
+    except (NotFound, DiscoveryError, ClusterInfoRefused) as cause:
+        raise OperationRefused(
+            f"this cluster publishes no usable cluster-info ({CLUSTER_INFO}), so no cluster can find it by a token: "
+            "run `watchword init`"
+        ) from cause
+
+
+async def await_signature(client: Client, token_id: str) -> None:
+    """Return once cluster-info is signed for the token; `NotReady` when the hub does not sign."""
+    advice = f"do the hub's controllers run? `watchword doctor` tells; `watchword token delete {token_id}` undoes this"
+    await ObjectWaiter(client, SIGNING_PATIENCE).until(
+        CONFIG_MAPS, CLUSTER_INFO, SignatureCondition(token_id), advice=advice
+    )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from watchword.admin.cluster_health import decide_cluster_health, is_denied
 from watchword.admin.health import (
     InventoryHealth,
     decide_authority_health,
+    decide_cluster_health,
     decide_expiring_health,
     decide_renewed_health,
+    is_denied,
 )
 from watchword.admin.inventory_rows import (
     AUTHORITY,
@@ -25,24 +28,70 @@ from watchword.admin.inventory_rows import (
     Inventory,
     addon_order,
     cluster_order,
+    credential_identity,
     credential_order,
+    decide_pull_secret_rows,
 )
-from watchword.admin.pull_secret_rows import decide_pull_secret_rows
 from watchword.admin.renewal_proof import addon_evidence, cluster_evidence, decide_account_uses, decide_row_use
 from watchword.api.addon import Addon
 from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
-from watchword.api.credential_validity import CredentialValidity, parse_validity
+from watchword.api.credential_report import CredentialValidity, parse_validity
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label, agent_user, cluster_group
-from watchword.certificates.name_ownership import read_name_owner
+from watchword.api.time import rfc3339
+from watchword.credentials.certificates.name_ownership import read_name_owner
 from watchword.discovery.token_secret import TokenRecord
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.descriptor import CredentialKind
-from watchword.drivers.errors import AmbiguousDriver
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.descriptor import CredentialKind
+from watchword.registration.errors import AmbiguousDriver
+
+
+class ExpiringCredential(Struct, frozen=True):
+    """One credential that expires within the requested time."""
+
+    row: CredentialRow
+    ends: datetime
+    consequence: str
+    renewed_before: bool  # whether its holder has announced to renew it in time
+
+
+def forecast_expiry(inventory: Inventory, *, now: datetime, within: timedelta) -> list[ExpiringCredential]:
+    """Return what ends within that time: first what its holder has not announced to renew before, then by when.
+
+    Two credentials that end in the same second keep one order: that of `credential_identity`.
+    """
+    ending = [
+        (row, row.validity.expires)
+        for row in inventory.credentials
+        if row.validity.expires is not None and row.validity.expires < now + within
+    ]
+    expiring = [_expiring_credential(row, ends, now) for row, ends in ending]
+    return sorted(expiring, key=_expiry_order)
+
+
+def _expiry_order(credential: ExpiringCredential) -> tuple[Any, ...]:
+    return not requires_action(credential), credential.ends, credential_identity(credential.row)
+
+
+def requires_action(credential: ExpiringCredential) -> bool:
+    """Whether it needs action; join tokens are meant to expire."""
+    return not credential.renewed_before and credential.row.kind != JOIN_TOKEN
+
+
+def count_unknown_expiry(inventory: Inventory) -> int:
+    """Return how many credentials have no known expiry."""
+    unknown = (InventoryHealth.UNKNOWN, InventoryHealth.PENDING, InventoryHealth.FAILING)
+    return sum(row.validity.expires is None and row.health in unknown for row in inventory.credentials)
+
+
+def _expiring_credential(row: CredentialRow, ends: datetime, now: datetime) -> ExpiringCredential:
+    renewal = row.next_rotation
+    return ExpiringCredential(row, ends, row.consequence, renewal is not None and now <= renewal < ends)
+
 
 CONSEQUENCES = {
     JOIN_TOKEN: "no cluster can join with it any more; joined clusters are not affected",
@@ -233,3 +282,62 @@ def read_issued_certificate(csr: Object) -> Certificate | None:
 
 def _yes_no_unknown(condition: Condition | None) -> str:
     return {"True": "yes", "False": "no"}.get(condition.status, "unknown") if condition is not None else "unknown"
+
+
+def inventory_document(inventory: Inventory, now: datetime) -> Object:
+    """Return everything, in the order of the tables."""
+    return {
+        "clusters": [_cluster(row) for row in inventory.clusters],
+        "addOns": [_addon(row) for row in inventory.addons],
+        "credentials": [credential_document(row, now) for row in inventory.credentials],
+        "troubles": inventory.troubles,
+        "unseen": dict(inventory.unseen),
+    }
+
+
+def credential_document(row: CredentialRow, now: datetime) -> Object:
+    """Return one credential; it never holds the credential itself."""
+    left = None if row.validity.expires is None else int((row.validity.expires - now).total_seconds())
+    return {
+        "kind": row.kind,
+        "cluster": row.cluster,
+        "holder": row.holder,
+        "subject": row.subject,
+        "issued": _instant(row.validity.issued),
+        "expires": _instant(row.validity.expires),
+        "secondsLeft": left,
+        "nextRotation": _instant(row.next_rotation),
+        "health": row.health.label,
+        "note": row.note,
+        "use": str(row.use),
+        "count": row.count,
+    }
+
+
+def _cluster(row: ClusterRow) -> Object:
+    return {
+        "name": row.name,
+        "accepted": row.accepted == "yes",
+        "denied": row.accepted == "denied",
+        "joined": row.joined == "yes",
+        "available": {"yes": True, "no": False}.get(row.available),
+        "health": row.health.label,
+        "note": row.note,
+        "version": row.version,
+    }
+
+
+def _addon(row: AddonRow) -> Object:
+    return {
+        "cluster": row.cluster,
+        "name": row.name,
+        "driver": row.driver,
+        "credential": row.credential == "yes",
+        "available": {"yes": True, "no": False}.get(row.available),
+        "health": row.health.label,
+        "note": row.note,
+    }
+
+
+def _instant(instant: datetime | None) -> str | None:
+    return None if instant is None else rfc3339(instant)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct, field
 
 from watchword.admin.audit_log import CredentialUsage
-from watchword.admin.health import InventoryHealth
-from watchword.api.credential_use import CredentialUse
-from watchword.api.credential_validity import CredentialValidity
+from watchword.admin.health import InventoryHealth, decide_expiring_health, decide_renewed_health
+from watchword.api.accounts import read_token_validity
+from watchword.api.conditions import find_condition
+from watchword.api.credential_report import CredentialUse, CredentialValidity
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
 from watchword.discovery.token_secret import TokenRecord
 from watchword.pki.certificates import Certificate
+from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, pull_secret_row
 from watchword.pullsecrets.pull_secret import PullSecret
 
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
@@ -143,3 +146,84 @@ def _kind_order(row: CredentialRow) -> tuple[Any, ...]:
     """Put the hub's authority first, then clusters, add-ons and join tokens."""
     rank = {AUTHORITY: 0, JOIN_TOKEN: 3}.get(row.kind, 2 if row.holder.startswith("add-on ") else 1)
     return rank, row.kind
+
+
+ACCOUNT_TOKEN = "account token"  # noqa: S105 - a kind of credential
+ACCOUNT_CONSEQUENCE = "programs that use it are refused by the cluster"
+
+
+def decide_account_rows(obj: Object, *, now: datetime) -> Iterable[CredentialRow]:
+    """Say until when the token of a managed service account lives; nothing before there is one."""
+    validity = read_token_validity(obj)
+    if validity is None:
+        return
+    scheduled = find_condition(obj, ConditionType.ROTATION_SCHEDULED)
+    renewed = scheduled is None or scheduled.status != "False"
+    decide = decide_renewed_health if renewed else decide_expiring_health
+    metadata = obj["metadata"]
+    yield CredentialRow(
+        ACCOUNT_TOKEN,
+        metadata["namespace"],
+        f"account {metadata['name']}",
+        metadata["name"],
+        validity,
+        decide(validity, now=now),
+        note="" if renewed else "rotation is off",
+        consequence=ACCOUNT_CONSEQUENCE,
+        renewed=renewed,
+    )
+
+
+PULL_SECRET = "pull secret"  # noqa: S105 - a kind of credential
+PULL_SECRET_CONSEQUENCE = "pods of the account can no longer pull from the registry"
+LIST = "watchword pull-secrets list"
+HEALTH = {
+    PullSecretHealth.EXPIRED: InventoryHealth.EXPIRED,
+    PullSecretHealth.CORRUPT: InventoryHealth.FAILING,
+    PullSecretHealth.EMPTY: InventoryHealth.FAILING,
+    PullSecretHealth.OVERDUE: InventoryHealth.OVERDUE,
+    PullSecretHealth.NEW: InventoryHealth.GOOD,
+    PullSecretHealth.LEGACY: InventoryHealth.GOOD,
+    PullSecretHealth.HEALTHY: InventoryHealth.GOOD,
+}
+
+
+def decide_pull_secret_rows(secrets: Sequence[PullSecret], *, now: datetime) -> Iterable[CredentialRow]:
+    """Return a row for each state in which there are pull secrets, with the validity of the first one to expire."""
+    rows = [pull_secret_row(secret, now=now) for secret in secrets]
+    for health in PullSecretHealth:
+        alike = [row for row in rows if row.health is health]
+        if alike:
+            yield _row_of(alike, now)
+
+
+def _row_of(alike: Sequence[PullSecretRow], now: datetime) -> CredentialRow:
+    first = min(alike, key=lambda row: (row.expires_at or now, row.key))
+    health = HEALTH[first.health]
+    if health is InventoryHealth.GOOD and first.renews_at is not None and first.renews_at <= now:
+        health = InventoryHealth.DUE
+    legacy, many = first.health is PullSecretHealth.LEGACY, len(alike) > 1
+    return CredentialRow(
+        PULL_SECRET,
+        "",
+        f"{len(alike)} service accounts" if many else f"service account {first.key.namespace}/{first.account}",
+        "system:serviceaccounts" if many else f"system:serviceaccount:{first.key.namespace}:{first.account}",
+        CredentialValidity(first.issued_at, first.expires_at, first.renews_at),
+        health,
+        _note(first, len(alike)),
+        PULL_SECRET_CONSEQUENCE,
+        renewed=not legacy,
+        count=len(alike),
+    )
+
+
+def _note(first: PullSecretRow, count: int) -> str:
+    if first.health is PullSecretHealth.LEGACY:
+        return "made from long-lived tokens: kubectl get secrets -A -l openshift.io/legacy-token"
+    if first.health is PullSecretHealth.NEW:
+        return "waits for its first token"
+    if first.health is PullSecretHealth.HEALTHY:
+        return f"the first to expire is {first.key}" if count > 1 else ""
+    which = f"{first.key} and {count - 1} more" if count > 1 else str(first.key)
+    state = f"{first.health.value}: " if HEALTH[first.health] is InventoryHealth.FAILING else ""
+    return f"{state}{which}; see {LIST} --unhealthy"

@@ -9,20 +9,16 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.admin.apply import apply_all
+from watchword.admin.apply import apply_all, keep_unnamed, select_settings
 from watchword.admin.bootstrap_access import BootstrapAccess
-from watchword.admin.cluster_health import is_denied
-from watchword.admin.deployment_trouble import DeploymentTrouble, find_deployment_trouble
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
-from watchword.admin.kept_settings import keep_unnamed, select_settings
-from watchword.admin.operator_deployment import FIELD_MANAGER as DEPLOYER
-from watchword.admin.operator_deployment import operator_objects
-from watchword.agent.secret_data import decode_data, encode_data
+from watchword.admin.health import is_denied
+from watchword.admin.workloads import FIELD_MANAGER as DEPLOYER
+from watchword.admin.workloads import DeploymentTrouble, find_deployment_trouble, operator_objects
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.crds import MANAGED_CRDS
-from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
-from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, ConditionType
+from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, IMAGE, ConditionType
 from watchword.api.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
@@ -31,15 +27,16 @@ from watchword.api.resources import (
     NAMESPACES,
     SECRETS,
 )
+from watchword.credentials.secret_data import decode_data, encode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.interface import SecretData
-from watchword.drivers.options import Settings, Side, settings_from_spec, settings_to_spec
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError, NotFound
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.bundles import OPERATOR
 from watchword.operator.klusterlet_manifests import agent_deployment
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.interface import SecretData
+from watchword.registration.options import Settings, Side, settings_from_spec, settings_to_spec
 
 FIELD_MANAGER = "watchword-join"
 KLUSTERLET = "klusterlet"

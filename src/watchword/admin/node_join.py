@@ -8,17 +8,32 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from watchword.admin.bootstrap_access import BootstrapAccess
-from watchword.certificates.issued_certificate import load_or_create_key
-from watchword.certificates.request import CertificateSpec
-from watchword.discovery.certificate_kubeconfig import write_certificate_kubeconfig
+from watchword.credentials.certificates.issued_certificate import IssuedCertificate, load_or_create_key
+from watchword.credentials.certificates.request import CertificateSpec
+from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.discovery.tls_bootstrap import TlsBootstrap
 from watchword.kube.errors import ConfigError
-from watchword.kube.kubeconfig_files import read_kubeconfig
+from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
+from watchword.kube.kubeconfig_files import read_kubeconfig, write_kubeconfig
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.pki.subjects import CertificateSubject
 from watchword.runtime.clock import Clock
+
+
+def to_kubeconfig(info: ClusterInfo, issued: IssuedCertificate, *, name: str = "default") -> Kubeconfig:
+    """Return a kubeconfig that reaches the cluster as the certificate's owner."""
+    cluster = ClusterEntry(info.server, ca_data=info.ca_bundle)
+    return Kubeconfig.single(name, cluster, UserEntry(certificate_data=issued.chain_pem, key_data=issued.key.pem))
+
+
+def write_certificate_kubeconfig(
+    path: Path, info: ClusterInfo, issued: IssuedCertificate, *, name: str = "default"
+) -> None:
+    """Write that kubeconfig in one step, readable by its owner alone."""
+    write_kubeconfig(path, to_kubeconfig(info, issued, name=name))
+
 
 NODE_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 NODES_GROUP = "system:nodes"

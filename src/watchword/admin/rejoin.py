@@ -13,18 +13,18 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_admin import AdmissionResult
 from watchword.admin.join import FIELD_MANAGER, bootstrap_secret, read_bootstrap_data
 from watchword.admin.wait import ObjectWaiter
-from watchword.agent.secret_data import decode_data
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
-from watchword.certificates.approval import is_pending
-from watchword.certificates.manual_approval import well_formed_requests
-from watchword.certificates.name_ownership import NameOwner, name_owner_patch
-from watchword.certificates.request_validation import ClusterRequest
+from watchword.credentials.certificates.approval import is_pending
+from watchword.credentials.certificates.manual_approval import well_formed_requests
+from watchword.credentials.certificates.name_ownership import NameOwner, name_owner_patch
+from watchword.credentials.certificates.request_validation import ClusterRequest
+from watchword.credentials.secret_data import decode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.errors import CredentialUnreadable
 from watchword.kube.client import Client
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.errors import CredentialUnreadable
 from watchword.runtime.clock import Clock
 
 

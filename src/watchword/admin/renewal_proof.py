@@ -8,13 +8,12 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from watchword.admin.account_rows import decide_account_rows
 from watchword.admin.audit_log import CredentialUsage
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory_rows import CredentialRow, HubFacts
+from watchword.admin.inventory_rows import CredentialRow, HubFacts, decide_account_rows
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition, find_condition
-from watchword.api.credential_use import CredentialUse, certificate_id, decide_use, parse_issued, parse_used
+from watchword.api.credential_report import CredentialUse, certificate_id, decide_use, parse_issued, parse_used
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.pki.certificates import Certificate

@@ -16,9 +16,9 @@ from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.discovery.polling import Progress, ignore_progress
-from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
+from watchword.registration.catalog import CATALOG, Catalog
 from watchword.runtime.clock import Clock
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from watchword.accounts.grants import GRANTS, AccountRight, entry_name, granted_in, work_key
 from watchword.accounts.tokens import AccountToken, find_token
 from watchword.admin.errors import OperationRefused
-from watchword.admin.revoke.refusals import Refusal, RefusalMeasurement, RequestProbe
+from watchword.admin.revoke.revocation import Refusal, RefusalMeasurement, RequestProbe
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
 from watchword.api.conditions import conditions_of, find_condition, is_true

@@ -13,8 +13,8 @@ from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
-from watchword.certificates.approval import APPROVED, DENIED, FAILED, read_decision, with_decision
-from watchword.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.credentials.certificates.approval import APPROVED, DENIED, FAILED, read_decision, with_decision
+from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, KubeError

@@ -8,13 +8,11 @@ from datetime import timedelta
 
 from msgspec import Struct, field
 
+from watchword.admin.accept import validate_denied
 from watchword.admin.apply import names_of
-from watchword.admin.deny import validate_denied
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.operator_deployment import unneeded_operator_objects
 from watchword.admin.wait import ObjectWaiter
-from watchword.agent.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
-from watchword.api.hidden_fields import HiddenFields
+from watchword.admin.workloads import unneeded_operator_objects
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, labels_of, uid_of
 from watchword.api.names import (
     AGENT_NAMESPACE,
@@ -24,26 +22,22 @@ from watchword.api.names import (
     Finalizer,
     Label,
 )
-from watchword.api.resources import (
-    APPLIED_MANIFEST_WORKS,
-    KLUSTERLETS,
-    MANAGED_CLUSTERS,
-    NAMESPACES,
-    SECRETS,
-)
+from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
+from watchword.api.sensitive import HiddenFields
 from watchword.api.time import rfc3339
+from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.discovery.polling import Progress, ignore_progress
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.hub_connector import ConnectorContext
-from watchword.drivers.interface import KUBECONFIG, SecretData
-from watchword.drivers.kubeconfig_connector import user_with_secret_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized
 from watchword.kube.kubeconfig import UserEntry
-from watchword.kube.kubeconfig_parser import parse_kubeconfig
-from watchword.kube.retry import RetryPolicy
+from watchword.kube.kubeconfig_files import parse_kubeconfig
+from watchword.kube.request_sender import RetryPolicy
 from watchword.operator.klusterlet_manifests import agent_manifests, bound_agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
+from watchword.registration.catalog import CATALOG
+from watchword.registration.hub_connector import ConnectorContext
+from watchword.registration.interface import KUBECONFIG, SecretData
+from watchword.registration.kubeconfig_connector import user_with_secret_data
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 

@@ -12,12 +12,11 @@ from typing import Any
 import orjson
 
 from watchword.api.crds.accounts import DEFAULT_VALIDITY, LONGEST_AUDIENCE, LONGEST_NAME, MOST_AUDIENCES
-from watchword.api.credential_validity import CredentialValidity
-from watchword.api.hidden_fields import HiddenFields
+from watchword.api.credential_report import CredentialValidity
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS
-from watchword.api.sensitive import Sensitive
+from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.api.time import parse_rfc3339
 from watchword.api.validation import DurationError, format_duration, parse_duration
 

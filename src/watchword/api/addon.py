@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, uid_of
 from watchword.api.names import (
     ADDON_NAMESPACE,
@@ -18,6 +17,7 @@ from watchword.api.names import (
     addon_group,
     addon_user,
 )
+from watchword.api.sensitive import HiddenFields
 from watchword.api.validation import is_dns_label
 
 KUBE_CLIENT = "kubeClient"

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from watchword.api.conditions import is_true
-from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, labels_of, uid_of
 from watchword.api.names import (
     CLUSTER_LEASE,
@@ -17,6 +16,8 @@ from watchword.api.names import (
     ConditionType,
     Label,
 )
+from watchword.api.selectors import parse_structured_selector
+from watchword.api.sensitive import HiddenFields
 from watchword.api.time import parse_rfc3339
 from watchword.api.validation import is_dns_label
 
@@ -103,3 +104,15 @@ def validate_cluster_name(name: str) -> str | None:
     if name in SHARED_GROUP_AND_ROLE_NAMES:
         return f"{name!r} names a group or role that all clusters share: choose another cluster name"
     return None
+
+
+def is_member(cluster_set: Object, labels: Mapping[str, str]) -> bool:
+    """Whether a cluster with these labels belongs to the set; an unknown selector type selects nothing."""
+    selector: Mapping[str, Any] = (cluster_set.get("spec") or {}).get("clusterSelector") or {}
+    match selector.get("selectorType", "ExclusiveClusterSetLabel"):
+        case "ExclusiveClusterSetLabel":
+            return labels.get(Label.CLUSTER_SET) == str(cluster_set["metadata"]["name"])
+        case "LabelSelector":
+            return parse_structured_selector(selector.get("labelSelector") or {}).matches(labels)
+        case _:
+            return False

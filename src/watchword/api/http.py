@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from msgspec import Struct, field
 
-from watchword.api.hidden_fields import HiddenFields
+from watchword.api.sensitive import HiddenFields
 
 
 def _first(headers: Iterable[tuple[str, str]], name: str) -> str:

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from watchword import __version__
+
+REGISTRY = "ghcr.io"
+REPOSITORY = "watchword/watchword"
+IMAGE_NAME = f"{REGISTRY}/{REPOSITORY}"
+IMAGE = f"{IMAGE_NAME}:{__version__}"
+IMAGE_VARIABLE = "WATCHWORD_IMAGE"
+"""The environment variable that names another image for every command."""
+
+
 # Namespaces
 HUB_NAMESPACE = "open-cluster-management-hub"
 AGENT_NAMESPACE = "open-cluster-management-agent"

@@ -12,24 +12,30 @@ from watchword.api.meta import Resource
 from watchword.apiserver.access_control import AccessControl
 from watchword.apiserver.admission.catalog import admission_steps
 from watchword.apiserver.authn.bootstrap_tokens import BootstrapTokenAuthenticator
-from watchword.apiserver.authn.certificates import CertificateAuthenticator
-from watchword.apiserver.authn.chain import RequestAuthenticator, TokenChain
-from watchword.apiserver.authn.legacy_tokens import LEGACY_ISSUER, LegacyTokenAuthenticator
+from watchword.apiserver.authn.chain import (
+    CertificateAuthenticator,
+    RequestAuthenticator,
+    StaticToken,
+    StaticTokenAuthenticator,
+    TokenChain,
+    TokenReviewer,
+    WebhookTokenAuthenticator,
+)
 from watchword.apiserver.authn.model import TokenAuthenticator
-from watchword.apiserver.authn.service_accounts import ServiceAccountTokenAuthenticator, TokenTrust
-from watchword.apiserver.authn.static_tokens import StaticToken, StaticTokenAuthenticator
-from watchword.apiserver.authn.webhook import TokenReviewer, WebhookTokenAuthenticator
-from watchword.apiserver.authz.rbac import RbacAuthorizer
-from watchword.apiserver.authz.rbac_index import RbacIndex
-from watchword.apiserver.controllers.catalog import CONTROLLERS, BuiltInControllers
-from watchword.apiserver.controllers.context import ControllerContext
-from watchword.apiserver.controllers.rbac_bootstrap import RbacBootstrap
+from watchword.apiserver.authn.service_accounts import (
+    LEGACY_ISSUER,
+    LegacyTokenAuthenticator,
+    ServiceAccountTokenAuthenticator,
+    TokenTrust,
+)
+from watchword.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
+from watchword.apiserver.bootstrap_policy import RbacBootstrap
+from watchword.apiserver.controllers.catalog import CONTROLLERS, BuiltInControllers, ControllerContext
 from watchword.apiserver.csr.signers import LONGEST_LIFETIME
-from watchword.apiserver.kinds.reviews import REVIEWS
+from watchword.apiserver.kinds.build import REVIEWS
 from watchword.apiserver.model import Handler, HandlerRequest, Now, Registry
 from watchword.apiserver.server import ResourceRoute
-from watchword.apiserver.tokens.discovery import KEY_SET_PATH, IssuerDiscovery, discovery_handlers
-from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
+from watchword.apiserver.tokens.issuer import KEY_SET_PATH, IssuerDiscovery, TokenIssuer, TokenKeys, discovery_handlers
 from watchword.apiserver.tokens.request import TokenLimits, TokenRequestHandler
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from secrets import token_hex
 from urllib.parse import urlencode
 
 import orjson
+from msgspec import Struct
 
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.resources import EVENTS
 from watchword.api.time import rfc3339_micro
 from watchword.apiserver.background import TaskStatus
-from watchword.apiserver.model import HandlerRequest, Now, User
+from watchword.apiserver.model import HandlerRequest, Now, Registry, User
 from watchword.apiserver.server import CompletedRequest
 
 log = logging.getLogger(__name__)
@@ -118,3 +121,31 @@ def _reference(request: HandlerRequest) -> Object:
 
 def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+audit = logging.getLogger("watchword.audit")
+REPORTER = "watchword.dev/apiserver"
+
+
+class ServerEvents(Struct, frozen=True):
+    """Stores each Event at once; they are few, and about cluster-scoped objects."""
+
+    registry: Registry
+    now: Now
+
+    async def normal(self, obj: Object, reason: str, note: str) -> None:
+        """Record a normal event."""
+        about = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "name": obj["metadata"]["name"]}
+        event = EVENTS.manifest(
+            ObjectKey("default", f"{about['name']}.{token_hex(8)}"),
+            eventTime=rfc3339_micro(self.now()),
+            type="Normal",
+            reason=reason,
+            action=reason,
+            note=note,
+            regarding={**about, "uid": uid_of(obj)},
+            reportingController=REPORTER,
+            reportingInstance=REPORTER,
+        )
+        await self.registry.create(EVENTS, event)
+        audit.warning("decision: %s about %s %s: %s", reason, about["kind"], about["name"], note)

@@ -3,29 +3,89 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.access_control import AccessControl, AccessControlFactory
-from watchword.apiserver.background import BackgroundTasks
+from watchword.apiserver.background import BackgroundTasks, TaskStatus
 from watchword.apiserver.crd.controller import CustomResourceController
 from watchword.apiserver.discovery import DiscoveryHandler
 from watchword.apiserver.kinds import BUILTINS
 from watchword.apiserver.model import Handler, HandlerRequest, Now
-from watchword.apiserver.registry.dependencies import VerbDependencies
-from watchword.apiserver.registry.kind_table import KindTable
-from watchword.apiserver.registry.managed_fields import ManagedFieldsTracker
-from watchword.apiserver.registry.pipeline import Pipeline
+from watchword.apiserver.registry.object_storage import KindTable
+from watchword.apiserver.registry.pipeline import ManagedFieldsTracker, Pipeline, VerbDependencies
 from watchword.apiserver.registry.registry import ObjectRegistry, verbs
 from watchword.apiserver.registry.system_fields import Entropy
 from watchword.apiserver.server import ApiServer, ApiServerConfig, Observe, RateLimiter
-from watchword.apiserver.serving.health import HealthHandler
-from watchword.apiserver.serving.metrics import MetricsHandler
 from watchword.apiserver.serving.resources import ResourceServer
 from watchword.apiserver.serving.responses import ResponseBuilder
 from watchword.apiserver.store.model import Store
-from watchword.apiserver.watching.watch import BOOKMARK_EVERY
+from watchword.apiserver.watch import BOOKMARK_EVERY
+
+_TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
+
+
+class HealthHandler:
+    """Answers /healthz, /livez and /readyz; only readiness waits for the controllers and the background tasks."""
+
+    def __init__(self, tasks: Callable[[], Mapping[str, TaskStatus]] = dict) -> None:
+        self.ready = False
+        self._tasks = tasks
+
+    async def handle(self, request: HandlerRequest) -> Response:
+        """Handle one probe."""
+        endpoint, _, check = request.info.path.strip("/").partition("/")
+        checks = self._checks(endpoint)
+        if check:
+            if check not in checks:
+                return Response(404, _TEXT, b"404 page not found\n")
+            return _health_response(endpoint, {check: checks[check]}, verbose=False)
+        excluded = {value for name, value in request.query if name == "exclude"}
+        kept = {name: fine for name, fine in checks.items() if name not in excluded}
+        verbose = any(name == "verbose" for name, _ in request.query)
+        return _health_response(endpoint, kept, verbose=verbose)
+
+    def _checks(self, endpoint: str) -> dict[str, bool]:
+        checks = {"ping": True, "log": True, "etcd": True}
+        if endpoint == "readyz":
+            checks["poststarthook/controllers"] = self.ready
+            checks.update({f"background/{name}": status.is_healthy for name, status in self._tasks().items()})
+        return checks
+
+
+def _health_response(endpoint: str, checks: dict[str, bool], *, verbose: bool) -> Response:
+    failed = [name for name, fine in checks.items() if not fine]
+    if not failed and not verbose:
+        return Response(200, _TEXT, b"ok")
+    lines = [f"[+]{name} ok" if fine else f"[-]{name} failed: reason withheld" for name, fine in checks.items()]
+    lines.append(f"{endpoint} check {'failed' if failed else 'passed'}")
+    return Response(500 if failed else 200, _TEXT, ("\n".join(lines) + "\n").encode())
+
+
+_HEADERS = (("Content-Type", "text/plain; version=0.0.4; charset=utf-8"),)
+_METRICS: tuple[tuple[str, str, str, Callable[[TaskStatus], int]], ...] = (
+    ("healthy", "gauge", "Whether the last run of a background task succeeded", lambda status: int(status.is_healthy)),
+    ("runs_total", "counter", "Runs of a background task", lambda status: status.runs),
+    ("failures_total", "counter", "Failed runs of a background task", lambda status: status.failures),
+)
+
+
+class MetricsHandler:
+    """Answers /metrics in the text format, which needs no library for so little."""
+
+    def __init__(self, tasks: Callable[[], Mapping[str, TaskStatus]]) -> None:
+        self._tasks = tasks
+
+    async def handle(self, _: HandlerRequest) -> Response:
+        """Return the present values."""
+        lines: list[str] = []
+        for name, kind, text, read in _METRICS:
+            metric = f"watchword_apiserver_background_task_{name}"
+            lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"]
+            lines += [f'{metric}{{task="{task}"}} {read(status)}' for task, status in sorted(self._tasks().items())]
+        return Response(200, _HEADERS, "\n".join([*lines, ""]).encode())
+
 
 if TYPE_CHECKING:
     from watchword.apiserver.openapi import OpenApiHandler

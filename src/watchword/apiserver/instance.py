@@ -18,23 +18,20 @@ from watchword.api.meta import ObjectKey
 from watchword.api.resources import NAMESPACES
 from watchword.apiserver.access_config import AccessConfig, access_control_factory
 from watchword.apiserver.access_control import AccessControl
-from watchword.apiserver.audit import AuditLog
-from watchword.apiserver.authn.static_tokens import StaticToken
-from watchword.apiserver.authn.webhook import TokenReviewer
+from watchword.apiserver.audit import AuditLog, ServerEvents
+from watchword.apiserver.authn.chain import StaticToken, TokenReviewer
 from watchword.apiserver.background import BackgroundTasks, PeriodicTask
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.ephemeral_access import ADMIN
 from watchword.apiserver.listener import API_LIMITS, api_listener
 from watchword.apiserver.model import Now, Registry
 from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runner
 from watchword.apiserver.node.pod_logs import PodLogHandler
-from watchword.apiserver.pki_directory import PkiDirectory, write_private
+from watchword.apiserver.pki_directory import ADMIN, PkiDirectory, write_private
 from watchword.apiserver.rate_limits import RequestRateLimiter
-from watchword.apiserver.server_events import ServerEvents
 from watchword.apiserver.serving.backup import BACKUP_PATH, BackupHandler
 from watchword.apiserver.store.encryption import read_encryption_keys
-from watchword.apiserver.store.errors import StoreOpenError
 from watchword.apiserver.store.memory import MemoryStore
+from watchword.apiserver.store.model import StoreOpenError
 from watchword.apiserver.store.sqlite import SqliteStore, require_present
 from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
 from watchword.http.limits import ServerLimits

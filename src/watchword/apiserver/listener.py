@@ -8,8 +8,7 @@ from watchword.apiserver.negotiation import error_response
 from watchword.http.connection import RequestHandler, plain_text_rejection
 from watchword.http.limits import ServerLimits
 from watchword.http.request_parser import RejectedRequest
-from watchword.http.server import HttpServer
-from watchword.http.tls import CurrentContext, delegating_context
+from watchword.http.server import CurrentContext, HttpServer, delegating_context
 
 API_LIMITS = ServerLimits(body_bytes=MAX_BODY_BYTES)
 

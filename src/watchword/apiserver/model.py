@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from watchword.api.hidden_fields import HiddenFields
 from watchword.api.http import Peer, Response
 from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.schema.model import Schema
 
 Now = Callable[[], datetime]

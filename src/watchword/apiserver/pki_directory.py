@@ -14,16 +14,32 @@ from pathlib import Path
 from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.model import Now
-from watchword.apiserver.store.errors import StoreOpenError
-from watchword.http.tls import serving_context
+from watchword.apiserver.access_config import AccessConfig
+from watchword.apiserver.authn.chain import StaticToken
+from watchword.apiserver.authz.model import SUPERUSERS
+from watchword.apiserver.model import Now, User
+from watchword.apiserver.store.model import StoreOpenError
+from watchword.apiserver.tokens.issuer import TokenKeys
+from watchword.http.server import serving_context
 from watchword.pki.authority import CA_LIFETIME, Authority
-from watchword.pki.certificates import Certificate, join_bundle, parse_certificate
-from watchword.pki.chains import verify_chain
+from watchword.pki.certificates import Certificate, join_bundle, parse_certificate, verify_chain
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import AlternativeNames
-from watchword.pki.usages import Usage
+from watchword.pki.subjects import AlternativeNames, Usage
+
+ADMIN = User("kubernetes-admin", groups=(SUPERUSERS,))
+
+
+def ephemeral_access_config(now: Now) -> AccessConfig:
+    """Return standard access rules with fresh keys and an administrator's token."""
+    authority = Authority.make("kubernetes", now=now())
+    return AccessConfig(
+        token_keys=TokenKeys(PrivateKey.generate()),
+        authority=lambda: authority,
+        root_bundle=lambda: authority.certificate.pem,
+        admin_tokens=(StaticToken(Sensitive(secrets.token_hex(32)), ADMIN),),
+    )
+
 
 SERVING_LIFETIME = timedelta(days=365)
 RENEW_AT = 0.8

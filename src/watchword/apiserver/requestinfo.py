@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 from watchword.apiserver.model import ApiError, RequestInfo
-from watchword.apiserver.selectors.fields import parse_field_selector
+from watchword.apiserver.request_selectors import parse_field_selector
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})

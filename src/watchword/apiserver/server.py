@@ -37,7 +37,7 @@ from watchword.apiserver.model import (
     User,
 )
 from watchword.apiserver.negotiation import error_response, warning_headers
-from watchword.apiserver.registry.kind_table import KindTable
+from watchword.apiserver.registry.object_storage import KindTable
 from watchword.apiserver.registry.system_fields import make_uuid
 from watchword.apiserver.requestinfo import read_request_info
 from watchword.apiserver.serving.resources import ResourceServer

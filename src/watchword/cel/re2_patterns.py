@@ -3,10 +3,244 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Protocol
+from re import _constants as op  # type: ignore[attr-defined]  # the standard library's own parser, read only
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any, Protocol
 
-from watchword.cel.linear_regex import LinearRegex, is_backtracking_safe
+from msgspec import Struct, field
+
+MAX_STATES = 20_000
+MAX_CACHED_MOVES = 5_000
+
+Test = Callable[[str], bool]
+Condition = Callable[[str, int], bool]
+
+
+class UnsupportedRegex(re.error):
+    """The expression uses what no linear matcher supports, such as back references."""
+
+
+class _State(Struct):
+    """A state of the automaton: consumes a character, or has an empty transition, with or without a condition."""
+
+    test: Test | None = None
+    condition: Condition | None = None
+    after: list[int] = field(default_factory=list)
+
+
+class LinearRegex:
+    """One compiled expression; `search` returns whether it matches anywhere in a text."""
+
+    def __init__(self, pattern: str) -> None:
+        tree = parser.parse(pattern, re.ASCII)
+        self._ignore_case = bool(tree.state.flags & re.IGNORECASE)
+        self._states: list[_State] = []
+        self._accept = self._new()
+        self._start = self._sequence(tree, self._accept)
+        # Anchors depend on the ends of the text only, so the states after them can be cached; other conditions cannot.
+        self._anchored = all(state.condition in _ANCHORS for state in self._states)
+        self._moves: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._closures: dict[tuple[frozenset[int], bool, bool], frozenset[int]] = {}
+
+    def search(self, text: str) -> bool:
+        """Whether the expression matches anywhere."""
+        current = frozenset[int]()
+        for position in range(len(text) + 1):
+            current = self._entered(current, text, position)
+            if self._accept in current:
+                return True
+            if position < len(text):
+                current = self._moved(current, text[position])
+        return False
+
+    def _moved(self, current: frozenset[int], char: str) -> frozenset[int]:
+        key = (current, char)
+        found = self._moves.get(key)
+        if found is None:
+            if len(self._moves) >= MAX_CACHED_MOVES:
+                self._moves.clear()
+            states = self._states
+            found = frozenset(
+                after
+                for index in current
+                if (test := states[index].test) is not None and test(char)
+                for after in states[index].after
+            )
+            self._moves[key] = found
+        return found
+
+    def _entered(self, current: frozenset[int], text: str, position: int) -> frozenset[int]:
+        if not self._anchored:
+            return self._closed([*current, self._start], text, position)
+        key = (current, position == 0, position == len(text))
+        found = self._closures.get(key)
+        if found is None:
+            if len(self._closures) >= MAX_CACHED_MOVES:
+                self._closures.clear()
+            found = self._closures[key] = self._closed([*current, self._start], text, position)
+        return found
+
+    def _closed(self, entered: Iterable[int], text: str, position: int) -> frozenset[int]:
+        seen: set[int] = set()
+        stack = list(entered)
+        while stack:
+            index = stack.pop()
+            if index in seen:
+                continue
+            seen.add(index)
+            state = self._states[index]
+            if state.test is None and (state.condition is None or state.condition(text, position)):
+                stack.extend(state.after)
+        return frozenset(seen)
+
+    def _new(self, **parts: Any) -> int:
+        if len(self._states) >= MAX_STATES:
+            raise UnsupportedRegex("the expression is too large")
+        self._states.append(_State(**parts))
+        return len(self._states) - 1
+
+    def _sequence(self, items: Any, after: int) -> int:
+        for kind, argument in reversed(list(items)):
+            after = self._item(kind, argument, after)
+        return after
+
+    def _item(self, kind: Any, argument: Any, after: int) -> int:
+        if kind in _REPEATS:
+            least, most, item = argument
+            return self._repeat(least, most, item, after)
+        if kind is op.BRANCH:
+            return self._new(after=[self._sequence(choice, after) for choice in argument[1]])
+        if kind is op.SUBPATTERN:
+            return self._sequence(argument[3], after)
+        if kind is op.AT:
+            return self._new(condition=_CONDITIONS[argument], after=[after])
+        return self._new(test=self._test(kind, argument), after=[after])
+
+    def _repeat(self, least: int, most: int, item: Any, after: int) -> int:
+        if most is op.MAXREPEAT:
+            loop = self._new()
+            self._states[loop].after = [self._sequence(item, loop), after]
+            entry = loop
+        else:
+            entry = after
+            for _ in range(most - least):
+                entry = self._new(after=[self._sequence(item, entry), after])
+        for _ in range(least):
+            entry = self._sequence(item, entry)
+        return entry
+
+    def _test(self, kind: Any, argument: Any) -> Test:
+        test = _character_test(kind, argument)
+        if not self._ignore_case:
+            return test
+        return lambda char: test(char) or test(char.lower()) or test(char.upper())
+
+
+def _character_test(kind: Any, argument: Any) -> Test:
+    if kind is op.LITERAL:
+        wanted = chr(argument)
+        return lambda char: char == wanted
+    if kind is op.NOT_LITERAL:
+        unwanted = chr(argument)
+        return lambda char: char != unwanted
+    if kind is op.ANY:
+        return lambda char: char != "\n"
+    if kind is op.IN:
+        return _class_test(argument)
+    raise UnsupportedRegex(f"{str(kind).lower()} is not supported")
+
+
+def _class_test(members: Any) -> Test:
+    negated = members[0][0] is op.NEGATE
+    tests = [_member_test(kind, argument) for kind, argument in members[1 if negated else 0 :]]
+    return lambda char: any(test(char) for test in tests) is not negated
+
+
+def _member_test(kind: Any, argument: Any) -> Test:
+    if kind is op.LITERAL:
+        return lambda char: ord(char) == argument
+    if kind is op.RANGE:
+        low, high = argument
+        return lambda char: low <= ord(char) <= high
+    if kind is op.CATEGORY:
+        matcher = re.compile(_CATEGORIES[argument], re.ASCII)
+        return lambda char: matcher.match(char) is not None
+    raise UnsupportedRegex(f"{str(kind).lower()} is not supported")
+
+
+_CATEGORIES = {
+    op.CATEGORY_DIGIT: r"\d",
+    op.CATEGORY_NOT_DIGIT: r"\D",
+    op.CATEGORY_SPACE: r"\s",
+    op.CATEGORY_NOT_SPACE: r"\S",
+    op.CATEGORY_WORD: r"\w",
+    op.CATEGORY_NOT_WORD: r"\W",
+}
+
+
+def _is_word(text: str, position: int) -> bool:
+    return 0 <= position < len(text) and (
+        text[position] == "_" or (text[position].isascii() and text[position].isalnum())
+    )
+
+
+def _at_boundary(text: str, position: int) -> bool:
+    return _is_word(text, position - 1) is not _is_word(text, position)
+
+
+def _at_beginning(_: str, position: int) -> bool:
+    return position == 0
+
+
+def _at_end(text: str, position: int) -> bool:
+    return position == len(text)
+
+
+_ANCHORS = (None, _at_beginning, _at_end)
+_CONDITIONS: dict[Any, Condition] = {
+    op.AT_BEGINNING: _at_beginning,
+    op.AT_BEGINNING_STRING: _at_beginning,
+    op.AT_END: _at_end,
+    op.AT_END_STRING: _at_end,
+    op.AT_BOUNDARY: _at_boundary,
+    op.AT_NON_BOUNDARY: lambda text, position: not _at_boundary(text, position),
+}
+
+
+def is_backtracking_safe(pattern: str) -> bool:
+    """Whether Python's matcher is linear, too: no unbounded repetition next to or inside another."""
+    return _count_unbounded_repeats(parser.parse(pattern, re.ASCII)) <= 1
+
+
+def _count_unbounded_repeats(items: Any) -> int:
+    """Count unbounded repetitions; one that repeats alternatives counts for several."""
+    total = 0
+    for kind, argument in items:
+        if kind in _REPEATS:
+            most, inner = argument[1], argument[2]
+            if most is op.MAXREPEAT or most > _MAX_BOUNDED_REPEAT:
+                total += 3 if _has_choices(inner) else 1
+            else:
+                total += _count_unbounded_repeats(inner) * most
+        elif kind is op.SUBPATTERN:
+            total += _count_unbounded_repeats(argument[3])
+        elif kind is op.BRANCH:
+            total += max(map(_count_unbounded_repeats, argument[1]))
+    return total
+
+
+def _has_choices(items: Any) -> bool:
+    return any(
+        kind is op.BRANCH or kind in _REPEATS or (kind is op.SUBPATTERN and _has_choices(argument[3]))
+        for kind, argument in items
+    )
+
+
+_REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT)
+_MAX_BOUNDED_REPEAT = 64
+
 
 _PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\$", re.DOTALL)
 _RESERVED = re.compile(r"\\.|\[|&&|~~|\|\|", re.DOTALL)

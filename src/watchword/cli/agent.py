@@ -13,11 +13,11 @@ from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.options import Side
+from watchword.registration.catalog import CATALOG
+from watchword.registration.options import Side
 
 if TYPE_CHECKING:
-    from watchword.agent.options import AgentOptions
+    from watchword.registration.agent.options import AgentOptions
 
 
 @click.command("agent")
@@ -45,7 +45,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     It joins the hub with the bootstrap kubeconfig, keeps its own credential in a Secret, renews it in time,
     and applies the work that the hub hands to it.
     """
-    from watchword.agent.options import agent_option_warnings, validate_agent_options
+    from watchword.registration.agent.options import agent_option_warnings, validate_agent_options
 
     options = options_of(flags)
     objections = validate_agent_options(options)
@@ -58,8 +58,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
     """Return what the flags mean."""
-    from watchword.agent.cluster_facts import ClaimPolicy
-    from watchword.agent.options import AgentOptions
+    from watchword.registration.agent.cluster_status import ClaimPolicy
+    from watchword.registration.agent.options import AgentOptions
 
     return AgentOptions(
         cluster_name=flags["cluster_name"],
@@ -85,7 +85,7 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
 async def _run(connection: ClusterConnection, options: AgentOptions, stop: asyncio.Event) -> None:
     from random import SystemRandom
 
-    from watchword.agent.process import AgentRuntime, run_agent
+    from watchword.processes.agent import AgentRuntime, run_agent
     from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:

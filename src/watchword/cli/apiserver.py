@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from watchword.api.images import IMAGE_NAME
+from watchword.api.names import IMAGE_NAME
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     import asyncio
 
-    from watchword.apiserver.authn.webhook import TokenReviewer
+    from watchword.apiserver.authn.chain import TokenReviewer
     from watchword.apiserver.instance import Instance, InstanceSettings
 
 
@@ -81,7 +81,7 @@ def command(**flags: Any) -> None:
 
 
 def _reviewer(kubeconfig: Path) -> TokenReviewer:
-    from watchword.kube.token_review_client import TokenReviewClient
+    from watchword.kube.access_reviews import TokenReviewClient
 
     return TokenReviewClient.connect(kubeconfig)
 

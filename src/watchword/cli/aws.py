@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,10 +13,11 @@ from watchword.cli.aws_get_token import command as get_token
 from watchword.cli.common_options import with_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.output import echo
+from watchword.registration.aws_irsa.documents import IamRole
 
 if TYPE_CHECKING:
-    from watchword.drivers.aws_irsa.documents import IamRole
-    from watchword.drivers.aws_irsa.iam import RoleWriter
+    from watchword.registration.aws_irsa.documents import IamRole
+    from watchword.registration.aws_irsa.iam import RoleWriter
 
 APPLIED_FORMS = ("text", "json")
 FORMS = (*APPLIED_FORMS, "commands", "terraform")
@@ -60,7 +63,7 @@ def command() -> None:
 @click.argument("managed_name")
 def identifier(hub_account: str, hub_name: str, managed_account: str, managed_name: str) -> None:
     """Print the identifier in the names of a cluster's roles, without asking any server."""
-    from watchword.drivers.aws_irsa.identifier import RoleTags
+    from watchword.registration.aws_irsa.identifier import RoleTags
 
     echo(RoleTags(hub_account, hub_name, managed_account, managed_name).identifier)
 
@@ -84,8 +87,8 @@ def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     It is needed where the hub accepts clusters by itself. Its policy lets the controller attach any policy to roles
     whose names begin with ocm-hub-. Without --extended it is the policy that Open Cluster Management describes.
     """
-    from watchword.drivers.aws_irsa.arn import EksClusterArn, parse_oidc_provider
-    from watchword.drivers.aws_irsa.documents import identity_creator_role
+    from watchword.registration.aws_irsa.arn import EksClusterArn, parse_oidc_provider
+    from watchword.registration.aws_irsa.documents import identity_creator_role
 
     arn = EksClusterArn.parse(eks_hub_cluster_arn)
     role = identity_creator_role(arn, parse_oidc_provider(oidc_provider), extended=flags.pop("extended"))
@@ -105,8 +108,8 @@ def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: s
 
     The role may assume one role in the hub's account and has no other right.
     """
-    from watchword.drivers.aws_irsa.arn import EksClusterArn, parse_oidc_provider
-    from watchword.drivers.aws_irsa.documents import AgentAccounts, managed_cluster_role
+    from watchword.registration.aws_irsa.arn import EksClusterArn, parse_oidc_provider
+    from watchword.registration.aws_irsa.documents import AgentAccounts, managed_cluster_role
 
     accounts = AgentAccounts(flags.pop("agent_namespace"), flags.pop("klusterlet_name"))
     hub_arn, managed_arn = EksClusterArn.parse(eks_hub_cluster_arn), EksClusterArn.parse(managed_cluster_arn)
@@ -133,14 +136,13 @@ def revoke(cluster: str, connection: ClusterConnection) -> None:
 
 
 async def _revoke(connection: ClusterConnection, cluster: str) -> list[str]:
-    from watchword.drivers.aws_irsa.people import revoke_identities
+    from watchword.registration.aws_irsa.people import revoke_identities
 
     async with connection.client() as client:
         return await revoke_identities(client, cluster)
 
 
 def _print_or_apply(role: IamRole, region: str, *, apply: bool, output: str) -> None:
-    from watchword.cli.aws_output import format_changes, format_role
 
     if not apply:
         echo(format_role(role, output), nl=False)
@@ -157,10 +159,117 @@ def _role_writer(region: str) -> RoleWriter:
     """Return what writes roles; `LibraryMissing` where the extra is not installed."""
     from random import SystemRandom
 
-    from watchword.drivers.aws_irsa.connection import connect
-    from watchword.drivers.aws_irsa.iam import RoleWriter
+    from watchword.registration.aws_irsa.connection import connect
+    from watchword.registration.aws_irsa.iam import RoleWriter
 
     return RoleWriter(connect(region), SystemRandom())
 
 
 command.add_command(get_token)
+
+
+TERRAFORM = """\
+resource "aws_iam_role" "{label}" {{
+  name               = "{name}"
+  assume_role_policy = <<-POLICY
+{trust}
+  POLICY
+{tags}}}
+
+resource "aws_iam_role_policy" "{label}" {{
+  name   = "{name}"
+  role   = aws_iam_role.{label}.id
+  policy = <<-POLICY
+{access}
+  POLICY
+}}
+"""
+
+
+def format_role(role: IamRole, form: str) -> str:
+    """Return a role in one of the `FORMS`."""
+    return OUTPUT_FORMS[form](role)
+
+
+def format_changes(role: IamRole, changes: Sequence[str], form: str) -> str:
+    """Return what was changed about a role."""
+    if form == "json":
+        return _dump({"roleArn": role.arn, "changes": list(changes)})
+    return f"role {role.arn}: {', '.join(changes) or 'unchanged'}\n"
+
+
+def _format_text(role: IamRole) -> str:
+    """Return the documents to the character."""
+    tags = "".join(f"{key}: {value}\n" for key, value in role.tags.items())
+    parts = {
+        "Role": f"{role.arn}\n",
+        "Access policy": role.access_policy,
+        "Trust policy": role.trust_policy,
+        "Tags": tags,
+    }
+    return "\n".join(f"{title}:\n{text}" for title, text in parts.items() if text)
+
+
+def _format_json(role: IamRole) -> str:
+    return _dump(
+        {
+            "roleArn": role.arn,
+            "roleName": role.name,
+            "policyName": role.name,
+            "accessPolicy": role.access,
+            "trustPolicy": role.trust,
+            "tags": dict(role.tags),
+        }
+    )
+
+
+def _format_commands(role: IamRole) -> str:
+    """Return what creates the role, for a POSIX shell."""
+    tags = ["--tags", *(f"Key={key},Value={value}" for key, value in role.tags.items())] if role.tags else []
+    create = [
+        "create-role",
+        "--role-name",
+        role.name,
+        "--assume-role-policy-document",
+        role.trust_policy.strip(),
+        *tags,
+    ]
+    wait = ["wait", "role-exists", "--role-name", role.name]
+    put = ["put-role-policy", "--role-name", role.name, "--policy-name", role.name]
+    put += ["--policy-document", role.access_policy.strip()]
+    return "".join(shlex.join(["aws", "iam", *command]) + "\n" for command in (create, wait, put))
+
+
+def _format_terraform(role: IamRole) -> str:
+    """Return the resources; no value can hold a sequence that Terraform would interpolate."""
+    label = role.name if role.name[0].isalpha() else f"_{role.name}"
+    return TERRAFORM.format(
+        label=label,
+        name=role.name,
+        trust=_indent(role.trust_policy),
+        access=_indent(role.access_policy),
+        tags=_terraform_tags(role.tags),
+    )
+
+
+def _terraform_tags(tags: Mapping[str, str]) -> str:
+    if not tags:
+        return ""
+    width = max(map(len, tags))
+    return "  tags = {\n" + "".join(f'    {key:<{width}} = "{value}"\n' for key, value in tags.items()) + "  }\n"
+
+
+def _indent(document: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in document.strip().splitlines())
+
+
+def _dump(document: object) -> str:
+    return json.dumps(document, indent=2) + "\n"
+
+
+OUTPUT_FORMS: Mapping[str, Callable[[IamRole], str]] = {
+    "text": _format_text,
+    "json": _format_json,
+    "commands": _format_commands,
+    "terraform": _format_terraform,
+}

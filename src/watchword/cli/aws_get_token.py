@@ -9,7 +9,7 @@ import click
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
-    from watchword.drivers.aws_irsa.eks_token import EksToken
+    from watchword.registration.aws_irsa.eks_token import EksToken
 
 AWS_LIBRARIES = ("boto3", "botocore")
 
@@ -39,11 +39,11 @@ def _sign(region: str, cluster_name: str, role_arn: str) -> EksToken:
     from datetime import UTC, datetime
 
     try:
-        from watchword.drivers.aws_irsa.eks_token import sign_eks_token
+        from watchword.registration.aws_irsa.eks_token import sign_eks_token
     except ModuleNotFoundError as missing:
         if missing.name not in AWS_LIBRARIES:
             raise
-        from watchword.drivers.aws_irsa.errors import LibraryMissing
+        from watchword.registration.aws_irsa.errors import LibraryMissing
 
         raise LibraryMissing("get-token needs the AWS libraries: run pip install 'watchword[aws]'") from missing
     return sign_eks_token(region, cluster_name, role_arn, now=datetime.now(UTC))

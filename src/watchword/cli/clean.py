@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from watchword.cli.confirmation import confirm
+from watchword.cli.common_options import confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.output import echo

@@ -35,7 +35,7 @@ def command(connection: ClusterConnection, retention: str, dry_run: bool) -> Non
 
 
 async def _clean(connection: ClusterConnection, retention: timedelta, *, dry_run: bool) -> list[str]:
-    from watchword.hub.cluster_cleanup import ClusterCleanup
+    from watchword.registration.hub.cluster_cleanup import ClusterCleanup
     from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:

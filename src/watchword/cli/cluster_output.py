@@ -13,9 +13,9 @@ from watchword.api.names import ConditionType, Label
 from watchword.api.quantity import parse_quantity
 from watchword.api.text import escape_text
 from watchword.api.time import parse_rfc3339
-from watchword.certificates.approval import is_pending
-from watchword.certificates.manual_approval import claimed_subject, well_formed_requests
-from watchword.cli.token_output import format_duration_left
+from watchword.cli.token import format_duration_left
+from watchword.credentials.certificates.approval import is_pending
+from watchword.credentials.certificates.manual_approval import claimed_subject, well_formed_requests
 
 COLUMNS = ("NAME", "ACCEPTED", "JOINED", "AVAILABLE", "SET", "CPU", "MEMORY", "VERSION", "AGE")
 NONE = "<none>"

@@ -15,8 +15,7 @@ from watchword.cli.cluster_output import COLUMNS, cluster_row, describe_cluster,
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.name_completion import complete_clusters
-from watchword.cli.output import echo
-from watchword.cli.tables import render_table, terminal_width
+from watchword.cli.output import echo, render_table, terminal_width
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from watchword.admin.errors import OperationRefused
 from watchword.api.text import escape_text
 from watchword.cli.discovery_options import parse_duration_flag
-from watchword.cli.jsonpath_output import PREFIX, fill_template
+
+PREFIX = "jsonpath="
+HINT = "write a path like {.items[*].metadata.name}"
+_PART = re.compile(r"\{([^{}]*)\}")
+
+
+def fill_template(document: Any, template: str) -> str:
+    """Return the template with every `{.path}` replaced by what it leads to; `click.BadParameter` for others."""
+    braced = template if "{" in template else f"{{{template}}}"
+    return _PART.sub(lambda part: _fill(document, part.group(1).strip()), braced)
+
+
+def _fill(document: Any, expression: str) -> str:
+    import orjson
+
+    from watchword.api.jsonpath import JsonPathError, find
+
+    if len(expression) > 1 and expression[0] == expression[-1] and expression[0] in "'\"":
+        return expression[1:-1].replace("\\n", "\n").replace("\\t", "\t")
+    if expression.split(" ", maxsplit=1)[0] in ("range", "end", "if"):
+        raise click.BadParameter(f"{{{expression}}} is not supported: {HINT}", param_hint="-o")
+    path = expression.removeprefix("$")
+    try:
+        found = find(document, path if path.startswith((".", "[")) else f".{path}")
+    except JsonPathError as cause:
+        raise click.BadParameter(f"{cause}: {HINT}", param_hint="-o") from cause
+    return " ".join(value if isinstance(value, str) else orjson.dumps(value).decode() for value in found)
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMS = ("table", "json", "yaml")
@@ -130,3 +160,35 @@ def cluster_name(value: str) -> str:
     if len(names) > 1:
         raise click.UsageError("--cluster-name is one name")
     return names[0]
+
+
+def confirm(question: str, warning: str, *, yes: bool) -> None:
+    """Ask on a terminal; elsewhere `--yes` is needed. `OperationRefused` when the answer is no."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{warning}: give --yes")
+    if not click.confirm(question, err=True):  # standard output belongs to the result
+        raise OperationRefused("not confirmed, and nothing was changed")
+
+
+if TYPE_CHECKING:
+    from watchword.local.data_directory import FleetDirectory
+
+
+def data_directory_option(command: F) -> F:
+    """Add the option; the command gets `folder`, a `FleetDirectory`."""
+
+    @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where the fleet is kept.")
+    @wraps(command)
+    def with_folder(*args: Any, data_dir: Path | None, **kwargs: Any) -> Any:
+        return command(*args, folder=fleet_directory_of(data_dir), **kwargs)
+
+    return with_folder  # type: ignore[return-value]  # a command stays a command
+
+
+def fleet_directory_of(data_dir: Path | None) -> FleetDirectory:
+    """Return the folder that is meant, the user's own by default."""
+    from watchword.local.data_directory import FleetDirectory, default_data_directory
+
+    return FleetDirectory((data_dir or default_data_directory()).absolute())

@@ -44,9 +44,6 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
 def config(images: tuple[str, ...], audience: str, name: str) -> None:
     """Print the CredentialProviderConfig of the kubelet, for Kubernetes 1.34 and newer."""
     from watchword.api.yaml import dump
-    from watchword.pullsecrets.credential_provider import (
-        ProviderConfiguration,
-        render_provider_configuration,
-    )
+    from watchword.pullsecrets.credential_provider import ProviderConfiguration, render_provider_configuration
 
     echo(dump(render_provider_configuration(ProviderConfiguration(images, audience, name))), nl=False)

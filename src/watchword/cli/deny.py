@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from watchword.admin.deny import await_denied, deny, deny_request
+from watchword.admin.accept import await_denied, deny, deny_request
 from watchword.admin.hub_admin import AdmissionResult, HubAdmin
 from watchword.admin.wait import ObjectWaiter
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options

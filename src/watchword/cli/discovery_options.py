@@ -48,7 +48,7 @@ class DiscoveryPlan(Struct, frozen=True):
         """Find the cluster; raises `DiscoveryError`."""
         from watchword.discovery.client_factory import HttpsClientFactory
         from watchword.discovery.discover import ClusterDiscovery
-        from watchword.discovery.document_reader import DocumentReader
+        from watchword.discovery.discovery_document import DocumentReader
         from watchword.discovery.polling import PollOptions
 
         discovery = ClusterDiscovery(HttpsClientFactory(), PollOptions(self.timeout), progress)
@@ -91,7 +91,7 @@ def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
     from watchword.discovery.addresses import parse_endpoint
     from watchword.discovery.discover import BootstrapTokenDiscovery
     from watchword.discovery.tokens import BootstrapToken
-    from watchword.pki.pins import Pin
+    from watchword.pki.keys import Pin
 
     if not flags.endpoint:
         raise click.UsageError("discovery by token needs the address of the API server: give HOST:PORT")

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from watchword.cli.common_options import F, split, with_options
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.options import DriverOption, OptionType, Settings, Side
+from watchword.registration.catalog import CATALOG
+from watchword.registration.options import DriverOption, OptionType, Settings, Side
 
 
 def driver_options(side: Side, *, stored: bool = False) -> Callable[[F], F]:

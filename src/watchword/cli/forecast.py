@@ -9,13 +9,12 @@ import click
 
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.output import echo
-from watchword.cli.tables import render_table, terminal_width
+from watchword.cli.output import echo, render_table, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from watchword.admin.forecast import ExpiringCredential
+    from watchword.admin.inventory import ExpiringCredential
     from watchword.admin.inventory_rows import Inventory
 
 
@@ -28,7 +27,7 @@ def command(connection: ClusterConnection, days: int, output: str) -> None:
 
     Working holders renew long before; one that is listed every day does not.
     """
-    from watchword.admin.forecast import count_unknown_expiry, forecast_expiry
+    from watchword.admin.inventory import count_unknown_expiry, forecast_expiry
     from watchword.runtime.event_loop import run
 
     now = datetime.now(UTC)
@@ -74,7 +73,7 @@ def _table(expiring: Sequence[ExpiringCredential], now: datetime) -> str:
 
 
 def _document(credential: ExpiringCredential, now: datetime) -> dict[str, object]:
-    from watchword.admin.inventory_json import credential_document
+    from watchword.admin.inventory import credential_document
 
     return {
         **credential_document(credential.row, now),

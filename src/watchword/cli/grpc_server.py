@@ -12,8 +12,8 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.process_options import HostPort, run_until_stopped
 
 if TYPE_CHECKING:
-    from watchword.drivers.grpc.server.process import GrpcServerOptions
     from watchword.kube.client import Client
+    from watchword.registration.grpc.server.process import GrpcServerOptions
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -45,8 +45,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> GrpcServerOptions:
     """Return what the flags mean."""
-    from watchword.drivers.grpc.server.process import GrpcServerOptions
-    from watchword.drivers.grpc.server.tls_files import TlsFiles
+    from watchword.registration.grpc.server.process import GrpcServerOptions
+    from watchword.registration.grpc.server.tls_files import TlsFiles
 
     files = TlsFiles(flags["tls_cert_file"], flags["tls_key_file"], flags["client_ca_file"])
     return GrpcServerOptions(serve=flags["serve"], tls=files, health=flags["listen"])
@@ -59,7 +59,7 @@ async def _run(connection: ClusterConnection, options: GrpcServerOptions, stop: 
 
 async def serve(client: Client, options: GrpcServerOptions, stop: asyncio.Event) -> None:
     """Serve agents until asked to stop."""
-    from watchword.drivers.grpc.server.process import run_grpc_server
+    from watchword.registration.grpc.server.process import run_grpc_server
     from watchword.runtime.clock import SystemClock
 
     await run_grpc_server(client, options, clock=SystemClock(), stop=stop)

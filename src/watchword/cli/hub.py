@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.api.accounts import ACCOUNTS_GATE
-from watchword.api.images import IMAGE, IMAGE_VARIABLE
+from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_options, driver_settings
 from watchword.cli.process_options import FeatureGates, identity, process_options, run_until_stopped
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.options import AUTO_APPROVAL, Side
+from watchword.registration.catalog import CATALOG
+from watchword.registration.options import AUTO_APPROVAL, Side
 
 if TYPE_CHECKING:
-    from watchword.hub.process import HubOptions
+    from watchword.processes.hub import HubOptions
 
 
 @click.command("hub")
@@ -67,9 +67,9 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
     from random import SystemRandom
 
     from watchword.accounts.hub.definition import accounts_addon
-    from watchword.accounts.hub.service import AccountsService
+    from watchword.accounts.hub.process import AccountsService
     from watchword.api.accounts import ADDON_NAME
-    from watchword.hub.process import HubOptions
+    from watchword.processes.hub import HubOptions
 
     accounts = AccountsService(SystemRandom(), installs=flags["feature_gates"].get(ACCOUNTS_GATE, False))
     return HubOptions(
@@ -90,8 +90,8 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
 async def _run(connection: ClusterConnection, options: HubOptions, stop: asyncio.Event) -> None:
     from random import SystemRandom
 
-    from watchword.hub.addons.controllers import hub_addon_controllers
-    from watchword.hub.process import run_hub
+    from watchword.addons.hub.controllers import hub_addon_controllers
+    from watchword.processes.hub import run_hub
     from watchword.runtime.clock import SystemClock
 
     async with connection.client() as client:

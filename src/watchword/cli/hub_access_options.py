@@ -13,12 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.cli.common_options import with_options
-from watchword.cli.discovery_options import (
-    DiscoveryFlags,
-    DiscoveryPlan,
-    choose_plan,
-    discovery_flags,
-)
+from watchword.cli.discovery_options import DiscoveryFlags, DiscoveryPlan, choose_plan, discovery_flags
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
 
 if TYPE_CHECKING:
@@ -90,7 +85,7 @@ def _address(token: str, server: str, ca_file: Path | None, pins: tuple[str, ...
     from watchword.api.sensitive import Sensitive
     from watchword.discovery.addresses import parse_endpoint
     from watchword.kube.files import read_small_file
-    from watchword.pki.pins import Pin
+    from watchword.pki.keys import Pin
 
     return HubAddress(
         parse_endpoint(server),

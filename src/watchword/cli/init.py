@@ -11,10 +11,9 @@ import click
 from msgspec.structs import replace
 
 from watchword.admin.hub_setup import HubSetup
-from watchword.admin.init import HubInitializer, InitOptions, InitResult
-from watchword.admin.initial_token import TokenSpec
+from watchword.admin.init import HubInitializer, InitOptions, InitResult, TokenSpec
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
-from watchword.api.images import IMAGE, IMAGE_VARIABLE
+from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.common_options import (
     JOIN_COMMAND_OPTIONS,
     format_document,
@@ -30,11 +29,11 @@ from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
 from watchword.discovery.addresses import parse_endpoint
-from watchword.discovery.cluster_info_lookup import cluster_info_from_kubeconfig
-from watchword.discovery.token_store import choose_token, join_command
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.options import Side
+from watchword.discovery.published_cluster_info import cluster_info_from_kubeconfig
+from watchword.discovery.token_secret import choose_token, join_command
 from watchword.kube.files import write_private_file
+from watchword.registration.catalog import CATALOG
+from watchword.registration.options import Side
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 

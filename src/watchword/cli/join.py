@@ -13,18 +13,11 @@ from watchword.admin.bootstrap_access import require_joinable
 from watchword.admin.join import KLUSTERLET, ClusterMembership, JoinWait, cluster_uid, join, with_present
 from watchword.admin.node_join import NodeJoin
 from watchword.api.conditions import is_true
-from watchword.api.images import IMAGE, IMAGE_VARIABLE
 from watchword.api.meta import Object
-from watchword.api.names import AGENT_NAMESPACE, ConditionType
+from watchword.api.names import AGENT_NAMESPACE, IMAGE, IMAGE_VARIABLE, ConditionType
 from watchword.api.time import rfc3339
 from watchword.api.validation import validate_dns_subdomain
-from watchword.cli.common_options import (
-    cluster_name,
-    format_document,
-    output_option,
-    wait_options,
-    with_options,
-)
+from watchword.cli.common_options import cluster_name, format_document, output_option, wait_options, with_options
 from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.driver_options import (
@@ -36,8 +29,8 @@ from watchword.cli.driver_options import (
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.options import Settings, Side
+from watchword.registration.catalog import CATALOG
+from watchword.registration.options import Settings, Side
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 

@@ -10,7 +10,7 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
-    from watchword.admin.component_logs import Component, LogRequest
+    from watchword.admin.workloads import Component, LogRequest
 
 COMPONENTS = ("hub", "agent", "operator")
 
@@ -34,7 +34,7 @@ def command(
     """
     from contextlib import suppress
 
-    from watchword.admin.component_logs import Component, LogRequest
+    from watchword.admin.workloads import Component, LogRequest
     from watchword.runtime.event_loop import run
 
     with suppress(KeyboardInterrupt):
@@ -42,7 +42,7 @@ def command(
 
 
 async def _print(connection: ClusterConnection, component: Component, wanted: LogRequest) -> None:
-    from watchword.admin.component_logs import find_pods, read_log
+    from watchword.admin.workloads import find_pods, read_log
 
     async with connection.client() as client:
         newest = (await find_pods(client, component))[-1]

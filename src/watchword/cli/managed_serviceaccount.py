@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from watchword.api.images import IMAGE, IMAGE_VARIABLE
+from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.process_options import identity, process_options, read_cluster_name, run_until_stopped
 
@@ -80,8 +80,7 @@ def find_endpoint(connection: ClusterConnection, server: str) -> Endpoint:
     """Return how the cluster is reached: as the agent does, or by another address under the same authority."""
     from msgspec.structs import replace
 
-    from watchword.kube.connect import endpoint_of
-    from watchword.kube.incluster import incluster_endpoint, is_in_cluster
+    from watchword.kube.connect import endpoint_of, incluster_endpoint, is_in_cluster
 
     in_pod = connection.kubeconfig is None and not connection.context and is_in_cluster()
     endpoint = incluster_endpoint() if in_pod else endpoint_of(connection.choice().cluster)

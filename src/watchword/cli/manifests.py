@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from watchword.api.images import IMAGE, IMAGE_VARIABLE
+from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def command() -> None:
 def crds(output: str) -> None:
     """Print the kinds that the operator needs."""
     from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
-    from watchword.operator.crds import DEFINITIONS
+    from watchword.operator.bundles import DEFINITIONS
 
     _print([(CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS], output)
 
@@ -169,7 +169,7 @@ def managed_serviceaccount(standalone: bool, image: str, output: str) -> None:  
     The hub serves them as soon as this is applied, and stops when it is deleted. `watchword addon enable
     managed-serviceaccount` applies the same.
     """
-    from watchword.admin.accounts_addon import accounts_bundle
+    from watchword.admin.addons import accounts_bundle
 
     _print(accounts_bundle(standalone=standalone, image=image), output)
 
@@ -187,10 +187,7 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
     """
     from datetime import UTC, datetime
 
-    from watchword.operator.pull_secret_manifests import (
-        RegistryAuthBundleOptions,
-        registry_auth_bundle,
-    )
+    from watchword.operator.pull_secret_manifests import RegistryAuthBundleOptions, registry_auth_bundle
     from watchword.pki.authority import Authority
 
     made = Authority.make("watchword-registry-auth", now=datetime.now(UTC))

@@ -44,7 +44,7 @@ async def _cluster_names(client: Client) -> list[str]:
 
 
 async def _token_ids(client: Client) -> list[str]:
-    from watchword.discovery.token_store import TokenStore
+    from watchword.discovery.token_secret import TokenStore
 
     records, _ = await TokenStore(client).list()
     return [record.token.id for record in records]

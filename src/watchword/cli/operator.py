@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from watchword.api.images import IMAGE, IMAGE_VARIABLE
+from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.process_options import identity, process_options, run_until_stopped
 

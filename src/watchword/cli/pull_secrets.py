@@ -119,7 +119,7 @@ def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output
     """List image pull secrets: whose they are, how they are, until when; never a token."""
     from datetime import UTC, datetime
 
-    from watchword.cli.tables import render_table, terminal_width
+    from watchword.cli.output import render_table, terminal_width
     from watchword.pullsecrets.inventory import PullSecretHealth
     from watchword.runtime.event_loop import run
 

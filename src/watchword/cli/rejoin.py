@@ -17,20 +17,20 @@ from watchword.admin.join import KLUSTERLET, cluster_uid
 from watchword.admin.rejoin import TakeOver, TakeOverCandidate, await_credential, replace_bootstrap_secret
 from watchword.admin.unjoin import find_membership
 from watchword.admin.wait import ObjectWaiter
-from watchword.certificates.manual_approval import ApprovalTerms
 from watchword.cli.common_options import (
     cluster_name,
+    confirm,
     format_document,
     output_option,
     split,
     wait_options,
     with_options,
 )
-from watchword.cli.confirmation import confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.hub_access_options import HubPlan, hub_access_options
 from watchword.cli.output import echo
+from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from watchword.cli.backup_options import backup_key_options
-from watchword.cli.confirmation import confirm
+from watchword.cli.backup import backup_key_options
+from watchword.cli.common_options import confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.output import echo
 
@@ -82,8 +82,8 @@ class _Question:
 
 
 def _restore_directory(data_dir: Path | None, backup: Backup, question: _Question, *, replace: bool) -> None:
-    from watchword.cli.data_directory_options import fleet_directory_of
-    from watchword.local.restore import carry_out, prepare_restore
+    from watchword.cli.common_options import fleet_directory_of
+    from watchword.local.backup import carry_out, prepare_restore
     from watchword.runtime.clock import SystemClock
 
     now, target = SystemClock().now(), fleet_directory_of(data_dir).path

@@ -38,7 +38,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 async def _manage(connection: ClusterConnection, stop: asyncio.Event) -> None:
-    from watchword.addons.process import run_addon
+    from watchword.addons.hub.definition_controllers import run_addon
     from watchword.addons.sample.hub import SAMPLE
 
     async with connection.client() as client:

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.output import echo, echo_line
-from watchword.cli.tables import render_table, terminal_width
+from watchword.cli.output import echo, echo_line, render_table, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -173,7 +172,7 @@ def render_inventory(
 ) -> str:
     """Return everything as tables, or as a document; a terminal is spared most of what is well."""
     if form in ("json", "yaml"):
-        from watchword.admin.inventory_json import inventory_document
+        from watchword.admin.inventory import inventory_document
 
         return format_document(inventory_document(inventory, now), form)
     wide = form == "wide" or width is None or width >= WIDE

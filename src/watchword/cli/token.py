@@ -9,25 +9,83 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
+import orjson
 
-from watchword.admin.join_command import await_signature, require_joinable_hub
+from watchword.admin.init import await_signature, require_joinable_hub
+from watchword.api import yaml
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
+from watchword.api.time import rfc3339
 from watchword.cli.common_options import JOIN_COMMAND_OPTIONS, output_option, with_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.name_completion import complete_tokens
-from watchword.cli.output import echo
+from watchword.cli.output import echo, render_table, terminal_width
 from watchword.cli.secret_input import SecretReader
-from watchword.cli.tables import render_table, terminal_width
-from watchword.cli.token_output import COLUMNS, format_tokens, token_row
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.errors import BootstrapTokenRefused
 from watchword.discovery.token_limits import BootstrapTokenLimits
-from watchword.discovery.token_secret import TokenRecord, TokenUsage
-from watchword.discovery.token_store import TokenStore, choose_token, join_command
+from watchword.discovery.token_secret import TokenRecord, TokenStore, TokenUsage, choose_token, join_command
 from watchword.discovery.tokens import BootstrapToken, parse_token_id
 from watchword.kube.files import write_private_file
 from watchword.runtime.event_loop import run
+
+COLUMNS = ("TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS", "CLUSTERS", "MAX USES")
+API_VERSION = "output.kubeadm.k8s.io/v1alpha3"  # scripts that read kubeadm's tokens read ours
+NONE = "<none>"
+ANY = "<any>"
+
+
+def token_row(record: TokenRecord, now: datetime, *, secrets: bool) -> tuple[str, ...]:
+    """Return the cells of one token."""
+    return (
+        record.token.reveal() if secrets else str(record.token),
+        "<forever>" if record.expires is None else format_duration_left(record.expires - now),
+        "<never>" if record.expires is None else rfc3339(record.expires),
+        ",".join(record.usages) or NONE,
+        record.description or NONE,
+        ",".join(record.groups) or NONE,
+        ",".join(record.limits.patterns) or ANY,
+        ANY if record.limits.maximum_uses is None else str(record.limits.maximum_uses),
+    )
+
+
+def format_tokens(records: Sequence[TokenRecord], form: str, *, secrets: bool) -> str:
+    """Return one document for each token; without secrets, the token field shows only the id."""
+    documents = [_document(record, secrets=secrets) for record in records]
+    if form == "yaml":
+        return "---\n".join(yaml.dump(document) for document in documents)
+    return "".join(orjson.dumps(d, option=orjson.OPT_INDENT_2).decode() + "\n" for d in documents)
+
+
+def format_duration_left(left: timedelta) -> str:
+    """Return a duration in its largest sensible unit, as kubectl shows ages."""
+    seconds = int(left.total_seconds())
+    if seconds <= 0:
+        return "<expired>"
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes, rest = divmod(seconds, 60)
+    if minutes < 10:
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    hours = minutes // 60
+    return f"{hours}h" if hours < 48 else f"{hours // 24}d"
+
+
+def _document(record: TokenRecord, *, secrets: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "kind": "BootstrapToken",
+        "apiVersion": API_VERSION,
+        "token": record.token.reveal() if secrets else str(record.token),
+        "description": record.description,
+        "expires": "" if record.expires is None else rfc3339(record.expires),
+        "usages": list(record.usages),
+        "groups": list(record.groups),
+        "allowedClusters": list(record.limits.patterns),
+        "maxUses": record.limits.maximum_uses,
+    }
+    return {name: value for name, value in document.items() if value not in ("", [], None)}
 
 
 @click.group("token")

@@ -43,8 +43,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 async def _undeploy(
     connection: ClusterConnection, wanted: list[tuple[Resource, str]], patience: timedelta, *, pull_secrets: bool
 ) -> list[str]:
-    from watchword.admin.operator_deployment import delete_deployed
-    from watchword.admin.pull_secret_removal import remove_pull_secrets
+    from watchword.admin.hub_removal import remove_pull_secrets
+    from watchword.admin.workloads import delete_deployed
 
     async with connection.client() as client:
         removed = pull_secrets and await remove_pull_secrets(client, patience, print_progress)

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.data_directory_options import fleet_directory_of
+from watchword.cli.common_options import fleet_directory_of
 from watchword.cli.discovery_options import parse_duration_flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from watchword.agent.options import AgentOptions
-    from watchword.hub.process import HubOptions
     from watchword.kube.client import Client
     from watchword.local.data_directory import FleetDirectory
     from watchword.local.pods import FlagParsers
     from watchword.local.up import UpOptions
+    from watchword.processes.hub import HubOptions
     from watchword.pullsecrets.process import PullSecretOptions
+    from watchword.registration.agent.options import AgentOptions
 
 
 @click.command("up")
@@ -59,10 +59,10 @@ def command(**flags: Any) -> None:
     patience = parse_duration_flag(flags["timeout"], "--timeout")
     if sys.stdout.isatty() and not flags["as_json"]:
         click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
-    from watchword.drivers.catalog import CATALOG
     from watchword.local.data_directory import temporary_fleet_directory
     from watchword.local.layout import LayoutRequest
     from watchword.local.up import UpOptions
+    from watchword.registration.catalog import CATALOG
 
     driver = CATALOG.cluster_driver(flags["registration_auth"])
     named = driver if flags["registration_auth"] else ""

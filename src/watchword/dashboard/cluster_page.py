@@ -12,11 +12,10 @@ from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.time import rfc3339
 from watchword.dashboard.fleet import Fleet
-from watchword.dashboard.history import HistoryEntry
-from watchword.dashboard.related_objects import regarded_cluster
+from watchword.dashboard.history import HistoryEntry, regarded_cluster
 from watchword.dashboard.rows import clean, event_document
 from watchword.dashboard.sources import REQUESTS, FleetFacts, gather_facts
-from watchword.dashboard.visibility import Visibility, limit_objects
+from watchword.dashboard.viewers import Visibility, limit_objects
 
 NEGATIVE = frozenset({"HubConnectionDegraded", ConditionType.DELETING, ConditionType.REVOCATION_PENDING, "Superseded"})
 """Conditions whose status True needs attention."""

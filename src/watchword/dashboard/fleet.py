@@ -16,15 +16,12 @@ from watchword.admin.hub_observer import HubObserver
 from watchword.api.meta import ObjectKey, ObjectRef
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
-from watchword.dashboard.history import HistoryLog
-from watchword.dashboard.object_rows import decide_object_rows
-from watchword.dashboard.recent import RecentEvents
-from watchword.dashboard.related_objects import RelatedObjects, regarded_cluster
-from watchword.dashboard.row_index import RowIndex
+from watchword.dashboard.history import HistoryLog, RelatedObjects, regarded_cluster
+from watchword.dashboard.row_index import RecentEvents, RowIndex, decide_object_rows
 from watchword.dashboard.sources import CLUSTERS, EVENT_ROWS, REQUESTS, SHOWN_KINDS, SourcedObject, find_source
 from watchword.runtime.clock import Clock
-from watchword.runtime.delay_queue import DelayQueue
 from watchword.runtime.raw_objects import Delta, head_of
+from watchword.runtime.work_queue import DelayQueue
 
 OBJECTS_AT_ONCE = 32  # are decided about before other tasks run: that takes some milliseconds
 TICK = 15.0  # seconds after which a clock that was set is noticed

@@ -14,10 +14,9 @@ from msgspec import Struct, field
 from watchword.admin.health import InventoryHealth
 from watchword.api.meta import ObjectRef
 from watchword.dashboard.fleet import Fleet
-from watchword.dashboard.recent import NumberedEvent
-from watchword.dashboard.row_index import RowIndex
+from watchword.dashboard.row_index import NumberedEvent, RowIndex
 from watchword.dashboard.rows import HEALTHS, Row, RowFields, clean, event_document, seconds
-from watchword.dashboard.visibility import Visibility
+from watchword.dashboard.viewers import Visibility
 
 FRAME = 0.5  # seconds between two messages at least, once a browser has everything
 OBJECTS_AT_ONCE = 256  # whose rows are in one message at most

@@ -12,20 +12,27 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from msgspec import Struct
 
 from watchword.admin.hub_observer import HubObserver, observe_hub
-from watchword.api.hidden_fields import HiddenFields
-from watchword.dashboard.errors import NotLoopback
+from watchword.api.sensitive import HiddenFields
 from watchword.dashboard.fleet import Fleet
-from watchword.dashboard.origin import LOOPBACK_NAMES, OwnAddress
-from watchword.dashboard.server import DashboardServer
+from watchword.dashboard.server import LOOPBACK_NAMES, DashboardServer, OwnAddress
 from watchword.dashboard.sources import DASHBOARD_SOURCES, follow_new_sources, probe_sources
 from watchword.dashboard.viewers import OwnRights, ReviewedRights, Viewers
 from watchword.http.limits import ServerLimits
 from watchword.http.server import HttpServer
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
+from watchword.runtime.event_loop import running
 from watchword.runtime.health import HealthEndpoints, serve_health
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.tasks import running
+
+
+class DashboardError(Exception):
+    """Base of the errors of this package."""
+
+
+class NotLoopback(DashboardError):
+    """The dashboard was asked to serve a person's rights on an address that other machines reach."""
+
 
 LIMITS = ServerLimits(connections=256, header_bytes=16 * 1024, body_bytes=64 * 1024, drain_seconds=1.0)
 

@@ -2,15 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 
 from msgspec import Struct, field
 
-from watchword.api.meta import ObjectRef
-from watchword.dashboard.object_rows import ObjectRows
-from watchword.dashboard.rows import Row
-from watchword.dashboard.sources import Source
-from watchword.dashboard.visibility import Visibility
+from watchword.admin.recent_events import FleetEvent, collect_fleet_events
+from watchword.api.meta import ObjectKey, ObjectRef
+from watchword.dashboard.rows import Row, decide_rows
+from watchword.dashboard.sources import DASHBOARD_SOURCES, REQUESTS, Source, SourcedObject, gather_facts
+from watchword.dashboard.viewers import Visibility
+
+NUMBERS = {source: number for number, source in enumerate(DASHBOARD_SOURCES)}
+
+
+class ObjectRows(Struct, frozen=True, gc=False):
+    """The rows and events of one object, and the right that shows them."""
+
+    source: Source
+    part: str
+    rows: tuple[Row, ...] = ()
+    limited: tuple[Row, ...] = ()  # for people who may not list certificate requests
+    events: Sequence[FleetEvent] = ()
+    recheck: datetime | None = None  # when the time alone may change the rows
+
+    def shown_to(self, seen: Visibility) -> tuple[Row, ...] | None:
+        """Return the rows that a person may see, None when they may not see the object."""
+        if not seen.sees(self.source, self.part):
+            return None
+        return self.rows if self.rows is self.limited or seen.sees(REQUESTS) else self.limited
+
+
+def decide_object_rows(found: SourcedObject, requests: Sequence[SourcedObject], *, now: datetime) -> ObjectRows:
+    """Decide about an object from its content, the certificate requests for it, and the instant alone."""
+    source, key = found[0], ObjectKey.of(found[1])
+    facts, number = gather_facts([found]), NUMBERS[source]
+    limited = full = decide_rows(facts, str(key), number=number, now=now)
+    if requests:
+        full = decide_rows(gather_facts([found, *requests]), str(key), number=number, now=now)
+    events = collect_fleet_events((*facts.hub.clusters, *facts.hub.addons), facts.events)
+    return ObjectRows(source, source.part(key), full.rows, limited.rows, events, full.recheck)
+
+
+class NumberedEvent(Struct, frozen=True, gc=False):
+    """An event with the object that tells of it; no two share a number."""
+
+    number: int
+    event: FleetEvent
+    ref: ObjectRef
+
+    @property
+    def order(self) -> tuple[str, int]:
+        """What sorts events by time."""
+        return self.event.at, self.number
+
+
+class RecentEvents(Struct):
+    """Events by time; an event keeps its number while its object tells of it."""
+
+    revision: int = 0
+    _ordered: list[NumberedEvent] = field(default_factory=list)
+    _of_object: dict[ObjectRef, dict[FleetEvent, NumberedEvent]] = field(default_factory=dict)
+    _last: int = 0
+
+    def put(self, ref: ObjectRef, events: Sequence[FleetEvent]) -> None:
+        """Replace the events that an object tells of."""
+        held = self._of_object.get(ref, {})
+        wanted = dict.fromkeys(events)
+        for event in [each for each in held if each not in wanted]:
+            self._ordered.pop(bisect_left(self._ordered, held.pop(event).order, key=_order))
+            self.revision += 1
+        for event in [each for each in wanted if each not in held]:
+            self._last += 1
+            held[event] = NumberedEvent(self._last, event, ref)
+            insort(self._ordered, held[event], key=_order)
+            self.revision += 1
+        if held:
+            self._of_object[ref] = held
+        else:
+            self._of_object.pop(ref, None)
+
+    def latest(self, count: int, is_visible: Callable[[ObjectRef], bool]) -> list[NumberedEvent]:
+        """Return the latest events of visible objects, the last one first; of equal ones the latest."""
+        found: dict[tuple[str, str], NumberedEvent] = {}
+        for each in reversed(self._ordered):
+            told = each.event.about, each.event.what
+            if told not in found and is_visible(each.ref):
+                found[told] = each
+                if len(found) == count:
+                    break
+        return list(found.values())
+
+
+def _order(event: NumberedEvent) -> tuple[str, int]:
+    return event.order
+
 
 REMOVALS_KEPT = 4096
 

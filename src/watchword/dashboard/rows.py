@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,17 +12,132 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from watchword.admin.forecast import forecast_expiry
-from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import build_inventory
-from watchword.admin.inventory_rows import AddonRow, ClusterRow, CredentialRow, Inventory
+from watchword.admin.health import AUTHORITY_WARNING_PERIOD, TOLERANCE, InventoryHealth
+from watchword.admin.inventory import build_inventory, forecast_expiry
+from watchword.admin.inventory_rows import (
+    ACCOUNT_TOKEN,
+    AUTHORITY,
+    HEALTH,
+    JOIN_TOKEN,
+    PULL_SECRET,
+    AddonRow,
+    ClusterRow,
+    CredentialRow,
+    Inventory,
+)
 from watchword.admin.recent_events import FleetEvent
+from watchword.admin.renewal_proof import TAKE_UP_WITHIN
+from watchword.api.credential_report import CredentialValidity
+from watchword.api.meta import Object
 from watchword.api.text import escape_text
-from watchword.dashboard.next_step import choose_addon_command, choose_cluster_command, choose_credential_command
-from watchword.dashboard.pull_secret_rows import decide_pull_secret_rows
-from watchword.dashboard.recheck import choose_recheck
+from watchword.api.time import parse_rfc3339
 from watchword.dashboard.sources import FleetFacts
-from watchword.runtime.redaction import redact_text
+from watchword.pullsecrets.inventory import FIRST_TOKEN_WITHIN, PullSecretHealth, PullSecretRow, pull_secret_row
+from watchword.pullsecrets.pull_secret import PullSecret
+from watchword.pullsecrets.refresh import LATEST
+from watchword.runtime.logs import redact_text
+
+CHECK_HUB = "watchword doctor"
+
+
+def choose_cluster_command(row: ClusterRow) -> str:
+    """Return the command for a cluster that needs attention, empty for one that is well."""
+    if not row.health.needs_attention:
+        return ""
+    name = shlex.quote(row.name)
+    return f"watchword accept --clusters {name}" if row.accepted == "no" else f"watchword clusters show {name}"
+
+
+def choose_addon_command(row: AddonRow) -> str:
+    """Return the command for an add-on that needs attention, empty for one that is well."""
+    if not row.health.needs_attention:
+        return ""
+    return f"watchword addon show {shlex.quote(row.name)} --cluster {shlex.quote(row.cluster)}"
+
+
+def choose_credential_command(row: CredentialRow) -> str:
+    """Return the command for a credential that needs attention, empty for one that is well."""
+    if not row.health.needs_attention:
+        return ""
+    cluster = shlex.quote(row.cluster)
+    commands = {
+        AUTHORITY: CHECK_HUB,
+        JOIN_TOKEN: "watchword token create --print-join-command",
+        ACCOUNT_TOKEN: f"watchword serviceaccount show {shlex.quote(row.subject)} -n {cluster}",
+        PULL_SECRET: "watchword pull-secrets list",
+    }
+    if row.kind in commands:
+        return commands[row.kind]
+    if row.health is InventoryHealth.EXPIRED and not row.holder.startswith("add-on "):
+        return f"watchword rejoin --cluster-name {cluster}"
+    return f"watchword clusters show {cluster}"
+
+
+CONSEQUENCE = "pods of {account} cannot pull images from the registry"
+NOTES = {
+    PullSecretHealth.EXPIRED: "expired: is `watchword pull-secrets` running?",
+    PullSecretHealth.CORRUPT: "its content cannot be read",
+    PullSecretHealth.EMPTY: "no token was issued: events on it say why",
+    PullSecretHealth.OVERDUE: "should have been renewed: is `watchword pull-secrets` running?",
+    PullSecretHealth.NEW: "waits for its first token",
+    PullSecretHealth.LEGACY: "made from a long-lived token",
+    PullSecretHealth.HEALTHY: "",
+}
+
+
+def decide_pull_secret_rows(secrets: Sequence[Object], *, now: datetime) -> Iterable[CredentialRow]:
+    """Return a row for each pull secret; the objects are those of the cache, without tokens."""
+    read = [PullSecret.read(secret) for secret in secrets]
+    return (_row(pull_secret_row(secret, now=now)) for secret in read if secret is not None)
+
+
+def _row(row: PullSecretRow) -> CredentialRow:
+    account = f"{row.key.namespace}/{row.account}"
+    return CredentialRow(
+        PULL_SECRET,
+        "",
+        f"account {account}",
+        row.key.name,
+        CredentialValidity(row.issued_at, row.expires_at, row.renews_at),
+        HEALTH[row.health],
+        NOTES[row.health],
+        CONSEQUENCE.format(account=account),
+        renewed=row.renews_at is not None,
+    )
+
+
+AFTERWARDS = timedelta(milliseconds=1)
+"""Some decisions change at an instant and others just after it: after this time, all of them have."""
+
+
+def choose_recheck(
+    credentials: Iterable[CredentialRow], pull_secrets: Sequence[Object], *, within: timedelta, now: datetime
+) -> datetime | None:
+    """Return the next instant at which the time alone may change a row, None when there is none."""
+    instants = (each for row in credentials for each in _instants(row, within))
+    later = (each + AFTERWARDS for each in (*instants, *_first_tokens(pull_secrets)))
+    return min((each for each in later if each > now), default=None)
+
+
+def _instants(row: CredentialRow, within: timedelta) -> Iterator[datetime]:
+    """Yield every instant on which the health, the note or the forecast of a credential depends."""
+    issued, expires, renewal = row.validity.issued, row.validity.expires, row.validity.latest_renewal
+    if issued is not None:
+        yield issued + TAKE_UP_WITHIN
+    if expires is not None:
+        yield from (expires - period for period in (timedelta(0), within, AUTHORITY_WARNING_PERIOD, LATEST))
+    if renewal is not None:
+        yield renewal
+        if expires is not None:
+            yield renewal + (expires - (issued or renewal)) * TOLERANCE
+
+
+def _first_tokens(pull_secrets: Sequence[Object]) -> Iterator[datetime]:
+    for secret in pull_secrets:
+        created = parse_rfc3339(str(secret["metadata"].get("creationTimestamp") or ""))
+        if created is not None:
+            yield created + FIRST_TOKEN_WITHIN
+
 
 FORESEEN = timedelta(days=7)
 HEALTHS = [{"label": each.label, "attention": each.needs_attention} for each in InventoryHealth]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import orjson
 from msgspec import Struct, field
@@ -14,10 +14,48 @@ from watchword.dashboard.assets import INDEX, LOGIN, SIGNED_IN, SIGNED_OUT, Asse
 from watchword.dashboard.cluster_page import read_cluster_page
 from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.live import stream_rows
-from watchword.dashboard.origin import OwnAddress
-from watchword.dashboard.viewers import Viewers
-from watchword.dashboard.visibility import Visibility
+from watchword.dashboard.viewers import Viewers, Visibility
 from watchword.kube.errors import KubeError
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+class OwnAddress(Struct, frozen=True):
+    """The names under which browsers reach the dashboard."""
+
+    names: tuple[str, ...] = LOOPBACK_NAMES
+    secure: bool = False  # https, by the dashboard itself or by a proxy before it
+
+    @property
+    def scheme(self) -> str:
+        """The scheme that browsers see."""
+        return "https" if self.secure else "http"
+
+    def objection(self, request: Request) -> str:
+        """Return why a request is refused, empty for one that was meant for us."""
+        host = request.header("Host")
+        if host_name(host) not in self.names:
+            return f"open the dashboard under one of its names: {', '.join(self.names)}"
+        origin = request.header("Origin")
+        if origin and origin != f"{self.scheme}://{host}":
+            return "requests from other sites are refused"
+        if request.header("Sec-Fetch-Site") in ("cross-site", "same-site") and not _is_navigation(request):
+            return "requests from other sites are refused"
+        return ""
+
+
+def host_name(host: str) -> str:
+    """Return the name in a Host header, without port and brackets; empty when it is none."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_navigation(request: Request) -> bool:
+    """Whether a person follows a link: the page that opens cannot be read by the site that links."""
+    return request.method == "GET" and request.header("Sec-Fetch-Mode") == "navigate"
+
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "

@@ -18,7 +18,7 @@ from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound
-from watchword.kube.responses import decode
+from watchword.kube.request_sender import decode
 from watchword.pullsecrets.pull_secret import project_pull_secret
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.raw_objects import Projection

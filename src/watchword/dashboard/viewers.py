@@ -3,17 +3,155 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
+from watchword.api.meta import ObjectKey
 from watchword.api.sensitive import Sensitive
-from watchword.dashboard.sessions import SESSION_LIFETIME, Session, SessionStore
-from watchword.dashboard.visibility import EVERYTHING, Visibility, review_visibility
-from watchword.kube.access_reviews import UserIdentity, review_token, who_am_i
+from watchword.dashboard.sources import DASHBOARD_SOURCES, Source, SourcedObject
+from watchword.kube.access_reviews import UserIdentity, may, review_token, who_am_i
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
+
+SESSION_LIFETIME = timedelta(hours=12)
+CODE_LIFETIME = timedelta(hours=12)
+MOST_SESSIONS = 1000
+SECRET_BYTES = 24  # their address fits a terminal of 80 columns
+
+
+class Session(Struct, frozen=True):
+    """One signed-in browser; without a token it has the rights of the dashboard's own kubeconfig."""
+
+    who: UserIdentity
+    ends: datetime
+    token: Sensitive[str] | None = None
+
+
+class SessionStore(Struct):
+    """Sessions by the hash of their cookie, and the one code that opens the next; `redeemed` is told of its use."""
+
+    redeemed: Callable[[], None] = lambda: None
+    _sessions: dict[bytes, Session] = field(default_factory=dict)
+    _code: tuple[str, datetime] | None = None
+
+    def code(self, now: datetime) -> str:
+        """Return the code of the one-time address: the same until it is used or too old."""
+        if self._code is None or now >= self._code[1]:
+            self._code = secrets.token_urlsafe(SECRET_BYTES), now + CODE_LIFETIME
+        return self._code[0]
+
+    def redeem(self, code: str, now: datetime) -> bool:
+        """Whether this is the code; it is used up by that."""
+        if self._code is None or now >= self._code[1]:
+            return False
+        if not secrets.compare_digest(code.encode(), self._code[0].encode()):
+            return False
+        self._code = None
+        self.redeemed()
+        return True
+
+    def open(self, session: Session, now: datetime) -> str:
+        """Keep a session, and return the value of its cookie."""
+        self._drop_ended(now)
+        cookie = secrets.token_urlsafe(SECRET_BYTES)
+        self._sessions[_hash(cookie)] = session
+        return cookie
+
+    def find(self, cookie: str, now: datetime) -> Session | None:
+        """Return the session of a cookie, None when there is none or it has ended."""
+        found = self._sessions.get(_hash(cookie))
+        return found if found is not None and now < found.ends else None
+
+    def close(self, cookie: str) -> None:
+        """End a session."""
+        self._sessions.pop(_hash(cookie), None)
+
+    def _drop_ended(self, now: datetime) -> None:
+        self._sessions = {key: each for key, each in self._sessions.items() if now < each.ends}
+        while len(self._sessions) >= MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+
+
+def _hash(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode()).digest()
+
+
+REVIEWS_AT_ONCE = 16
+NOT_ALLOWED = "you may not list them"
+PARTLY = "you may see those of {count} only"
+
+
+class Visibility(Struct, frozen=True):
+    """The sources that one person sees, wholly or in part; None as parts means wholly."""
+
+    parts: Mapping[Source, frozenset[str] | None] = field(default_factory=dict)
+    everything: bool = False
+
+    def parts_of(self, source: Source) -> frozenset[str] | None:
+        """Return the parts of a source that may be seen, None for all of it."""
+        return None if self.everything else self.parts.get(source, frozenset())
+
+    def sees(self, source: Source, part: str = "") -> bool:
+        """Whether what a source holds may be seen: in a namespace, of a cluster, or at all where it has no parts."""
+        parts = self.parts_of(source)
+        return parts is None or part in parts
+
+    def extended(self, further: Visibility) -> Visibility | None:
+        """Return these rights with those on further places; None when a whole kind was granted or withdrawn."""
+        if any((further.parts_of(source) is None) != (parts is None) for source, parts in self.parts.items()):
+            return None
+        both = {
+            source: None if parts is None else parts | (further.parts_of(source) or frozenset())
+            for source, parts in self.parts.items()
+        }
+        return self if both == self.parts else Visibility(both)
+
+    def explain(self, unseen: Mapping[str, str]) -> dict[str, str]:
+        """Return what is left out and why, what the dashboard itself cannot read included."""
+        if self.everything:
+            return dict(unseen)
+        found = dict(unseen)
+        for source in DASHBOARD_SOURCES:
+            parts = self.parts.get(source, frozenset())
+            if parts is not None and source.name not in found:
+                noun = "cluster" if len(parts) == 1 else "clusters"
+                found[source.name] = PARTLY.format(count=f"{len(parts)} {noun}") if parts else NOT_ALLOWED
+        return found
+
+
+EVERYTHING = Visibility(everything=True)
+
+
+async def review_visibility(client: Client, who: UserIdentity, places: Iterable[str]) -> Visibility:
+    """Ask what a person may list; where a whole kind is refused, ask for each cluster and its namespace."""
+    limit, known = asyncio.Semaphore(REVIEWS_AT_ONCE), sorted(set(places))
+
+    async def ask(source: Source, part: str = "") -> bool:
+        async with limit:
+            return await may(client, who, source.access(part))
+
+    async def parts(source: Source) -> frozenset[str] | None:
+        if await ask(source):
+            return None
+        if not source.divisible:
+            return frozenset()
+        allowed = await asyncio.gather(*(ask(source, part) for part in known))
+        return frozenset(part for part, seen in zip(known, allowed, strict=True) if seen)
+
+    found = await asyncio.gather(*(parts(source) for source in DASHBOARD_SOURCES))
+    return Visibility(dict(zip(DASHBOARD_SOURCES, found, strict=True)))
+
+
+def limit_objects(objects: Iterable[SourcedObject], seen: Visibility) -> Iterator[SourcedObject]:
+    """Yield only what a person may see."""
+    for source, obj in objects:
+        if seen.sees(source, source.part(ObjectKey.of(obj))):
+            yield source, obj
+
 
 REVIEWED_EVERY = timedelta(seconds=60)
 """How long a withdrawn right or a revoked token may go unnoticed."""

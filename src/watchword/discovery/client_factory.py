@@ -10,9 +10,26 @@ from watchword.api.sensitive import Sensitive
 from watchword.kube.client import Client
 from watchword.kube.connect import make_client
 from watchword.kube.credentials import Credential, FixedCredential
-from watchword.kube.endpoint import Endpoint
-from watchword.kube.retry import RetryPolicy
-from watchword.kube.unverified_client import unverified_client_for_discovery_only
+from watchword.kube.endpoint import Endpoint, normalize_server_url
+from watchword.kube.errors import ConfigError
+from watchword.kube.https_transport import HttpsTransport
+from watchword.kube.request_sender import RetryPolicy
+
+BODY_LIMIT = 1024 * 1024
+"""An unverified server may send cluster-info, but not exhaust the memory."""
+
+
+def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | None = None) -> Client:
+    """Return a client that accepts any server and sends it no credential, proxy authentication, cookie or redirect.
+
+    What it returns is untrusted until a signature or a pin has verified it.
+    """
+    address = normalize_server_url(server)
+    if not address.startswith("https:"):
+        raise ConfigError("discovery needs an https address")
+    endpoint = Endpoint(address, insecure=True)
+    return Client(HttpsTransport(endpoint, FixedCredential(), body_limit=BODY_LIMIT), retry=retry)
+
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
 """Discovery retries by itself, with progress messages."""

@@ -25,7 +25,7 @@ from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable, Untrusted
 from watchword.pki.certificates import Certificate, join_bundle
-from watchword.pki.pins import Pin, is_pinned
+from watchword.pki.keys import Pin, is_pinned
 
 
 class BootstrapTokenDiscovery(Struct, frozen=True):

@@ -8,14 +8,7 @@ from msgspec import Struct
 
 from watchword.api.bootstrap import CLUSTER_INFO, KUBE_PUBLIC, KUBECONFIG_KEY, MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CONFIG_MAPS,
-    NAMESPACES,
-    RBAC_GROUP,
-    ROLE_BINDINGS,
-    ROLES,
-)
+from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, NAMESPACES, RBAC_GROUP, ROLE_BINDINGS, ROLES
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.kube.client import Client
 

@@ -3,19 +3,144 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import socket
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from inspect import isasyncgen
 from typing import Any, Protocol, cast
 
 from watchword.api.http import Peer, Request, Response
-from watchword.http.deadlines import ConnectionDeadlines
-from watchword.http.handshake import Handshake
 from watchword.http.limits import ServerLimits
 from watchword.http.request_parser import ParsedRequest, RejectedRequest, RequestLimits, RequestParser
-from watchword.http.response_writer import CHUNK, CONTINUE, LAST_CHUNK, encode_response, encode_response_parts, head
+
+
+class RequestProgress(Protocol):
+    """How far a request has come."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is incomplete."""
+        ...
+
+    @property
+    def is_head_complete(self) -> bool:
+        """Whether the head of the request has been read."""
+        ...
+
+
+class ConnectionDeadlines:
+    """The deadlines of one connection: head, body, idle time, and progress of what is written."""
+
+    def __init__(self, limits: ServerLimits, now: float) -> None:
+        self._limits = limits
+        self._since = now
+        self._is_first = True  # no request has come yet
+        self._written: tuple[float, int] | None = None  # when the client was last seen reading, and what was left
+
+    def restart(self, now: float, *, is_first: bool = False) -> None:
+        """Count from now: a request begins, or the connection becomes idle."""
+        self._since = now
+        self._is_first = is_first
+
+    def writable(self) -> None:
+        """Take note that the client reads again."""
+        self._written = None
+
+    def is_read_overdue(self, now: float, request: RequestProgress) -> bool:
+        """Whether the client took too long with what it is expected to send."""
+        if request.is_idle and not self._is_first:
+            patience = self._limits.keepalive_seconds
+        elif not request.is_head_complete:
+            patience = self._limits.header_seconds
+        else:
+            patience = self._limits.request_seconds
+        return now - self._since > patience
+
+    def is_write_overdue(self, now: float, left: int) -> bool:
+        """Whether the client reads too slowly; asked again and again with the bytes that are still to be written."""
+        if self._written is None:
+            self._written = now, left
+            return False
+        since, then = self._written
+        waited = now - since
+        if waited <= self._limits.write_seconds:
+            return False
+        self._written = now, left
+        return then - left < waited * self._limits.write_bytes_per_second
+
+
+class Handshake:
+    """Hands a socket to a protocol once TLS is established; `failed` is called when that does not come about."""
+
+    def __init__(self, connected: socket.socket, context: ssl.SSLContext | None, patience: float) -> None:
+        self._connected = connected
+        self._context = context
+        self._patience = patience if context is not None else None
+        self._task: asyncio.Task[None] | None = None
+        self._has_begun = False
+
+    def begin(self, protocol: asyncio.Protocol, failed: Callable[[], None]) -> None:
+        """Begin, and go on in a task of its own."""
+        self._task = asyncio.get_running_loop().create_task(self._run(protocol, failed))
+
+    def cancel(self) -> None:
+        """Close the socket, whatever the state of the handshake."""
+        if self._has_begun and self._task is not None:
+            self._task.cancel()
+        else:
+            self._connected.close()  # the task has not had its first step
+
+    async def _run(self, protocol: asyncio.Protocol, failed: Callable[[], None]) -> None:
+        if self._connected.fileno() < 0:
+            return
+        self._has_begun = True
+        established = False
+        # OSError: the client has gone, was too slow, or does not speak TLS.
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol, self._connected, ssl=self._context, ssl_handshake_timeout=self._patience
+            )
+            established = True
+        if not established:
+            failed()
+
+
+CHUNK = b"%x\r\n%b\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+LARGE = 64 * 1024
+"""A body of at least this size is written separately: copying it behind its head would hold it twice."""
+
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+_BREAKS = str.maketrans("\r\n\0", "   ")
+
+
+def head(answer: Response, framing: str, date: str, *, keep_alive: bool) -> bytes:
+    """Return the head of a response; `framing` is the header that delimits its body, or empty."""
+    lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, '')}\r\nDate: {date}\r\n{framing}"]
+    # Client input may be part of a header: line breaks in it must not end the header.
+    lines.extend(f"{name}: {value.translate(_BREAKS)}\r\n" for name, value in answer.headers)
+    lines.append("\r\n" if keep_alive else "Connection: close\r\n\r\n")
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def encode_response(answer: Response, date: str, *, keep_alive: bool, with_body: bool = True) -> bytes:
+    """Return a response whose body is complete; a HEAD request gets the head only."""
+    start = head(answer, f"Content-Length: {len(answer.body)}\r\n", date, keep_alive=keep_alive)
+    return start + answer.body if with_body else start
+
+
+def encode_response_parts(answer: Response, date: str, *, keep_alive: bool, with_body: bool) -> tuple[bytes, ...]:
+    """Return a response whose body is complete, as the chunks to write: joined, or a large body separately."""
+    if not with_body or len(answer.body) < LARGE:
+        return (encode_response(answer, date, keep_alive=keep_alive, with_body=with_body),)
+    return encode_response(answer, date, keep_alive=keep_alive, with_body=False), answer.body
+
 
 log = logging.getLogger(__name__)
 

@@ -3,9 +3,92 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import resource
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
 from msgspec import Struct
+
+T = TypeVar("T", bound=Hashable)
+
+
+class ConnectionTable(Generic[T]):
+    """Makes room for new connections without closing those of authenticated users.
+
+    A new connection replaces the oldest unauthenticated one of its own address, or of the address that
+    holds the most. Only a user that holds more than half of all connections loses one of them.
+    """
+
+    def __init__(self, limit: int, per_address: int) -> None:
+        self._limit = limit
+        self._per_address = per_address
+        self._group_of: dict[T, str] = {}
+        self._strangers: dict[str, dict[T, None]] = {}  # by network, the oldest first
+        self._users: dict[str, dict[T, None]] = {}  # by name, the oldest first
+
+    def __len__(self) -> int:
+        """Return how many connections there are."""
+        return len(self._group_of)
+
+    def connections(self) -> tuple[T, ...]:
+        """Return all connections."""
+        return tuple(self._group_of)
+
+    def choose_victim(self, address: str) -> T | None:
+        """Return the connection that must be closed before one of this address is added; None when there is room."""
+        own = self._strangers.get(network_of(address), {})
+        if len(own) >= self._per_address:
+            return next(iter(own))
+        return self.choose_stranger() if len(self) >= self._limit else None
+
+    def choose_stranger(self) -> T | None:
+        """Return the connection that is missed least: the oldest one of the largest unauthenticated group."""
+        groups = self._strangers or {name: held for name, held in self._users.items() if len(held) > self._limit // 2}
+        largest = max(groups.values(), key=len, default={})
+        return next(iter(largest), None)
+
+    def add(self, connection: T, address: str) -> bool:
+        """Count an unauthenticated connection; False when there is no room."""
+        if len(self) >= self._limit:
+            return False
+        self._put(self._strangers, network_of(address), connection)
+        return True
+
+    def authenticate(self, connection: T, user: str) -> None:
+        """Count a connection as one of this user from now on."""
+        if connection in self._group_of and connection not in self._users.get(user, {}):
+            self.discard(connection)
+            self._put(self._users, user, connection)
+
+    def discard(self, connection: T) -> None:
+        """Forget a connection."""
+        name = self._group_of.pop(connection, None)
+        if name is None:
+            return
+        for groups in (self._strangers, self._users):
+            held = groups.get(name, {})
+            held.pop(connection, None)
+            if not held:
+                groups.pop(name, None)
+
+    def _put(self, groups: dict[str, dict[T, None]], name: str, connection: T) -> None:
+        self._group_of[connection] = name
+        groups.setdefault(name, {})[connection] = None
+
+
+def network_of(address: str) -> str:
+    """Return what one client is counted by: its IPv4 address, or the /64 that an IPv6 host chooses addresses from."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
+
 
 MOST_DESCRIPTORS = 65_536
 FEWEST_CONNECTIONS = 16

@@ -4,17 +4,89 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import socket
 import ssl
 import time
+from collections.abc import Callable
+from typing import TypeAlias
 
-from watchword.http.connection import RejectionHandler, RequestHandler, ServerConnection, plain_text_rejection
-from watchword.http.connection_table import ConnectionTable
-from watchword.http.handshake import Handshake
-from watchword.http.limits import ServerLimits, choose_address_limit, choose_connection_limit, descriptor_limit
+from watchword.http.connection import (
+    Handshake,
+    RejectionHandler,
+    RequestHandler,
+    ServerConnection,
+    plain_text_rejection,
+)
+from watchword.http.limits import (
+    ConnectionTable,
+    ServerLimits,
+    choose_address_limit,
+    choose_connection_limit,
+    descriptor_limit,
+)
 from watchword.http.request_parser import RequestLimits
-from watchword.http.sockets import OutOfDescriptors, accept_connections, bind_sockets
+
+BACKLOG = 1024
+ACCEPTS_AT_ONCE = 64
+"""So many connections are accepted before requests get their turn."""
+
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class OutOfDescriptors(Exception):
+    """No connection can be accepted before another one is closed."""
+
+
+async def bind_sockets(host: str, port: int) -> tuple[socket.socket, ...]:
+    """Listen on every address of a host; raises `OSError`."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    opened: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            listening = socket.socket(family, kind, protocol)
+            opened.append(listening)
+            _listen(listening, address)
+    except OSError:
+        for listening in opened:
+            listening.close()
+        raise
+    return tuple(opened)
+
+
+def _listen(listening: socket.socket, address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]) -> None:
+    listening.setblocking(False)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if listening.family == socket.AF_INET6:
+        listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    try:
+        listening.bind(address)
+    except OSError as cause:
+        raise OSError(cause.errno, f"cannot listen on {address[0]!s}:{address[1]!s}: {cause.strerror}") from None
+    listening.listen(BACKLOG)
+
+
+def accept_connections(listening: socket.socket) -> list[tuple[socket.socket, str]]:
+    """Return connections that wait, with their addresses; raises `OutOfDescriptors` when none can be taken."""
+    accepted: list[tuple[socket.socket, str]] = []
+    while len(accepted) < ACCEPTS_AT_ONCE:
+        try:
+            connected, address = listening.accept()
+        except (BlockingIOError, InterruptedError):
+            break
+        except ConnectionError:  # the client has gone already
+            continue
+        except OSError as cause:
+            if accepted or cause.errno not in _OUT_OF_RESOURCES:
+                break
+            raise OutOfDescriptors from cause
+        with contextlib.suppress(OSError):
+            connected.setblocking(False)
+        accepted.append((connected, str(address[0]) if address else ""))
+    return accepted
+
 
 log = logging.getLogger(__name__)
 
@@ -148,3 +220,42 @@ def http_date(seconds: float) -> str:
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+CurrentContext: TypeAlias = Callable[[], ssl.SSLContext]
+HTTP_1_1 = "http/1.1"
+_NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME
+
+
+def delegating_context(current: CurrentContext, protocol: str = HTTP_1_1) -> ssl.SSLContext:
+    """Return a context that hands every handshake to the current one: certificates change without a restart."""
+    front = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    def choose(connection: ssl.SSLObject, _name: str | None, _front: ssl.SSLContext) -> None:
+        connection.context = current()
+
+    front.sni_callback = choose
+    front.minimum_version = ssl.TLSVersion.TLSv1_2
+    front.set_alpn_protocols([protocol])
+    # OpenSSL decides about client certificates before the callback: request one here, check it later.
+    front.verify_mode = ssl.CERT_OPTIONAL
+    front.verify_flags |= _NO_CHECK_TIME
+    return front
+
+
+def serving_context(
+    certificate_file: str, key_file: str, client_roots_pem: bytes, protocol: str = HTTP_1_1
+) -> ssl.SSLContext:
+    """Return a context with the serving certificate that accepts client certificates of the given CAs.
+
+    A client without one may connect. Dates are checked by the authenticator, because an expired certificate is a
+    refused identity (401) rather than a broken connection.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate_file, key_file)
+    context.load_verify_locations(cadata=client_roots_pem.decode("ascii"))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.verify_flags |= _NO_CHECK_TIME
+    context.set_alpn_protocols([protocol])
+    return context

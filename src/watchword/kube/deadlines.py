@@ -7,6 +7,12 @@ from types import TracebackType
 from typing import Any, Self
 
 
+def is_cancellation_requested() -> bool:
+    """Whether `CancelledError` was requested for this task, rather than raised by something that it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class Deadlines:
     """Limits waits in time: `TimeoutError` for one that exceeds its deadline.
 

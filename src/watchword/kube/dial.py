@@ -11,9 +11,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from msgspec import Struct
 
-from watchword.kube.connection import ClientConnection, ConnectionLost
+from watchword.kube.connection import ClientConnection, ConnectionLost, HttpProtocolError
 from watchword.kube.endpoint import Endpoint
-from watchword.kube.response_parser import HttpProtocolError
 
 CONNECT_SECONDS = 10.0
 NEXT_ADDRESS_SECONDS = 4.0  # how long each address but the last may take to connect

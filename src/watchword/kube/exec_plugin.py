@@ -15,9 +15,8 @@ from typing import Any
 import orjson
 from msgspec import Struct, field
 
-from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object
-from watchword.api.sensitive import Sensitive
+from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.api.time import parse_rfc3339
 from watchword.kube.credentials import Credential, bearer
 from watchword.kube.errors import ConfigError

@@ -2,21 +2,127 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlencode, urlsplit
 
 from watchword.api.http import Request, Response
-from watchword.kube.connection import ClientConnection, ConnectionLost, ResponseTruncated
-from watchword.kube.connection_pool import ConnectionPool
+from watchword.kube.connection import (
+    ClientConnection,
+    ConnectionLost,
+    HttpProtocolError,
+    ResponseParser,
+    ResponseTruncated,
+)
 from watchword.kube.credentials import Credential, CredentialSource
-from watchword.kube.dial import ConnectionDialer, NotConnected
+from watchword.kube.dial import ConnectionDialer, NotConnected, proxy_authorization
 from watchword.kube.endpoint import Endpoint, ReloadingTlsContext, is_loopback
-from watchword.kube.errors import ConfigError, KubeError, MalformedResponse
-from watchword.kube.request_writer import RequestWriter
-from watchword.kube.response_parser import HttpProtocolError, ResponseParser
+from watchword.kube.errors import ConfigError, KubeError, MalformedResponse, Unreachable
 from watchword.kube.tls import ContextCache
 from watchword.kube.transport_errors import to_kube_error
+
+IDLE_SECONDS = 60.0  # shorter than the API server's own idle timeout, so that it never closes first
+
+
+class ConnectionPool:
+    """Provides connections; every connection is returned to the pool, whatever happened to it."""
+
+    def __init__(self, dialer: ConnectionDialer) -> None:
+        self._dialer = dialer
+        self._idle: list[
+            tuple[float, ssl.SSLContext | None, ClientConnection]
+        ] = []  # idle since, and of which credential; the oldest first
+        self._in_use: dict[ClientConnection, ssl.SSLContext | None] = {}
+        self._closed = False
+
+    async def acquire(self, context: ssl.SSLContext | None) -> ClientConnection:
+        """Return a usable connection; raises `NotConnected`, and `Unreachable` once the pool is closed."""
+        if self._closed:
+            raise Unreachable("the client is closed", maybe_processed=False)
+        connection = self._find_idle(context) or await self._dialer.dial(context)
+        self._in_use[connection] = context
+        return connection
+
+    def release(self, connection: ClientConnection) -> None:
+        """Keep a connection for the next request; one with an unread response is closed."""
+        context = self._in_use.pop(connection, None)
+        if connection.is_reusable and not self._closed:
+            self._idle.append((asyncio.get_running_loop().time(), context, connection))
+        else:
+            connection.abort()
+
+    def close(self) -> None:
+        """Close every connection, also those in use."""
+        self._closed = True
+        for connection in (*self._in_use, *(connection for *_, connection in self._idle)):
+            connection.abort()
+        self._idle.clear()
+        self._in_use.clear()
+
+    def _find_idle(self, context: ssl.SSLContext | None) -> ClientConnection | None:
+        self._drop_old()
+        for place in range(len(self._idle) - 1, -1, -1):
+            _, of, connection = self._idle[place]
+            if of is context and connection.is_reusable:
+                del self._idle[place]
+                return connection
+        return None
+
+    def _drop_old(self) -> None:
+        limit = asyncio.get_running_loop().time() - IDLE_SECONDS
+        while self._idle and (self._idle[0][0] < limit or not self._idle[0][2].is_reusable):
+            self._idle.pop(0)[2].abort()
+
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_HEADERS_KNOWN = 16
+
+
+class RequestWriter:
+    """Writes requests to one endpoint; builds what they have in common once."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        parts = urlsplit(endpoint.server)
+        absolute = bool(endpoint.proxy) and not endpoint.encrypted  # a proxy without a tunnel needs the absolute URL
+        self._prefix = endpoint.server if absolute else parts.path
+        self._fixed = [f"Host: {parts.netloc}", "Accept-Encoding: identity"]
+        self._fixed += proxy_authorization(urlsplit(endpoint.proxy)) if absolute else []
+        self._known: dict[int, tuple[tuple[tuple[str, str], ...], Credential, bytes]] = {}
+
+    def write(self, request: Request, credential: Credential) -> bytes:
+        """Return the bytes to send; raises `ConfigError` for what is not HTTP."""
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        target = f"{self._prefix}{request.path}{query}"
+        if not target.isascii() or not target.isprintable() or " " in target:
+            raise _not_http()
+        begin = f"{request.method} {target} HTTP/1.1\r\n".encode()
+        length = b""
+        if request.body or request.method in _WITH_BODY:
+            length = b"Content-Length: %d\r\n" % len(request.body)
+        return b"".join((begin, self._headers(request, credential), length, b"\r\n", request.body))
+
+    def _headers(self, request: Request, credential: Credential) -> bytes:
+        """Return the headers; clients repeat the same few sets, so each is built once."""
+        known = self._known.get(id(request.headers))
+        if known is not None and known[0] is request.headers and known[1] is credential:
+            return known[2]
+        lines = [*self._fixed, *(f"{name}: {value}" for name, value in (*request.headers, *credential.headers))]
+        if credential.authorization is not None:
+            lines.append(f"Authorization: {credential.authorization.reveal()}")
+        if not all(map(str.isprintable, lines)):
+            raise _not_http()
+        made = "".join(f"{line}\r\n" for line in lines).encode()
+        if len(self._known) >= _HEADERS_KNOWN:
+            self._known.clear()
+        self._known[id(request.headers)] = request.headers, credential, made
+        return made
+
+
+def _not_http() -> ConfigError:
+    return ConfigError("the request cannot be sent: an address or header is not valid HTTP")
+
 
 BODY_LIMIT = 512 * 1024 * 1024
 _CONNECTION_ERRORS = (NotConnected, ConnectionLost, ResponseTruncated, HttpProtocolError)

@@ -9,9 +9,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object
-from watchword.api.sensitive import Sensitive
+from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import ExecPlugin
 

@@ -1,17 +1,204 @@
-"""Kubeconfig files: which are used, how they are merged, and how one is written."""
+"""Kubeconfig files: which are used, how their text is parsed, merged and written."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from watchword.api.yaml import dump
+from watchword.api.meta import Object
+from watchword.api.names import RESTRICTED_KUBECONFIGS
+from watchword.api.sensitive import Sensitive
+from watchword.api.yaml import YamlError, dump, load
 from watchword.kube.errors import ConfigError
+from watchword.kube.exec_plugin import VERSIONS, ExecPlugin
 from watchword.kube.files import read_small_file, write_private_file
-from watchword.kube.kubeconfig import Kubeconfig, merge, to_document
-from watchword.kube.kubeconfig_parser import parse_kubeconfig
+from watchword.kube.kubeconfig import (
+    ClusterEntry,
+    ContextEntry,
+    Impersonation,
+    Kubeconfig,
+    UserEntry,
+    merge,
+    to_document,
+)
+
+T = TypeVar("T")
+_MODES = ("Never", "IfAvailable", "Always")
+_NOWHERE = Path("/nonexistent")
+
+
+def parse_kubeconfig(
+    data: bytes, *, folder: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> Kubeconfig:
+    """Read a kubeconfig; relative file names in it start at `folder`."""
+    try:
+        document = load(data)
+    except YamlError as cause:
+        raise ConfigError(str(cause)) from cause
+    if document is None:
+        return Kubeconfig()  # kubectl, too, accepts an empty file as an empty configuration
+    fields = _Fields(document, "the kubeconfig", folder, restricted=bool(environment.get(RESTRICTED_KUBECONFIGS)))
+    if fields.text("kind") not in {"", "Config"} or fields.text("apiVersion") not in {"", "v1"}:
+        raise ConfigError("the kubeconfig is of another kind than Config v1")
+    return Kubeconfig(
+        clusters=fields.entries("clusters", "cluster", _cluster),
+        users=fields.entries("users", "user", _user),
+        contexts=fields.entries("contexts", "context", _context),
+        current_context=fields.text("current-context"),
+        rest=fields.rest(),
+    )
+
+
+def _cluster(fields: _Fields) -> ClusterEntry:
+    return ClusterEntry(
+        server=fields.text("server"),
+        ca_data=fields.data("certificate-authority-data"),
+        ca_file=fields.path("certificate-authority"),
+        insecure=fields.truth("insecure-skip-tls-verify"),
+        tls_server_name=fields.text("tls-server-name"),
+        proxy_url=fields.text("proxy-url"),
+        rest=fields.rest(),
+    )
+
+
+def _context(fields: _Fields) -> ContextEntry:
+    return ContextEntry(fields.text("cluster"), fields.text("user"), fields.text("namespace"), fields.rest())
+
+
+def _user(fields: _Fields) -> UserEntry:
+    if fields.take("auth-provider", dict, {}):
+        raise ConfigError(f"{fields.what} uses auth-provider, which Kubernetes removed: use an exec plugin")
+    key = fields.data("client-key-data")
+    return UserEntry(
+        token=_secret(fields.text("token")),
+        token_file=fields.path("tokenFile"),
+        certificate_data=fields.data("client-certificate-data"),
+        certificate_file=fields.path("client-certificate"),
+        key_data=Sensitive(key) if key else None,
+        key_file=fields.path("client-key"),
+        username=fields.text("username"),
+        password=_secret(fields.text("password")),
+        plugin=_plugin(fields.part("exec")),
+        impersonation=_impersonation(fields),
+        rest=fields.rest(),
+    )
+
+
+def _impersonation(fields: _Fields) -> Impersonation:
+    user, uid, groups = fields.text("as"), fields.text("as-uid"), fields.texts("as-groups")
+    extra = fields.part("as-user-extra")
+    values = {key: extra.texts(key) for key in list(extra.values)}
+    if (uid or groups or values) and not user:
+        raise ConfigError(f"{fields.what} impersonates groups or a uid without a user: set as")
+    return Impersonation(user, uid, groups, values)
+
+
+def _plugin(fields: _Fields) -> ExecPlugin | None:
+    if not fields.values:
+        return None
+    if fields.restricted:
+        raise ConfigError(f"{fields.what} is an exec plugin, which pods of the process node do not run: use a token")
+    version = fields.text("apiVersion")
+    if version not in VERSIONS:
+        raise ConfigError(f"{fields.what} must have apiVersion {VERSIONS[0]} or {VERSIONS[1]}")
+    command = fields.text("command")
+    if not command:
+        raise ConfigError(f"{fields.what} names no command")
+    mode = fields.text("interactiveMode") or ("IfAvailable" if version == VERSIONS[1] else "")
+    if mode not in _MODES:
+        raise ConfigError(f"{fields.what} must have an interactiveMode: {', '.join(_MODES)}")
+    return ExecPlugin(
+        command=command,
+        arguments=fields.texts("args"),
+        environment={pair.text("name"): pair.text("value") for pair in fields.parts("env")},
+        api_version=version,
+        interactive_mode=mode,
+        install_hint=fields.text("installHint"),
+        folder=fields.folder,
+        provide_cluster_info=fields.truth("provideClusterInfo"),
+    )
+
+
+def _secret(text: str) -> Sensitive[str] | None:
+    return Sensitive(text) if text else None
+
+
+class _Fields:
+    """A mapping from untrusted input; the type of each field is checked when it is read."""
+
+    def __init__(self, value: Any, what: str, folder: Path | None, *, restricted: bool) -> None:
+        if not isinstance(value, dict):
+            raise ConfigError(f"{what} is not a mapping")
+        self.values: Object = dict(value)
+        self.what = what
+        self.folder = folder
+        self.restricted = restricted
+
+    def take(self, name: str, kind: type[T], default: T) -> T:
+        value = self.values.pop(name, None)
+        if value is None:
+            return default
+        if not isinstance(value, kind):
+            raise ConfigError(f"{self.what}: {name} has the wrong type")
+        return value
+
+    def text(self, name: str) -> str:
+        return self.take(name, str, "")
+
+    def truth(self, name: str) -> bool:
+        return self.take(name, bool, False)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        values: list[Any] = self.take(name, list, [])
+        if not all(isinstance(value, str) for value in values):
+            raise ConfigError(f"{self.what}: {name} must be a list of strings")
+        return tuple(values)
+
+    def data(self, name: str) -> bytes:
+        try:
+            return base64.b64decode("".join(self.text(name).split()), validate=True)
+        except (binascii.Error, ValueError) as cause:
+            raise ConfigError(f"{self.what}: {name} is not base64") from cause
+
+    def path(self, name: str) -> Path | None:
+        text = self.text(name)
+        if "\0" in text:
+            raise ConfigError(f"{self.what}: {name} is not a file name")
+        if not text:
+            return None
+        if not self.restricted:
+            return (self.folder or Path()) / text
+        # Without a folder the files are looked up in a Secret, by their names alone.
+        folder = self.folder or _NOWHERE
+        if ".." in Path(text).parts or not (folder / text).is_relative_to(folder):
+            raise ConfigError(f"{self.what}: {name} names a file outside of the kubeconfig's folder: put it beside it")
+        return folder / text
+
+    def part(self, name: str) -> _Fields:
+        return self._below(self.take(name, dict, {}), f"{self.what}: {name}")
+
+    def _below(self, value: Any, what: str) -> _Fields:
+        return _Fields(value, what, self.folder, restricted=self.restricted)
+
+    def parts(self, name: str) -> list[_Fields]:
+        values: list[Any] = self.take(name, list, [])
+        return [self._below(value, f"{self.what}: {name}") for value in values]
+
+    def entries(self, name: str, inner: str, read: Callable[[_Fields], T]) -> Mapping[str, T]:
+        """Read a list of named entries; of a name given twice the first one counts, as in kubectl."""
+        found: dict[str, T] = {}
+        for entry in self.parts(name):
+            label = entry.text("name")
+            part = self._below(entry.take(inner, dict, {}), f"{inner} {label!r}")
+            found.setdefault(label, read(part))
+        return found
+
+    def rest(self) -> Object:
+        return self.values
 
 
 def read_kubeconfig(path: Path) -> Kubeconfig:

@@ -3,21 +3,160 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
+from datetime import timedelta
 from random import Random
+from typing import Any
 
-from msgspec import Struct
+import orjson
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
-from watchword.kube.clock_skew import ClockSkewMeter
+from watchword.api.meta import Object
+from watchword.api.time import parse_http_date
 from watchword.kube.deadlines import Deadlines
-from watchword.kube.errors import TimedOut, Unreachable
-from watchword.kube.responses import refusal
-from watchword.kube.retry import RetryPolicy, choose_retry_delay
+from watchword.kube.errors import (
+    ApiStatusError,
+    MalformedResponse,
+    TimedOut,
+    Unreachable,
+    Untrusted,
+    error_from_status,
+)
 from watchword.kube.transport import Transport
+
+MEASURE_EVERY = 30.0
+_HALF_A_SECOND = 0.5  # Date has a resolution of one second
+
+
+class ClockSkewMeter:
+    """Measures from time to time; `skew` is the server's clock minus ours, accurate to about a second."""
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._next = float("-inf")
+        self.skew: timedelta | None = None
+
+    def observe(self, response: Response, *, sent_at: float, received_at: float) -> None:
+        """Take a response into account; the instants are the loop's and tell how long the request took."""
+        if received_at < self._next:
+            return
+        date = parse_http_date(response.header("Date"))
+        if date is None:
+            return
+        self._next = received_at + MEASURE_EVERY
+        half_way = self._now() - (received_at - sent_at) / 2
+        self.skew = timedelta(seconds=date.timestamp() + _HALF_A_SECOND - half_way)
+
+
+_TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+_APPLY_TYPE = "application/apply-patch+yaml"
+
+
+class Backoff(Struct, frozen=True):
+    """Exponential backoff up to a limit; half of each delay is random, so that clients do not retry in step."""
+
+    first: float = 0.1
+    factor: float = 2.0
+    limit: float = 30.0
+
+    def delay(self, failures: int, random: Random) -> float:
+        """Return the delay in seconds after that many failures in a row (at least one)."""
+        ceiling = min(self.limit, self.first * self.factor ** min(failures - 1, 64))
+        return ceiling * (0.5 + random.random() / 2)
+
+
+class RetryPolicy(Struct, frozen=True):
+    """Limits of a client: attempts per call, seconds per attempt and seconds for the whole call."""
+
+    attempts: int = 5
+    attempt_timeout: float = 30.0
+    deadline: float = 60.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(first=0.1, limit=5.0))
+
+
+NO_RETRY = RetryPolicy(attempts=1)
+"""The policy of a caller that retries by itself."""
+
+
+def is_idempotent(request: Request) -> bool:
+    """Whether sending the request twice leaves the same state as sending it once."""
+    return request.method in _SAFE_METHODS or request.header("Content-Type") == _APPLY_TYPE
+
+
+def is_retryable(request: Request, outcome: Response | Unreachable) -> bool:
+    """Whether another attempt may succeed without the risk of doing the work twice."""
+    if isinstance(outcome, Unreachable):
+        return not isinstance(outcome, Untrusted) and (is_idempotent(request) or not outcome.maybe_processed)
+    if outcome.status == 429 or (outcome.status == 503 and retry_after(outcome) is not None):
+        return True  # the server rejected the request before processing it
+    return outcome.status in _TRANSIENT_STATUSES and is_idempotent(request)
+
+
+def choose_retry_delay(
+    policy: RetryPolicy, request: Request, outcome: Response | Unreachable, failures: int, random: Random
+) -> float | None:
+    """Return the seconds to wait before the next attempt; None when there should be none."""
+    if failures >= policy.attempts or not is_retryable(request, outcome):
+        return None
+    pause = policy.backoff.delay(failures, random)
+    asked = retry_after(outcome) if isinstance(outcome, Response) else None
+    return pause if asked is None else asked + pause
+
+
+def retry_after(response: Response) -> float | None:
+    """Return the seconds of a Retry-After header; None when it is absent or invalid."""
+    text = response.header("Retry-After")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
+
+
+def decode(response: Response) -> Object:
+    """Return the object in a response, or raise the error that it describes."""
+    if not 200 <= response.status < 300:
+        raise refusal(response)
+    parsed = _parse(response.body)
+    if isinstance(parsed, dict):
+        return parsed
+    raise MalformedResponse(
+        f"{_describe_body(response)}: is this address a Kubernetes API server, or a proxy in front of it?"
+    )
+
+
+def refusal(response: Response) -> ApiStatusError | MalformedResponse:
+    """Return the error that a response outside 2xx describes."""
+    if response.status < 400:
+        return MalformedResponse(
+            f"the server answered {response.status}, a redirect that is not followed: use the API server's own address"
+        )
+    parsed = _parse(response.body)
+    if not isinstance(parsed, dict):
+        parsed = {"message": f"the server answered {response.status} without a Status ({_describe_body(response)})"}
+    error = error_from_status(response.status, parsed)
+    if error.retry_after is None:
+        error.retry_after = retry_after(response)
+    return error
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _describe_body(response: Response) -> str:
+    if not response.body:
+        return "the response is empty"
+    kind = response.header("Content-Type").partition(";")[0].strip()
+    if "html" in kind or response.body.lstrip()[:1] == b"<":
+        return "the response is HTML"
+    return "the response is not a JSON object"
+
 
 ERROR_LIMIT = 64 * 1024
 """How many bytes of a refused stream's response are read for the error message."""

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from watchword.api.hidden_fields import HiddenFields
-from watchword.api.sensitive import Sensitive
+from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.kube.errors import ConfigError
 
 CONTEXT_CACHE_SIZE = 4

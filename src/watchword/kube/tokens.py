@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import orjson
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
@@ -14,7 +15,24 @@ from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, MalformedResponse, error_from_status
-from watchword.kube.responses import decode
+from watchword.kube.request_sender import decode
+
+JWKS_PATH, JWKS_TYPE = "/openid/v1/jwks", "application/jwk-set+json"
+
+
+async def read_published_key_ids(client: Client) -> frozenset[str]:
+    """Return the `kid` of every published key; raises `KubeError`, also when the answer is no key set."""
+    try:
+        document = orjson.loads(await client.accepting(JWKS_TYPE).read(JWKS_PATH))
+    except orjson.JSONDecodeError as cause:
+        raise MalformedResponse("the key set of the server is not JSON") from cause
+    return published_key_ids(document) if isinstance(document, dict) else frozenset()
+
+
+def published_key_ids(document: Mapping[str, object]) -> frozenset[str]:
+    """Return the `kid` of every key in a JSON Web Key Set."""
+    rows = document.get("keys")
+    return frozenset(str(row["kid"]) for row in rows if "kid" in row) if isinstance(rows, list) else frozenset()
 
 
 class IssuedToken(Struct, frozen=True):

@@ -6,10 +6,9 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from watchword.kube.connection import ResponseTruncated
+from watchword.kube.connection import HttpProtocolError, ResponseTruncated
 from watchword.kube.dial import NotConnected, ProxyError
 from watchword.kube.errors import KubeError, MalformedResponse, TimedOut, Unreachable, Untrusted
-from watchword.kube.response_parser import HttpProtocolError
 
 _EXPIRED, _NOT_YET_VALID = 10, 9
 _UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21, 27})

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec import field as struct_field
 
 from watchword.api.meta import Resource
-from watchword.kube.cancellation import is_cancellation_requested
 from watchword.kube.client import Client
+from watchword.kube.deadlines import is_cancellation_requested
 from watchword.kube.errors import (
     ApiStatusError,
     BadRequest,
@@ -28,7 +28,7 @@ from watchword.kube.errors import (
     Unreachable,
 )
 from watchword.kube.packed_objects import PackedObjects
-from watchword.kube.retry import Backoff
+from watchword.kube.request_sender import Backoff
 from watchword.kube.watch_stream import WatchEvent, WatchQuery, key_of_raw_object, watch_events
 
 REFUSALS_BEFORE_RELIST = 3

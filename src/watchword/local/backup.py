@@ -1,24 +1,28 @@
-"""Copies a data directory as of one revision for each control plane, whether it is running or not."""
+"""Copies a data directory as of one revision, and puts it back from a backup."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
 from watchword.admin.backup_archive import Backup, BackupContent, BackupHeader, Subject
-from watchword.admin.errors import InvalidInput
+from watchword.admin.errors import InvalidInput, OperationRefused
+from watchword.api.sensitive import HiddenFields
+from watchword.apiserver.instance import require_private_directory
 from watchword.apiserver.serving.backup import BACKUP_PATH
-from watchword.apiserver.store.errors import StoreLocked
-from watchword.apiserver.store.lock import FileLock
-from watchword.apiserver.store.log import RevisionLog
-from watchword.apiserver.store.snapshot import SnapshotSummary, read_snapshot
+from watchword.apiserver.store.log import FileLock, RevisionLog
+from watchword.apiserver.store.model import StoreLocked
+from watchword.apiserver.store.snapshot import RestoreMarker, SnapshotSummary, read_snapshot, write_marker
 from watchword.kube.connect import connect
 from watchword.kube.errors import NotFound
 from watchword.local.cloud import read_cloud_files
-from watchword.local.data_directory import LAYOUT_FILE, FleetDirectory
+from watchword.local.data_directory import LAYOUT_FILE, LOCK, FleetDirectory
 
 DATA_FILE, KEYS = "state.db", "pki"
 
@@ -110,3 +114,143 @@ def _key_files(plane: PlaneDirectory) -> Mapping[str, bytes]:
     folder = plane.path / KEYS
     files = (file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith("."))
     return {f"{plane.prefix}{KEYS}/{file.name}": file.read_bytes() for file in files}
+
+
+FASTEST_WRITES = 10_000
+"""Revisions per second: more than a control plane can write, so that no client has seen what follows a restore."""
+SHORT_LIVED = ("events/", "events.events.k8s.io/", "leases.coordination.k8s.io/")
+
+
+class Differences(Struct, frozen=True):
+    """What a restore changes in data that is there; short-lived kinds (events, leases) are left out."""
+
+    returning: tuple[str, ...] = ()  # deleted since the backup: they exist again
+    lost: tuple[str, ...] = ()  # made since the backup: they are gone
+    undone: tuple[str, ...] = ()  # changed since the backup: they are as before
+
+
+class Restore(HiddenFields, frozen=True):
+    """A restore that was checked and is not begun."""
+
+    hidden = ("files",)
+
+    target: Path
+    files: Mapping[str, bytes]
+    revisions: Mapping[str, int]  # data file → the revision that clients may have seen at most
+    differences: Differences
+
+
+@contextmanager
+def prepare_restore(target: Path, backup: Backup, *, replace: bool, now: datetime) -> Iterator[Restore]:
+    """Check everything and hold the locks of the data that is there; raise before anything is changed."""
+    if backup.header.subject is not Subject.DATA_DIRECTORY:
+        raise InvalidInput("this is the backup of a hub: restore it with `watchword restore FILE --hub`")
+    _require_usable(target, replace=replace)
+    with ExitStack() as locks:
+        present = _lock_and_read(target, locks) if target.exists() else {}
+        saved = {name: read_snapshot(data, name) for name, data in backup.files.items() if _is_data_file(name)}
+        if not saved:
+            raise InvalidInput("the backup holds no data file: use another backup")
+        elapsed = max((now - backup.header.created).total_seconds(), 0)
+        revisions = {
+            name: max(summary.revision + int(elapsed * FASTEST_WRITES), _revision(present.get(name)))
+            for name, summary in saved.items()
+        }
+        yield Restore(target, backup.files, revisions, compare(saved, present))
+
+
+def carry_out(restore: Restore, now: datetime) -> Path | None:
+    """Put the data directory in place; return where the earlier one was moved, None when there was none.
+
+    A crash leaves the earlier directory, or the restored one, or neither and both beside it under other names.
+    """
+    target = restore.target
+    staging = target.with_name(f".{target.name}.restoring")
+    shutil.rmtree(staging, ignore_errors=True)  # left by a restore that was killed
+    _write_files(staging, restore)
+    aside: Path | None = None
+    if target.exists() and any(target.iterdir()):
+        aside = target.with_name(f"{target.name}.replaced-{now:%Y%m%dT%H%M%S.%fZ}")
+        target.rename(aside)
+    staging.rename(target)
+    _sync(target.parent)
+    return aside
+
+
+def compare(saved: Mapping[str, SnapshotSummary], present: Mapping[str, SnapshotSummary]) -> Differences:
+    """Decide what a restore changes in the data that is there."""
+    returning, lost, undone = list[str](), list[str](), list[str]()
+    for name in sorted(present.keys() & saved.keys()):
+        before, today = saved[name].objects, present[name].objects
+        place = name.removesuffix(DATA_FILE)
+        returning += [f"{place}{key}" for key in before.keys() - today.keys() if not key.startswith(SHORT_LIVED)]
+        lost += [f"{place}{key}" for key in today.keys() - before.keys() if not key.startswith(SHORT_LIVED)]
+        both = before.keys() & today.keys()
+        undone += [f"{place}{key}" for key in both if before[key] != today[key] and not key.startswith(SHORT_LIVED)]
+    return Differences(tuple(sorted(returning)), tuple(sorted(lost)), tuple(sorted(undone)))
+
+
+def _require_usable(target: Path, *, replace: bool) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.exists():
+        return
+    require_private_directory(target)
+    others = sorted(entry.name for entry in target.iterdir() if entry.name != LOCK)
+    if not others:
+        return
+    if not find_planes(target) and LAYOUT_FILE not in others:
+        raise OperationRefused(f"{target} is not a data directory (it holds {others[0]}): choose another --data-dir")
+    if not replace:
+        raise OperationRefused(
+            f"{target} holds data: choose another --data-dir, or give --replace, which moves that data aside"
+        )
+
+
+def _lock_and_read(target: Path, locks: ExitStack) -> dict[str, SnapshotSummary]:
+    if (target / LAYOUT_FILE).exists():
+        locks.enter_context(FleetDirectory(target).lock())
+    return {f"{plane.prefix}{DATA_FILE}": _read_locked(plane, locks) for plane in find_planes(target)}
+
+
+def _read_locked(plane: PlaneDirectory, locks: ExitStack) -> SnapshotSummary:
+    try:
+        lock = FileLock(plane.path / f"{DATA_FILE}.lock")
+    except StoreLocked as cause:
+        raise OperationRefused(f"a control plane runs in {plane.path}: stop it first") from cause
+    locks.callback(lock.release)
+    return summarize_stopped(plane)
+
+
+def _write_files(staging: Path, restore: Restore) -> None:
+    folders = sorted({parent for name in restore.files for parent in PurePosixPath(name).parents})
+    for folder in folders:  # one by one: a mode is for the last folder of a path alone
+        staging.joinpath(folder).mkdir(mode=0o700)
+    for name, data in restore.files.items():
+        path = staging.joinpath(*PurePosixPath(name).parts)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    for name, revision in restore.revisions.items():
+        path = staging.joinpath(*PurePosixPath(name).parts)
+        # The marker names no file: the store then knows that its file was restored, and continues above the revision.
+        write_marker(path.with_name(f"{DATA_FILE}.mark"), RestoreMarker(0, 0, revision))
+    for folder in folders:
+        _sync(staging / folder)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_data_file(name: str) -> bool:
+    return PurePosixPath(name).name == DATA_FILE
+
+
+def _revision(summary: SnapshotSummary | None) -> int:
+    return summary.revision if summary is not None else 0

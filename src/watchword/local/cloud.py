@@ -18,11 +18,11 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import NAMESPACES, SERVICE_ACCOUNTS
 from watchword.apiserver.pki_directory import write_private
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.cloud_trial import CloudTrial
+from watchword.kube.access_reviews import TokenReviewClient
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
-from watchword.kube.token_review_client import TokenReviewClient
+from watchword.registration.catalog import CATALOG
+from watchword.registration.cloud_trial import CloudTrial
 
 PATIENCE = 60.0  # seconds: the emulator imports much
 GRACE = 0.8  # seconds: as long as the other parts of a fleet have to end

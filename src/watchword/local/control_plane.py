@@ -8,10 +8,10 @@ from pathlib import Path
 
 from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.authn.webhook import TokenReviewer
+from watchword.apiserver.authn.chain import TokenReviewer
 from watchword.apiserver.instance import KUBECONFIG_NAME, Instance, InstanceSettings
 from watchword.apiserver.node.model import Runner
-from watchword.apiserver.store.errors import StoreOpenError
+from watchword.apiserver.store.model import StoreOpenError
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.local.layout import ControlPlaneAddress, reset_command

@@ -20,7 +20,7 @@ from msgspec import Struct
 from watchword.admin.errors import AdminError, InvalidInput, NotReady, OperationRefused
 from watchword.apiserver.instance import require_private_directory
 from watchword.apiserver.pki_directory import write_private
-from watchword.apiserver.store.errors import StoreOpenError
+from watchword.apiserver.store.model import StoreOpenError
 from watchword.local.layout import FleetLayout, read_layout
 
 LOCK, LAYOUT_FILE, LOG = "lock", "fleet.json", "up.log"

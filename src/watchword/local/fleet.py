@@ -21,8 +21,6 @@ from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import LEASES
 from watchword.apiserver.pki_directory import write_private
 from watchword.discovery.token_secret import TokenRecord
-from watchword.drivers.catalog import CATALOG
-from watchword.hub.process import LEASE as HUB_LEASE
 from watchword.kube.kubeconfig import ContextEntry, Kubeconfig
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.local.cloud import LocalCloud
@@ -32,6 +30,8 @@ from watchword.local.layout import ControlPlaneAddress, FleetLayout
 from watchword.local.pods import FlagParsers, PodCommands
 from watchword.local.supervisor import Supervisor
 from watchword.pki.certificates import Certificate, split_bundle
+from watchword.processes.hub import LEASE as HUB_LEASE
+from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import Clock
 
 GRACE = timedelta(milliseconds=800)  # for each of the three to end in order; Ctrl-C takes effect within two seconds

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from watchword.admin.errors import OperationRefused
-from watchword.drivers.catalog import CATALOG
+from watchword.registration.catalog import CATALOG
 
 KIND, VERSION = "watchword-fleet", 1
 DEFAULT_CLUSTERS = 2

@@ -4,34 +4,97 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from random import SystemRandom
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from watchword._structlog import structlog
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
+from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.addons.sample.agent import SampleAgent
-from watchword.agent.options import AgentOptions
-from watchword.agent.process import AgentRuntime, run_agent
 from watchword.api.validation import parse_duration
-from watchword.apiserver.node.model import Launch
-from watchword.hub.addons.controllers import hub_addon_controllers
-from watchword.hub.cluster_cleanup import RETENTION, ClusterCleanup
-from watchword.hub.process import HubOptions, run_hub
+from watchword.apiserver.node.model import HttpProbe, Launch
 from watchword.kube.client import Client
-from watchword.kube.connect import connect
-from watchword.kube.in_process_transport import InProcessTransport, RequestHandler
-from watchword.kube.incluster import incluster_credential, incluster_endpoint
-from watchword.local.task_runner import TaskRunner
+from watchword.kube.connect import connect, incluster_credential, incluster_endpoint
+from watchword.kube.transport import InProcessTransport, RequestHandler
+from watchword.local.pod_logs import log_to
 from watchword.operator.process import OperatorOptions, run_operator
+from watchword.processes.agent import AgentRuntime, run_agent
+from watchword.processes.hub import HubOptions, run_hub
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
+from watchword.registration.agent.options import AgentOptions
+from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
+
+CommandFunction: TypeAlias = Callable[[Launch, asyncio.Event], Awaitable[None]]
+"""Does what the program does under that command, until the event is set."""
+
+KILLED = 137
+
+
+class RunningTask(Struct):
+    """A container that is a task; it is well as long as it runs."""
+
+    task: asyncio.Task[None]
+    stop: asyncio.Event
+    launch: Launch
+
+    async def wait(self) -> int:
+        """Return the exit code once it has ended."""
+        await asyncio.wait({self.task})
+        if self.task.cancelled():
+            return KILLED
+        trouble = self.task.exception()
+        if trouble is None:
+            return 0
+        return 1
+
+    def terminate(self) -> None:
+        """Terminate it."""
+        self.stop.set()
+
+    def kill(self) -> None:
+        """End it."""
+        self.task.cancel()
+
+    async def probe(self, question: HttpProbe) -> bool:  # noqa: ARG002 - a task needs no probe
+        """Return whether it still runs."""
+        return not self.task.done()
+
+
+class TaskRunner(Struct, frozen=True):
+    """A `Runner` that knows some commands of the program."""
+
+    commands: Mapping[str, CommandFunction]
+
+    async def start(self, launch: Launch) -> RunningTask:
+        """Start one; raises OSError for a command that it does not know."""
+        command = self.commands.get(launch.arguments[0] if launch.arguments else "")
+        if command is None:
+            raise OSError(f"no such command: {launch.arguments[:1]}")
+        stop = asyncio.Event()
+        work = asyncio.create_task(_run(command, launch, stop), name=f"{launch.pod}/{launch.container}")
+        return RunningTask(work, stop, launch)
+
+
+async def _run(command: CommandFunction, launch: Launch, stop: asyncio.Event) -> None:
+    """Run one container; what it logs is its own, a failure above all."""
+    log_to(launch.log)
+    log: Any = structlog.get_logger("watchword.up").bind(pod=str(launch.pod))
+    log.info("container started", command=launch.arguments[0])
+    try:
+        await command(launch, stop)
+    except Exception:
+        log.exception("container failed")
+        raise
+
 
 SAMPLE_EVERY = timedelta(seconds=20)
 TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -15,32 +15,81 @@ from watchword.admin.bootstrap_access import HubAddress, find_hub
 from watchword.admin.errors import NotReady
 from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.hub_observer import EVENT_SOURCE, LEASE_SOURCE, observe_hub
-from watchword.admin.hub_readiness import SignatureCondition
-from watchword.admin.hub_setup import HubSetup, set_up_hub
-from watchword.admin.initial_token import TokenSpec, ensure_token
+from watchword.admin.hub_setup import HubSetup, SignatureCondition, set_up_hub
+from watchword.admin.init import TokenSpec, ensure_token
 from watchword.admin.join import KLUSTERLET, ClusterMembership, join
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.bootstrap import CLUSTER_INFO
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE
+from watchword.api.conditions import find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import AGENT_NAMESPACE, ConditionType, Label
 from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
-from watchword.certificates.manual_approval import ApprovalTerms
+from watchword.api.time import rfc3339_micro
+from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.discovery.client_factory import HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.discover import ClusterDiscovery
 from watchword.discovery.polling import PollAgain, PollOptions, ignore_progress, poll_until
-from watchword.discovery.token_store import TokenStore
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.options import Settings, Side
-from watchword.hub.process import LEASE as HUB_LEASE
-from watchword.local.accounts import start_accounts, use_account
+from watchword.discovery.token_secret import TokenStore
 from watchword.local.control_plane import LocalControlPlane
+from watchword.local.examples import (
+    PULLING_ACCOUNT as ACCOUNT,
+)
+from watchword.local.examples import (
+    REGISTRY,
+    await_pull_secret,
+    is_addon_ready,
+    start_accounts,
+    start_pull_secrets,
+    start_sample_addon,
+    use_account,
+)
 from watchword.local.fleet import LocalFleet, for_each
-from watchword.local.member_state import is_decided, is_ready_for_decision, is_renewed_since, is_settled
-from watchword.local.pull_secrets import ACCOUNT, REGISTRY, await_pull_secret, start_pull_secrets
-from watchword.local.sample_addon import is_addon_ready, start_sample_addon
+from watchword.processes.hub import LEASE as HUB_LEASE
+from watchword.registration.catalog import CATALOG
+from watchword.registration.options import Settings, Side
 from watchword.runtime.informer import WatchScope
+
+
+def is_ready_for_decision(cluster: Object | None, requests: Sequence[Object], *, by_request: bool = True) -> bool:
+    """Whether a cluster can be decided about: it was before, or its request is there, where its driver makes one.
+
+    A request that is approved already counts: a crash may come between the approval and the acceptance.
+    """
+    if cluster is None:
+        return False
+    name = cluster["metadata"]["name"]
+    asked = any(labels_of(csr).get(Label.CLUSTER_NAME) == name for csr in requests)
+    return asked or not by_request or is_decided(cluster)
+
+
+def is_decided(cluster: Object) -> bool:
+    """Whether the administrator accepted or denied a cluster already: a denial stands."""
+    accepted = (cluster.get("spec") or {}).get("hubAcceptsClient") is True
+    return accepted or find_condition(cluster, ConditionType.HUB_ACCEPTED) is not None
+
+
+def is_settled(cluster: Object | None, lease: Object | None, since: datetime) -> bool:
+    """Whether a cluster has reached its final state: it works and reports, its lease is renewed, or it was denied.
+
+    Conditions survive a restart; a lease that was renewed since proves that the agent runs.
+    """
+    if cluster is None:
+        return False
+    if (cluster.get("spec") or {}).get("hubAcceptsClient") is not True:
+        return is_decided(cluster)
+    credential = CATALOG.cluster_credential(cluster)
+    has_credential = credential is not None and credential.status == "True"
+    works = is_true(cluster, ConditionType.JOINED) and is_true(cluster, ConditionType.AVAILABLE)
+    return works and has_credential and is_renewed_since(lease, since)
+
+
+def is_renewed_since(lease: Object | None, since: datetime) -> bool:
+    """Whether the holder of a lease has renewed it since then."""
+    renewed = ((lease or {}).get("spec") or {}).get("renewTime") or ""
+    return str(renewed) >= rfc3339_micro(since)
+
 
 ReportDetail: TypeAlias = Callable[[str], None]
 """Reports progress of the step that is running."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from watchword._structlog import structlog
-from watchword.kube.retry import Backoff
+from watchword.kube.request_sender import Backoff
 
 SupervisedTask: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
 """Runs until the event is set, then ends in order."""

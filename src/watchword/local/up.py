@@ -17,17 +17,16 @@ from watchword._structlog import structlog
 from watchword.admin.terminal import supports_unicode
 from watchword.api.lazy_function import LazyFunction
 from watchword.local.data_directory import FleetDirectory
-from watchword.local.event_log import EventLog
 from watchword.local.fleet import LocalFleet
 from watchword.local.layout import FreePorts, LayoutRequest, choose_layout
 from watchword.local.output import UpOutput
+from watchword.local.pod_logs import EventLog
 from watchword.local.pods import FlagParsers
-from watchword.local.startup import full_disk_reasons, run_steps, track_steps
-from watchword.local.step_tracker import StepTracker
+from watchword.local.startup import StepTracker, full_disk_reasons, run_steps, track_steps
 from watchword.local.steps import choose_steps
 from watchword.local.view import FleetView
 from watchword.runtime.clock import Clock, SystemClock
-from watchword.runtime.tasks import run_until_stopped
+from watchword.runtime.event_loop import run_until_stopped
 
 if TYPE_CHECKING:
     from watchword.dashboard.process import ServedDashboard

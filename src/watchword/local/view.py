@@ -12,7 +12,7 @@ from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory_rows import ClusterRow, CredentialRow, Inventory
 from watchword.admin.recent_events import FleetEvent
 from watchword.admin.terminal import Style, StyledLine, TerminalSize
-from watchword.local.step_tracker import StepState, StepStatus
+from watchword.local.startup import StepState, StepStatus
 
 GAP = "  "
 KIND_FROM = 70  # columns, from which on the kind of a credential is shown

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from watchword.api.images import IMAGE
+from watchword.api.crds import MANAGED_CRDS
+from watchword.api.crds.operator import CLUSTER_MANAGER
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE
+from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, IMAGE
 from watchword.api.rbac import rules_of
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
@@ -15,22 +16,32 @@ from watchword.api.resources import (
     KLUSTERLETS,
     NAMESPACES,
 )
-from watchword.drivers.catalog import CATALOG
+from watchword.kube.client import Client
 from watchword.operator import rbac as rules
 from watchword.operator.account_manifests import ACCOUNTS_RIGHTS
 from watchword.operator.cluster_manager_manifests import CONTROLLER, TOKEN_NAMESPACES
-from watchword.operator.crds import DEFINITIONS
 from watchword.operator.klusterlet_manifests import addon_namespace, namespace_of
 from watchword.operator.rendering import (
+    MANAGED_BY,
     PodSettings,
     Workload,
+    WorkloadAccess,
     cluster_role_with_binding,
     deployment,
     labels_for,
     role_with_binding,
     service_account,
 )
-from watchword.operator.workload_access import WorkloadAccess
+from watchword.registration.catalog import CATALOG
+from watchword.runtime.manifests import establish_crds
+
+DEFINITIONS: tuple[Object, ...] = (*MANAGED_CRDS, CLUSTER_MANAGER)
+
+
+async def install_crds(client: Client) -> None:
+    """Apply the definitions that are missing or differ, and wait until their kinds are served."""
+    await establish_crds(client, DEFINITIONS, manager=MANAGED_BY)
+
 
 OPERATOR = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-operator")
 

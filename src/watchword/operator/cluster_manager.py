@@ -9,13 +9,12 @@ from msgspec import Struct
 
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.conditions import Condition
-from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, is_deleting
-from watchword.api.names import HUB_NAMESPACE, Finalizer
+from watchword.api.names import HUB_NAMESPACE, IMAGE, Finalizer
 from watchword.api.resources import CLUSTER_MANAGERS, DEPLOYMENTS, NAMESPACES
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Conflict
-from watchword.operator import conditions
+from watchword.operator import status as conditions
 from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
 from watchword.operator.cluster_manager_manifests import accounts_binding, bound_hub_manifests, gates_of
 from watchword.operator.feature_gates import HUB_FEATURES, is_enabled

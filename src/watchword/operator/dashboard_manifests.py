@@ -5,9 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from watchword.api.bootstrap import CLUSTER_INFO, TOKEN_SECRET_NAMESPACE
-from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, ObjectKey
-from watchword.api.names import BOOTSTRAP_NAMESPACE
+from watchword.api.names import BOOTSTRAP_NAMESPACE, IMAGE
 from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, NAMESPACES, OCM_MANAGED_SERVICE_ACCOUNTS, SERVICES
 from watchword.operator.rbac import ADDON_GROUP, CLUSTER_GROUP, READ

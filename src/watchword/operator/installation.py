@@ -9,14 +9,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword import __version__
-from watchword.api.images import REGISTRY, REPOSITORY
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, Annotation
+from watchword.api.names import AGENT_NAMESPACE, REGISTRY, REPOSITORY, Annotation
 from watchword.api.resources import CLUSTER_MANAGERS, KLUSTERLETS
 from watchword.operator.bundles import BundleOptions, agent_bundle, hub_bundle
 from watchword.operator.pull_secret_manifests import PullSecretBundleOptions, pull_secret_bundle
-from watchword.operator.rendering import PodSettings
-from watchword.operator.workload_access import WorkloadAccess
+from watchword.operator.rendering import PodSettings, WorkloadAccess
 
 Values = Mapping[str, Any]
 SWITCHES = ("networkPolicy", "podMonitor", "serviceMonitor")

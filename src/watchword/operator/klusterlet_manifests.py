@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
 from watchword.api.names import (
     ADDON_NAMESPACE,
     AGENT_NAMESPACE,
     BOOTSTRAP_KUBECONFIG_SECRET,
     HUB_KUBECONFIG_SECRET,
+    IMAGE,
     Annotation,
 )
 from watchword.api.resources import NAMESPACES
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.descriptor import DEFAULT_ACCOUNT_SUFFIX, ClusterRegistration
-from watchword.drivers.options import Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import AGENT_FEATURES, format_gates
 from watchword.operator.rbac import AGENT_OWN_ROLE, AGENT_OWN_RULES, AGENT_ROLE, AGENT_RULES, EXECUTION_ROLE
 from watchword.operator.rendering import (
@@ -28,6 +25,9 @@ from watchword.operator.rendering import (
     role_with_binding,
     service_account,
 )
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.descriptor import DEFAULT_ACCOUNT_SUFFIX, ClusterRegistration
+from watchword.registration.options import Side, settings_from_spec, settings_to_flags
 
 BOOTSTRAP_MOUNT = "/spoke/bootstrap"
 BOOTSTRAP_ANNOTATION = "operator.watchword.dev/bootstrap"

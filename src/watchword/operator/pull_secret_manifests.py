@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from watchword.api.images import IMAGE
 from watchword.api.meta import Manifest, Object, ObjectKey
+from watchword.api.names import IMAGE
 from watchword.api.pull_secrets import CONFIGURATION, PULL_SECRETS_NAMESPACE, REGISTRY_SERVICES
 from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES
@@ -15,13 +15,13 @@ from watchword.operator.rbac import READ
 from watchword.operator.rendering import (
     PodSettings,
     Workload,
+    WorkloadAccess,
     cluster_role_with_binding,
     deployment,
     labels_for,
     role_with_binding,
     service_account,
 )
-from watchword.operator.workload_access import WorkloadAccess
 
 PULL_SECRETS = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-pull-secrets")
 REGISTRY_AUTH = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-registry-auth")

@@ -7,7 +7,7 @@ from watchword.api.meta import Object
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, KUBE_CLIENT_SIGNER
 from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import RBAC_GROUP
-from watchword.drivers.catalog import CATALOG
+from watchword.registration.catalog import CATALOG
 
 READ = ("get", "list", "watch")
 CHANGE = ("create", "update", "patch", "delete")

@@ -2,15 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
 
-from watchword.api.conditions import Condition
+from watchword.api.conditions import Condition, is_true
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET
+from watchword.api.time import rfc3339
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
+from watchword.kube.errors import KubeError, NotFound
+from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.operator.applier import generations, related_resources
+from watchword.operator.feature_gates import find_unknown_gates
+from watchword.pki.certificates import parse_certificate
+from watchword.pki.errors import PkiError
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.status import StatusChange, StatusWriter
+
+APPLIED, AVAILABLE, PROGRESSING = "Applied", "Available", "Progressing"
+HUB_CONNECTION_DEGRADED = "HubConnectionDegraded"
+REGISTRATION_DEGRADED, WORK_DEGRADED = "RegistrationDesiredDegraded", "WorkDesiredDegraded"
+HUB_REGISTRATION_DEGRADED = "HubRegistrationDegraded"
+VALID_FEATURES = "ValidFeatureGates"
+
+
+def decide_feature_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> Condition:
+    """Return the unknown feature gates."""
+    unknown = find_unknown_gates(rows, known)
+    if not unknown:
+        return Condition.true(VALID_FEATURES, "FeatureGatesAllValid", "all switches are known")
+    message = f"unknown and not passed on: {', '.join(unknown)}; known are {', '.join(sorted(known))}"
+    return Condition.false(VALID_FEATURES, "InvalidFeatureGatesExisting", message)
+
+
+def count_missing(deployment: Object | None) -> tuple[int, int]:
+    """Return how many pods are not available, and how many are wanted."""
+    if deployment is None:
+        return 1, 1
+    status = deployment.get("status") or {}
+    wanted = int((deployment.get("spec") or {}).get("replicas", 1))
+    if status.get("observedGeneration", 0) < (deployment["metadata"].get("generation") or 0):
+        return wanted, wanted  # the newest generation was not observed yet
+    return max(0, wanted - int(status.get("availableReplicas") or 0)), wanted
+
+
+def decide_degraded(type_: str, deployment: Object | None) -> Condition:
+    """Return whether fewer pods run than wanted."""
+    missing, wanted = count_missing(deployment)
+    if not missing:
+        return Condition.false(type_, "DeploymentsFunctional", "as many instances run as wanted")
+    name = deployment["metadata"]["name"] if deployment is not None else "the deployment"
+    return Condition.true(type_, "UnavailablePods", f"{missing} of {wanted} instances of {name} are not available")
+
+
+def decide_available(deployment: Object | None, reason: str) -> Condition:
+    """Return whether the deployment does its work."""
+    if deployment is not None and (is_true(deployment, "Available") or not count_missing(deployment)[0]):
+        return Condition.true(AVAILABLE, reason, "deployed and available")
+    return Condition.false(AVAILABLE, "DeploymentNotAvailable", "deployed, and not available yet")
+
+
+def decide_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: datetime) -> Condition:
+    """Return from the agent's Secrets whether it has what it needs to connect to its hub."""
+    if hub is None or not (hub.get("data") or {}).get("kubeconfig"):
+        if not ((bootstrap or {}).get("data") or {}).get("kubeconfig"):
+            message = (
+                f"there is no Secret {BOOTSTRAP_KUBECONFIG_SECRET} with a kubeconfig to join with: run watchword join"
+            )
+            return Condition.true(HUB_CONNECTION_DEGRADED, "BootstrapSecretMissing", message)
+        reason = "HubKubeConfigSecretMissing" if hub is None else "HubKubeConfigMissing"
+        message = f"the agent has not joined yet: {HUB_KUBECONFIG_SECRET} holds no kubeconfig"
+        return Condition.true(HUB_CONNECTION_DEGRADED, reason, message)
+    if not hub["data"].get("cluster-name"):
+        message = f"{HUB_KUBECONFIG_SECRET} does not say which cluster this is: delete it to join anew"
+        return Condition.true(HUB_CONNECTION_DEGRADED, "ClusterNameMissing", message)
+    return _decide_credential(hub["data"], now)
+
+
+def _decide_credential(data: Mapping[str, str], now: datetime) -> Condition:
+    if "tls.crt" not in data:
+        if _awaits_certificate(data):
+            message = "the agent has asked for a certificate and has none yet: has the hub accepted this cluster?"
+            return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigMissing", message)
+        return Condition.false(HUB_CONNECTION_DEGRADED, "HubConnectionFunctional", "the agent has a credential")
+    try:
+        certificate = parse_certificate(base64.b64decode(data["tls.crt"], validate=True))
+    except (PkiError, binascii.Error):
+        message = f"the certificate in {HUB_KUBECONFIG_SECRET} cannot be read: delete the Secret to join anew"
+        return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigError", message)
+    until = rfc3339(certificate.not_after)
+    if certificate.not_after <= now:
+        message = f"the agent's certificate expired at {until}: run watchword rejoin"
+        return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigUnauthorized", message)
+    message = f"the agent has a certificate until {until}"
+    return Condition.false(HUB_CONNECTION_DEGRADED, "HubConnectionFunctional", message)
+
+
+def _awaits_certificate(data: Mapping[str, str]) -> bool:
+    """Whether the kubeconfig names a certificate; the agent decides about an unreadable one."""
+    try:
+        return parse_kubeconfig(base64.b64decode(data["kubeconfig"])).choose().user.certificate_file is not None
+    except (KubeError, binascii.Error):
+        return False
 
 
 async def report_status(

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object
-from watchword.drivers.catalog import CATALOG
-from watchword.drivers.errors import UnknownDriver
-from watchword.drivers.options import DRIVER_LIST, Settings, Side, settings_from_spec
 from watchword.operator.cluster_manager_manifests import hub_settings
+from watchword.registration.catalog import CATALOG
+from watchword.registration.errors import UnknownDriver
+from watchword.registration.options import DRIVER_LIST, Settings, Side, settings_from_spec
 
 AGENT_MODES = ("Default", "Singleton")
 

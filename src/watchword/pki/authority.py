@@ -10,8 +10,17 @@ from msgspec import Struct
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import AuthorityExpired, CertificateRefused, KeyRefused
 from watchword.pki.keys import PrivateKey, PublicKey
-from watchword.pki.subjects import AlternativeNames, CertificateSubject, encode_alternative_names, encode_subject
-from watchword.pki.usages import CLIENT_USAGES, SERVING_USAGES, Usage, encode_extended_usage, encode_key_usage
+from watchword.pki.subjects import (
+    CLIENT_USAGES,
+    SERVING_USAGES,
+    AlternativeNames,
+    CertificateSubject,
+    Usage,
+    encode_alternative_names,
+    encode_extended_usage,
+    encode_key_usage,
+    encode_subject,
+)
 from watchword.pki.x509 import x509
 
 BACKDATE = timedelta(minutes=5)  # clocks of other machines may be behind

@@ -8,10 +8,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from msgspec import Struct
 
-from watchword.pki.errors import InvalidCsr
-from watchword.pki.keys import PrivateKey, PublicKey
-from watchword.pki.pem import CERTIFICATE_REQUEST, first_block
-from watchword.pki.strict_parsing import PARSE_ERRORS, refusing_deprecated_encodings
+from watchword.pki.errors import PARSE_ERRORS, InvalidCsr, refusing_deprecated_encodings
+from watchword.pki.keys import CERTIFICATE_REQUEST, PrivateKey, PublicKey, first_block
 from watchword.pki.subjects import (
     COMMON_NAME,
     ORGANISATION,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import binascii
+import hmac
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +16,82 @@ from msgspec import Struct
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import InvalidJwt, KeyRefused
 from watchword.pki.keys import KeyType, PrivateKey, PublicKey
-from watchword.pki.unverified_jwt import split_token
+
+
+def sign_detached(content: bytes, *, key_id: str, secret: Sensitive[str]) -> str:
+    """Return `header..signature`, byte for byte as Kubernetes writes it."""
+    # Not made by a JOSE library: verifiers compare strings, so key order and spacing are part of the format,
+    # and the 16-byte key is shorter than such libraries accept.
+    header = _base64url(orjson.dumps({"alg": "HS256", "kid": key_id}))
+    signing_input = b"%s.%s" % (header, _base64url(content))
+    signature = hmac.digest(secret.reveal().encode(), signing_input, "sha256")
+    return f"{header.decode()}..{_base64url(signature).decode()}"
+
+
+def is_detached_signature(signature: str, content: bytes, *, key_id: str, secret: Sensitive[str]) -> bool:
+    """Whether this is the one signature that the token gives to the content.
+
+    The expected text is rebuilt and compared as a whole; the given header is not evaluated.
+    """
+    expected = sign_detached(content, key_id=key_id, secret=secret)
+    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogatepass"))
+
+
+def _base64url(raw: bytes) -> bytes:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=")
+
+
+MAXIMUM_TOKEN_BYTES = 32 * 1024
+
+
+def read_unverified_claims(token: str) -> dict[str, Any]:
+    """Return the token's claims; none of them is verified."""
+    return split_token(token)[1]
+
+
+def read_unverified_header(token: str) -> dict[str, Any]:
+    """Return the token's header; it is not verified."""
+    return split_token(token)[0]
+
+
+def service_account_uid(claims: Mapping[str, Any]) -> str:
+    """Return the UID of the ServiceAccount that a token is for, empty when the claims name none."""
+    bound = claims.get("kubernetes.io")
+    account = bound.get("serviceaccount") if isinstance(bound, dict) else None
+    return str(account.get("uid") or "") if isinstance(account, dict) else ""
+
+
+def claimed_instant(claims: Mapping[str, Any], name: str) -> datetime | None:
+    """Return the instant in a claim such as `exp`, None when it is none."""
+    value = claims.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return datetime.fromtimestamp(value, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def split_token(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return header and claims, unverified; raise `InvalidJwt` when the text is not a JWT."""
+    if len(token) > MAXIMUM_TOKEN_BYTES or not token.isascii():
+        raise InvalidJwt("the text is not a JWT: too long or not ASCII")
+    parts = token.split(".")
+    if len(parts) != 3 or not all(parts):
+        raise InvalidJwt("the text is not a JWT: it does not have three parts")
+    return _json(parts[0]), _json(parts[1])
+
+
+def _json(part: str) -> dict[str, Any]:
+    try:
+        padded = part + "=" * (-len(part) % 4)
+        decoded = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError) as cause:
+        raise InvalidJwt("the text is not a JWT: a part of it is not base64url JSON") from cause
+    if not isinstance(decoded, dict):
+        raise InvalidJwt("the text is not a JWT: a part of it is not a JSON object")
+    return decoded
+
 
 if TYPE_CHECKING:
     from watchword.pki.jose import NativeKey
@@ -112,3 +190,52 @@ def parse_key_set(document: Mapping[str, Any]) -> tuple[PublicKey, ...]:
 
     rows = [row for row in document.get("keys", []) if row.get("kty") in {KeyType.EC, KeyType.RSA}]
     return tuple(PublicKey.from_pem(public_pem(row)) for row in rows)
+
+
+LEEWAY = timedelta(0)
+
+
+def check_claims(
+    claims: Mapping[str, Any],
+    *,
+    now: datetime,
+    issuers: Collection[str] = (),
+    audiences: Collection[str] = (),
+    leeway: timedelta = LEEWAY,
+) -> tuple[str, ...]:
+    """Return the audiences that both sides share; raise `InvalidJwt` when time, issuer or audience is wrong.
+
+    A token without `exp` never expires and is refused; without an expected issuer or audience any is accepted.
+    """
+    seconds, slack = now.timestamp(), leeway.total_seconds()
+    expires, starts = _number(claims, "exp"), _number(claims, "nbf")
+    if expires is None or seconds >= expires + slack:
+        raise InvalidJwt("the token has expired")
+    if starts is not None and seconds < starts - slack:
+        raise InvalidJwt("the token is not valid yet")
+    if issuers and claims.get("iss") not in issuers:
+        raise InvalidJwt("the token was issued by another issuer")
+    offered = audiences_of(claims)
+    shared = tuple(audience for audience in offered if audience in audiences)
+    if audiences and not shared:
+        raise InvalidJwt("the token is meant for another audience")
+    return shared if audiences else offered
+
+
+def audiences_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return `aud` as a tuple, whether the token holds one string or a list."""
+    value = claims.get("aud")
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    return ()
+
+
+def _number(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidJwt(f"the claim {name} is not a number")
+    return float(value)

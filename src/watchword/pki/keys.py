@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -16,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, Pub
 from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
-from watchword.pki.errors import KeyRefused
+from watchword.pki.errors import KeyRefused, PinRefused
 
 MAXIMUM_KEY_BYTES = 64 * 1024
 SHORTEST_RSA_BITS = 2048
@@ -182,3 +185,78 @@ def _checked(handle: PrivateKeyTypes) -> PrivateKey:
 def _refuse_oversized(pem: bytes) -> None:
     if len(pem) > MAXIMUM_KEY_BYTES:
         raise KeyRefused("the text is far too large for a key: is this the right file?")
+
+
+CERTIFICATE = "CERTIFICATE"
+CERTIFICATE_REQUEST = "CERTIFICATE REQUEST"
+
+_BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,64})-----\r?\n")
+
+
+def blocks(pem: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield (type, DER) of each readable block; text around blocks is ignored, as OpenSSL does."""
+    for kind, body in _bodies(pem):
+        if b"-----BEGIN" in body or b":" in body:  # nested blocks or headers: neither is plain DER
+            continue
+        try:
+            yield kind.decode(), base64.b64decode(b"".join(body.split()), validate=True)
+        except binascii.Error:
+            continue
+
+
+def _bodies(pem: bytes) -> Iterator[tuple[bytes, bytes]]:
+    position = 0
+    while (begin := _BEGIN.search(pem, position)) is not None:
+        marker = b"-----END %s-----" % begin[1]
+        end = pem.find(marker, begin.end())
+        if end < 0:  # another block may begin behind it
+            position = begin.end()
+            continue
+        yield begin[1], pem[begin.end() : end]
+        position = end + len(marker)
+
+
+def first_block(pem: bytes, kind: str) -> bytes | None:
+    """Return the DER of the first block when it is of that type, None otherwise."""
+    return next((der if found == kind else None for found, der in blocks(pem)), None)
+
+
+def armour(der: bytes, kind: str = CERTIFICATE) -> bytes:
+    """Wrap DER into a block with lines of 64 characters."""
+    text = base64.b64encode(der)
+    lines = b"\n".join(text[i : i + 64] for i in range(0, len(text), 64))
+    return b"-----BEGIN %s-----\n%s\n-----END %s-----\n" % (kind.encode(), lines, kind.encode())
+
+
+_PIN = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII | re.IGNORECASE)
+
+
+class Pin(Struct, frozen=True, order=True):
+    """Identifies a public key by its hash; printed as kubeadm prints it."""
+
+    digest: str  # 64 lower-case hexadecimal digits
+
+    def __str__(self) -> str:
+        return f"sha256:{self.digest}"
+
+    @classmethod
+    def of(cls, key: PublicKey) -> Pin:
+        """Return the pin of a key."""
+        return cls(key.thumbprint)
+
+    @classmethod
+    def parse(cls, text: str) -> Pin:
+        """Read `sha256:<hex>`; raise `PinRefused` for any other form."""
+        found = _PIN.fullmatch(text)
+        if found is None:
+            raise PinRefused(
+                "a CA pin must be sha256: followed by 64 hexadecimal digits; `watchword token create "
+                "--print-join-command` prints it"
+            )
+        return cls(found.group(1).lower())
+
+
+def is_pinned(keys: Iterable[PublicKey], pins: Iterable[Pin]) -> bool:
+    """Whether at least one of the keys is among the pins."""
+    wanted = set(pins)
+    return any(Pin.of(key) in wanted for key in keys)

@@ -16,21 +16,38 @@ from watchword.api.pull_secrets import (
 )
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
 from watchword.kube.client import Client
-from watchword.pullsecrets.configuration import ConfigurationReconciler
 from watchword.pullsecrets.image_pull_secrets import ImagePullSecretReconciler
 from watchword.pullsecrets.legacy_secrets import LegacyPullSecretReconciler, LegacyTokenReconciler
 from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, accounts_of, project_pull_secret
 from watchword.pullsecrets.request_rate import RequestRate
 from watchword.pullsecrets.service_accounts import ACCOUNT_INDEX, ServiceAccountReconciler, secrets_of
-from watchword.pullsecrets.settings import SettingsReader
+from watchword.pullsecrets.settings import SettingsReader, validate_configuration
 from watchword.pullsecrets.signing_key_monitor import SigningKeyMonitor
 from watchword.pullsecrets.signing_keys import SigningKeys, project_signing_key
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, Trigger, TriggerSource
+
+
+class ConfigurationReconciler(Struct, frozen=True):
+    """Reconciles the one ConfigMap; other reconcilers read it by `SettingsReader` and ignore an erroneous one."""
+
+    reader: Reader
+    events: EventRecorder
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Record what is wrong with the configuration."""
+        found = self.reader.get(CONFIG_MAPS, key)
+        objection = "" if found is None else validate_configuration(found.get("data") or {})
+        if found is not None and objection:
+            self.events.warning(
+                found, "PullSecretConfigurationRefused", f"the last valid configuration stays in use: {objection}"
+            )
+        return Done()
+
 
 OF_LEGACY_TOKENS = WatchScope(fields=f"type={SERVICE_ACCOUNT_TOKEN_TYPE}")
 

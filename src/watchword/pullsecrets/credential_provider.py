@@ -14,7 +14,15 @@ from msgspec import Struct
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import USERNAME
 from watchword.pullsecrets.dockercfg import read_token_facts
-from watchword.pullsecrets.errors import CredentialRequestRefused
+
+
+class PullSecretError(Exception):
+    """Base of everything this package raises."""
+
+
+class CredentialRequestRefused(PullSecretError):
+    """The request is not one that this provider answers; the message says what to configure."""
+
 
 API_VERSION = "credentialprovider.kubelet.k8s.io/v1"
 CONFIG_API_VERSION = "kubelet.config.k8s.io/v1"

@@ -13,8 +13,7 @@ from msgspec import Struct
 from watchword.api.pull_secrets import USERNAME
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import InvalidJwt
-from watchword.pki.jwt_claims import audiences_of
-from watchword.pki.unverified_jwt import service_account_uid, split_token
+from watchword.pki.jwt import audiences_of, service_account_uid, split_token
 
 LATEST_SECONDS = 253_402_300_799  # the year 9999: what lies behind it is no date
 

@@ -15,10 +15,9 @@ from watchword.api.pull_secrets import SIGNING_KEY_SECRET
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.kube.key_set import read_published_key_ids
-from watchword.kube.tokens import request_token
+from watchword.kube.tokens import read_published_key_ids, request_token
 from watchword.pki.errors import InvalidJwt
-from watchword.pki.unverified_jwt import read_unverified_header
+from watchword.pki.jwt import read_unverified_header
 from watchword.pullsecrets.signing_keys import SigningKeys, declared_key_ids
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Reader, TriggerSource

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import SIGNING_KEY_FIELD
-from watchword.pki import pem
+from watchword.pki import keys as pem
 
 KEY_IDS = "keyIds"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from watchword.api.meta import ObjectRef
 from watchword.kube.errors import ApiStatusError, BadRequest, Conflict, Invalid, KubeError, NotFound
-from watchword.runtime.redaction import redact_text
+from watchword.runtime.logs import redact_text
 from watchword.runtime.write_transports import FIELD_CONFLICT
 
 MAX_MESSAGE_LENGTH = 500

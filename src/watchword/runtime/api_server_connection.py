@@ -17,7 +17,12 @@ from watchword.runtime.informer import Informer
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.ordered_writes import OrderedWriteTransport
 from watchword.runtime.status import StatusWriter
-from watchword.runtime.write_transports import ConflictCountingTransport, Fence, FencedTransport, WriteThroughTransport
+from watchword.runtime.write_transports import (
+    ConflictCountingTransport,
+    Fence,
+    FencedTransport,
+    WriteThroughTransport,
+)
 
 
 class ApiServerConnection(Struct, frozen=True):

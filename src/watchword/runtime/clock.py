@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Protocol
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from watchword._structlog import structlog
 
 
 class Clock(Protocol):
@@ -20,3 +24,28 @@ class SystemClock:
     def now(self) -> datetime:
         """Return the current instant, in UTC."""
         return datetime.now(UTC)
+
+
+SMALLEST_JUMP = timedelta(seconds=2)
+
+
+async def watch_for_clock_jumps(clock: Clock, every: timedelta, shift: Callable[[float], None]) -> None:
+    """Call `shift` with the seconds by which the wall clock ran ahead of the loop; never returns.
+
+    A clock set back is ignored: timers then fire when they were due, and the reconcile decides again.
+    """
+    log: Any = structlog.get_logger("watchword.clock")
+    loop = asyncio.get_running_loop()
+    while True:
+        wall, monotonic = clock.now(), loop.time()
+        await asyncio.sleep(every.total_seconds())
+        ahead = choose_timer_shift(clock.now() - wall, timedelta(seconds=loop.time() - monotonic))
+        if ahead:
+            log.warning("the clock jumped ahead", seconds=ahead.total_seconds())
+            shift(ahead.total_seconds())
+
+
+def choose_timer_shift(wall: timedelta, monotonic: timedelta) -> timedelta:
+    """Return by how much timers must be moved forward, given how far each clock went."""
+    ahead = wall - monotonic
+    return ahead if ahead >= SMALLEST_JUMP else timedelta(0)

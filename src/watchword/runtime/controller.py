@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey
-from watchword.kube.cancellation import is_cancellation_requested
-from watchword.kube.deadlines import Deadlines
+from watchword.kube.deadlines import Deadlines, is_cancellation_requested
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache

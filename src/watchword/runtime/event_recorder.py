@@ -19,9 +19,9 @@ from watchword.api.time import rfc3339_micro
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.runtime.clock import Clock
-from watchword.runtime.delay_queue import DelayQueue
 from watchword.runtime.errors import ControllerRuntimeError
-from watchword.runtime.redaction import redact_text
+from watchword.runtime.logs import redact_text
+from watchword.runtime.work_queue import DelayQueue
 
 NOTE_LIMIT = 1024
 SHORT_LIMIT = 128

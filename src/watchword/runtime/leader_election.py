@@ -19,7 +19,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError
 from watchword.runtime.clock import Clock
 from watchword.runtime.errors import NotLeading
-from watchword.runtime.tasks import run_until_stopped
+from watchword.runtime.event_loop import run_until_stopped
 from watchword.runtime.write_transports import Fence
 
 

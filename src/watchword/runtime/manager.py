@@ -24,17 +24,16 @@ from watchword.runtime.api_server_connection import (
 )
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
-from watchword.runtime.clock import Clock, SystemClock
-from watchword.runtime.clock_jumps import watch_for_clock_jumps
+from watchword.runtime.clock import Clock, SystemClock, watch_for_clock_jumps
 from watchword.runtime.controller import Controller
 from watchword.runtime.errors import ControllerRuntimeError, UnexpectedExit
+from watchword.runtime.event_loop import run_until_stopped
 from watchword.runtime.event_recorder import EventRecorder, EventReporter
 from watchword.runtime.health import HealthEndpoints, serve_health
 from watchword.runtime.leader_election import ElectionTiming, LeaderElector
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec
 from watchword.runtime.status import StatusWriter
-from watchword.runtime.tasks import run_until_stopped
 from watchword.runtime.write_transports import Fence
 
 Job: TypeAlias = Callable[[], Awaitable[None]]

@@ -11,15 +11,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from watchword.api.credential_validity import CredentialValidity
-from watchword.runtime.prometheus import (
-    CollectorRegistry,
-    Counter,
-    CounterSeries,
-    Gauge,
-    Histogram,
-    HistogramSeries,
-)
+from watchword.api.credential_report import CredentialValidity
+from watchword.runtime.prometheus import CollectorRegistry, Counter, CounterSeries, Gauge, Histogram, HistogramSeries
 
 OTHER = "other"
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from watchword.addons.token.options import LIFETIME as TOKEN_LIFETIME
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import (
@@ -22,9 +23,8 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339_micro
-from watchword.drivers.certificate_options import LIFETIME as CERTIFICATE_LIFETIME
-from watchword.drivers.options import Settings
-from watchword.drivers.token.options import LIFETIME as TOKEN_LIFETIME
+from watchword.credentials.certificates.agent import LIFETIME as CERTIFICATE_LIFETIME
+from watchword.registration.options import Settings
 
 
 def a_namespace(name: str, **metadata: Any) -> Object:

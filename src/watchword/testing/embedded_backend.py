@@ -13,22 +13,21 @@ from msgspec.structs import replace
 from watchword.api.http import Peer, Request, Response
 from watchword.apiserver.access_config import access_control_factory
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.ephemeral_access import ephemeral_access_config
 from watchword.apiserver.listener import api_listener
+from watchword.apiserver.pki_directory import ephemeral_access_config
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens.issuer import TokenKeys
-from watchword.http.server import HttpServer
-from watchword.http.tls import serving_context
+from watchword.http.server import HttpServer, serving_context
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
-from watchword.kube.in_process_transport import InProcessTransport
+from watchword.kube.transport import InProcessTransport
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.runtime.clock import Clock, SystemClock
-from watchword.runtime.virtual_time import VirtualClock, VirtualLoop
 from watchword.testing.credentials import ClusterCredentials, connect_by_certificate
 from watchword.testing.errors import UnsupportedByPlane
 from watchword.testing.plane import Stop
+from watchword.testing.virtual_time import VirtualClock, VirtualLoop
 
 
 class EmbeddedBackend:

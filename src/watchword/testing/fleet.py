@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeAlias
 
-from watchword.agent.context import ControllerFactory
-from watchword.agent.options import AgentOptions
-from watchword.agent.process import AgentRuntime, run_agent
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.cluster import Cluster
 from watchword.api.crds import MANAGED_CRDS
@@ -20,22 +17,24 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES
 from watchword.api.sensitive import Sensitive
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.csr.options import USERS
-from watchword.drivers.hub_connector import HubConnector
-from watchword.drivers.interface import KUBECONFIG, SecretData
-from watchword.drivers.options import Settings
-from watchword.hub import prerequisites
-from watchword.hub.process import HubExtension, HubOptions, run_hub
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import NotFound
-from watchword.kube.in_process_transport import InProcessTransport
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
-from watchword.kube.kubeconfig_parser import parse_kubeconfig
-from watchword.kube.transport import Transport
+from watchword.kube.kubeconfig_files import parse_kubeconfig
+from watchword.kube.transport import InProcessTransport, Transport
 from watchword.pki.certificates import parse_certificate
+from watchword.processes.agent import AgentRuntime, run_agent
+from watchword.processes.hub import HubExtension, HubOptions, run_hub
+from watchword.registration.agent.context import ControllerFactory
+from watchword.registration.agent.options import AgentOptions
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.csr.options import USERS
+from watchword.registration.hub import installation as prerequisites
+from watchword.registration.hub_connector import HubConnector
+from watchword.registration.interface import KUBECONFIG, SecretData
+from watchword.registration.options import Settings
 from watchword.runtime.manifests import establish_crds
 from watchword.runtime.metrics import Metrics
 from watchword.testing.eventually import eventually, is_gone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,11 +13,122 @@ from pathlib import Path
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.testing.assets import Assets
-from watchword.testing.credentials import connect_by_certificate
-from watchword.testing.kube_control_plane import KubeControlPlane
+from watchword.testing.credentials import ADMIN, ADMIN_GROUPS, ClusterCredentials, connect_by_certificate
 from watchword.testing.plane import Stop
-from watchword.testing.process import ChildProcess
+from watchword.testing.process import ChildProcess, await_ready, free_port
 from watchword.testing.subprocess_backend import webhook_flags
+
+ISSUER = "https://kubernetes.default.svc"
+
+
+class KubeControlPlane:
+    """One etcd and one kube-apiserver with TLS, RBAC, bootstrap tokens and service-account keys."""
+
+    def __init__(self, assets: Assets, folder: Path, *, api_flags: Sequence[str] = (), durable: bool = False) -> None:
+        self._assets = assets
+        self._folder = folder
+        self._data = folder / "etcd"
+        self._api_flags = tuple(api_flags)
+        self._durable = durable  # a test's data need not survive a crash; a benchmark must include the cost of fsync
+        self._port, self._etcd_port, self._peer_port = free_port(), free_port(), free_port()
+        self._etcd: ChildProcess | None = None
+        self._api: ChildProcess | None = None
+        self.server = f"https://127.0.0.1:{self._port}"
+        self.credentials = ClusterCredentials.make(folder)
+        self.kubeconfig = self.credentials.kubeconfig(self.server, ADMIN, ADMIN_GROUPS)
+
+    def start(self) -> None:
+        """Start what is not running and return once the API server is ready."""
+        if self._etcd is None:
+            self._etcd = ChildProcess(self._etcd_command(), self._folder / "etcd.log")
+        if self._api is None:
+            self._api = ChildProcess(self._api_command(), self._folder / "kube-apiserver.log")
+        await_ready(self.server, self.credentials.trust, self._etcd, self._api)
+
+    def stop_api_server(self, *, kill: bool) -> None:
+        """End the API server, gracefully or as a crash does; etcd keeps its data."""
+        if self._api is not None:
+            self._api.kill() if kill else self._api.stop()
+            self._api = None
+
+    def stop(self) -> None:
+        """End everything."""
+        self.stop_api_server(kill=False)
+        if self._etcd is not None:
+            self._etcd.stop()
+            self._etcd = None
+
+    def save(self, target: Path) -> None:
+        """Copy the data of etcd, which must not run, to a new folder."""
+        shutil.copytree(self._data, target)
+
+    def load(self, source: Path) -> None:
+        """Start with data that was saved; credentials are new."""
+        shutil.copytree(source, self._data)
+
+    def start_controllers(self, names: Sequence[str]) -> ChildProcess:
+        """Start kube-controller-manager with exactly these controllers; the caller stops it."""
+        folder = self._folder
+        config = self.credentials.kubeconfig(self.server, "system:kube-controller-manager", ADMIN_GROUPS)
+        command: list[str | Path] = [
+            self._assets.companion("kube-controller-manager"),
+            f"--kubeconfig={config}",
+            f"--controllers={','.join(names)}",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={free_port()}",
+            f"--cluster-signing-cert-file={folder}/ca.crt",
+            f"--cluster-signing-key-file={folder}/ca.key",
+            f"--service-account-private-key-file={folder}/sa.key",
+            f"--root-ca-file={folder}/ca.crt",
+        ]
+        return ChildProcess(command, folder / "kube-controller-manager.log")
+
+    @property
+    def etcd_endpoint(self) -> str:
+        """The address of etcd, for tests that compact or break it."""
+        return f"http://127.0.0.1:{self._etcd_port}"
+
+    @property
+    def processes(self) -> tuple[ChildProcess, ...]:
+        """The running processes, for measurements."""
+        return tuple(process for process in (self._etcd, self._api) if process is not None)
+
+    def _etcd_command(self) -> list[str | Path]:
+        peer = f"http://127.0.0.1:{self._peer_port}"
+        return [
+            self._assets.etcd,
+            f"--data-dir={self._data}",
+            f"--listen-client-urls={self.etcd_endpoint}",
+            f"--advertise-client-urls={self.etcd_endpoint}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--log-level=warn",
+            *([] if self._durable else ["--unsafe-no-fsync"]),
+        ]
+
+    def _api_command(self) -> list[str | Path]:
+        folder = self._folder
+        return [
+            self._assets.kube_apiserver,
+            f"--etcd-servers={self.etcd_endpoint}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={self._port}",
+            f"--tls-cert-file={folder}/server.crt",
+            f"--tls-private-key-file={folder}/server.key",
+            f"--client-ca-file={folder}/ca.crt",
+            f"--service-account-key-file={folder}/sa.pub",
+            f"--service-account-signing-key-file={folder}/sa.key",
+            f"--service-account-issuer={ISSUER}",
+            "--authorization-mode=RBAC",
+            "--enable-bootstrap-token-auth",
+            "--service-cluster-ip-range=10.0.0.0/16",
+            *self._api_flags,
+        ]
+
 
 COMMON = frozenset(
     {

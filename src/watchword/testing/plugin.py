@@ -22,11 +22,10 @@ import pytest_asyncio
 
 from watchword.runtime.event_loop import new_loop
 from watchword.testing.assets import Assets, find_assets
-from watchword.testing.canary import Canary
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.errors import AssetsMissing
 from watchword.testing.kube_apiserver_backend import KubeApiserverBackend, open_kube_apiserver
-from watchword.testing.leak_search import LeakSearch, log_lines
+from watchword.testing.leak_search import Canary, LeakSearch, log_lines
 from watchword.testing.plane import Backend, Plane
 from watchword.testing.subprocess_backend import open_subprocess
 

@@ -8,14 +8,17 @@ import pytest
 
 from watchword.api.http import Peer
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.authn.certificates import CertificateAuthenticator
-from watchword.apiserver.authn.chain import RequestAuthenticator, TokenChain
-from watchword.apiserver.authn.static_tokens import StaticToken, StaticTokenAuthenticator
+from watchword.apiserver.authn.chain import (
+    CertificateAuthenticator,
+    RequestAuthenticator,
+    StaticToken,
+    StaticTokenAuthenticator,
+    TokenChain,
+)
 from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, User
 from watchword.pki.authority import Authority, CertificateTemplate, choose_validity
 from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import CertificateSubject
-from watchword.pki.usages import SERVING_USAGES
+from watchword.pki.subjects import SERVING_USAGES, CertificateSubject
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -9,19 +9,19 @@ from pathlib import Path
 import orjson
 import pytest
 import pytest_asyncio
+from tests.emulators.tls_server import serve_tls
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object
 from watchword.api.sensitive import Sensitive
+from watchword.kube.access_reviews import TokenReviewClient
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
-from watchword.kube.token_review_client import TokenReviewClient
 from watchword.pki.authority import Authority
 from watchword.testing.credentials import kubeconfig, write_private
 from watchword.testing.plane import Plane
-from watchword.testing.tls_server import serve_tls
 
 pytestmark = pytest.mark.real_time
 

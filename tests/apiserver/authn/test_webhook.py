@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object
-from watchword.apiserver.authn.errors import CredentialRefused
-from watchword.apiserver.authn.model import AuthenticatedIdentity
-from watchword.apiserver.authn.webhook import WebhookTokenAuthenticator, decide_review_result
+from watchword.apiserver.authn.chain import WebhookTokenAuthenticator, decide_review_result
+from watchword.apiserver.authn.model import AuthenticatedIdentity, CredentialRefused
 from watchword.apiserver.model import User
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

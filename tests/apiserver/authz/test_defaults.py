@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from watchword.apiserver.authz.rbac import RbacAuthorizer
-from watchword.apiserver.authz.rbac_index import RbacIndex
+from watchword.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from watchword.apiserver.bootstrap_policy import default_objects
 from watchword.apiserver.kinds import BUILTINS
 from watchword.apiserver.model import RequestInfo, User

@@ -12,20 +12,18 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, NAMESPACES
-from watchword.apiserver.authz.rbac import RbacAuthorizer
-from watchword.apiserver.authz.rbac_index import RbacIndex
-from watchword.apiserver.controllers.catalog import BuiltInControllers
-from watchword.apiserver.controllers.context import ControllerContext
-from watchword.apiserver.controllers.rbac_bootstrap import ensure_bootstrap_policy
+from watchword.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
+from watchword.apiserver.bootstrap_policy import ensure_bootstrap_policy
+from watchword.apiserver.controllers.catalog import BuiltInControllers, ControllerContext
 from watchword.apiserver.kinds import BUILTINS
-from watchword.apiserver.registry.kind_table import KindTable
+from watchword.apiserver.registry.object_storage import KindTable
 from watchword.apiserver.registry.registry import ObjectRegistry
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens.issuer import TokenIssuer
 from watchword.pki.authority import Authority
 from watchword.pki.jwt import TokenSigner
 from watchword.pki.keys import PrivateKey
-from watchword.runtime.virtual_time import VirtualClock
+from watchword.testing.virtual_time import VirtualClock
 
 
 class ControllerHarness:

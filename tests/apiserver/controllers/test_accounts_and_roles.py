@@ -9,7 +9,7 @@ import pytest
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CLUSTER_ROLES, SECRETS, SERVICE_ACCOUNTS
-from watchword.pki.unverified_jwt import read_unverified_claims
+from watchword.pki.jwt import read_unverified_claims
 
 pytestmark = pytest.mark.timeout(20)
 TOKEN_TYPE = "kubernetes.io/service-account-token"

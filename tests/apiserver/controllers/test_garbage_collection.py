@@ -8,7 +8,7 @@ import pytest
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES, SECRETS
-from watchword.apiserver.controllers.owner_graph import DependentDecision, OwnerState, decide_dependent
+from watchword.apiserver.controllers.garbage_collection import DependentDecision, OwnerState, decide_dependent
 
 pytestmark = pytest.mark.timeout(20)
 SOLID, WAITING, DANGLING, UNKNOWN = OwnerState.SOLID, OwnerState.WAITING, OwnerState.DANGLING, OwnerState.UNKNOWN

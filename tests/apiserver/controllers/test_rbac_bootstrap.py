@@ -8,8 +8,7 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
-from watchword.apiserver.bootstrap_policy import default_cluster_roles
-from watchword.apiserver.controllers.rbac_bootstrap import ensure_bootstrap_policy, restore_defaults
+from watchword.apiserver.bootstrap_policy import default_cluster_roles, ensure_bootstrap_policy, restore_defaults
 
 pytestmark = pytest.mark.timeout(20)
 ADDED = {"apiGroups": ["acme.test"], "resources": ["rockets"], "verbs": ["get"]}

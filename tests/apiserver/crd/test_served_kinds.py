@@ -9,9 +9,8 @@ import pytest
 from tests.apiserver.crd.crd_manifests import a_definition, a_version, with_names, with_version
 
 from watchword.api.meta import Object
-from watchword.apiserver.crd.names import decide_names
+from watchword.apiserver.crd.definition import decide_names, decide_status
 from watchword.apiserver.crd.served_kinds import kinds_of
-from watchword.apiserver.crd.status import decide_status
 from watchword.apiserver.crd.strategy import default_definition
 from watchword.apiserver.schema.prune import prune
 

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from tests.apiserver.fieldmanager.harness import SCHEMA, FieldManagerHarness, a_thing
 
 from watchword.api.json import copy_json
-from watchword.apiserver.fieldmanager.apply import apply
-from watchword.apiserver.fieldmanager.errors import ApplyConflict
-from watchword.apiserver.fieldmanager.last_applied import LAST_APPLIED
+from watchword.apiserver.fieldmanager.apply import LAST_APPLIED, ApplyConflict, apply
 from watchword.apiserver.model import ApiError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

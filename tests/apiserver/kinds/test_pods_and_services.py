@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object
-from watchword.apiserver.kinds.pod_defaults import pull_policy, qos_class
+from watchword.apiserver.kinds.pods import pull_policy, qos_class
 
 
 def pod(**spec: Any) -> Object:

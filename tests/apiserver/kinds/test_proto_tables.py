@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from watchword.apiserver.kinds.fields import Field, Message, read_tables
-from watchword.apiserver.kinds.messages import messages, schemas
+from watchword.apiserver.kinds.schemas import messages, schemas
 from watchword.testing.assets import KUBERNETES_VERSION
 
 _LIBRARIES = KUBERNETES_VERSION.replace("v1.", "v0.")  # the modules of a release; others may lie beside them

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from watchword.api.meta import Object
-from watchword.apiserver.kinds.scale import resize, scale_errors, scale_of
+from watchword.apiserver.serving.scale import resize, scale_errors, scale_of
 
 PATHS = ("spec.replicas", "status.replicas", "spec.selector")
 

@@ -16,14 +16,14 @@ from watchword.api.resources import NAMESPACES, NODES, PODS
 from watchword.apiserver.access_config import AccessConfig, access_control_factory
 from watchword.apiserver.access_control import AccessControl
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.ephemeral_access import ephemeral_access_config
 from watchword.apiserver.model import Registry
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
 from watchword.apiserver.node.node import NodeContext, ProcessNode
+from watchword.apiserver.pki_directory import ephemeral_access_config
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens.issuer import TokenIssuer
 from watchword.pki.jwt import TokenSigner
-from watchword.runtime.virtual_time import VirtualClock
+from watchword.testing.virtual_time import VirtualClock
 
 
 @dataclass

@@ -19,7 +19,7 @@ from watchword.apiserver.node.containers import expand, relocate
 from watchword.apiserver.node.model import NodeSettings
 from watchword.apiserver.node.pod_admission import find_unmounted, is_served, validate_runnable_pod
 from watchword.apiserver.node.pod_factory import PodFactory
-from watchword.kube.incluster import incluster_credential, incluster_endpoint, is_in_cluster
+from watchword.kube.connect import incluster_credential, incluster_endpoint, is_in_cluster
 
 SETTINGS = NodeSettings(Path("/pods"), "127.0.0.1", 6443)
 BOOTSTRAP = {"name": "boot", "secret": {"secretName": "boot", "optional": True}}

@@ -10,11 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.apiserver.model import ApiError
-from watchword.apiserver.patching.json_patch import (
-    MAX_OPERATIONS,
-    apply_json_patch,
-    unknown_operation_fields,
-)
+from watchword.apiserver.patching.json_patch import MAX_OPERATIONS, apply_json_patch, unknown_operation_fields
 
 
 def op(name: str, path: str, **fields: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from watchword.api.json import copy_json
 from watchword.apiserver.model import ApiError
-from watchword.apiserver.patching.merge_patch import apply_merge_patch
+from watchword.apiserver.patching.json_patch import apply_merge_patch
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from watchword.apiserver.authz.model import AuthorizationDecision
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.model import HandlerRequest, RequestInfo, User
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.runtime.virtual_time import run_virtual
+from watchword.testing.virtual_time import run_virtual
 
 EXAMPLES = int(os.environ.get("WATCHWORD_FUZZ_EXAMPLES", "40"))
 KINDS = ("configmaps", "secrets", "pods", "services", "serviceaccounts", "events")

@@ -15,7 +15,7 @@ import pytest
 from watchword.api.http import Request
 from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.apiserver.pki_directory import ANNOUNCED, PkiDirectory
-from watchword.apiserver.store.errors import StoreLocked, StoreMissing, StoreOpenError
+from watchword.apiserver.store.model import StoreLocked, StoreMissing, StoreOpenError
 
 NAMESPACES = "/api/v1/namespaces"
 

@@ -19,8 +19,7 @@ from watchword.api.http import Request, Response
 from watchword.apiserver.listener import API_LIMITS, api_listener
 from watchword.apiserver.pki_directory import PkiDirectory
 from watchword.http.limits import ServerLimits
-from watchword.http.server import HttpServer
-from watchword.http.tls import serving_context
+from watchword.http.server import HttpServer, serving_context
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject

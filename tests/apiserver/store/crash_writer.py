@@ -9,8 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from watchword.apiserver.store.errors import RevisionConflict
-from watchword.apiserver.store.model import StoreChange
+from watchword.apiserver.store.model import RevisionConflict, StoreChange
 from watchword.apiserver.store.sqlite import RENEWAL_BUCKET, SqliteStore
 
 WRITERS = 8

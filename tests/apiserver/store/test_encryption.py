@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from watchword.apiserver.store.encryption import read_encryption_keys
-from watchword.apiserver.store.errors import StoreOpenError
-from watchword.apiserver.store.model import StoreChange
+from watchword.apiserver.store.model import StoreChange, StoreOpenError
 from watchword.apiserver.store.sqlite import SqliteStore
 from watchword.pki.encryption import parse_encryption_keys
 

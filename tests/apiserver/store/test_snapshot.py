@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from watchword.apiserver.store.errors import StoreOpenError, WriteFailed
-from watchword.apiserver.store.format import StoreFormat
 from watchword.apiserver.store.log import RevisionLog
-from watchword.apiserver.store.model import StoreChange
-from watchword.apiserver.store.snapshot import read_snapshot
+from watchword.apiserver.store.model import StoreChange, StoreOpenError, WriteFailed
+from watchword.apiserver.store.snapshot import StoreFormat, read_snapshot
 from watchword.apiserver.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.real_time

@@ -11,9 +11,11 @@ from typing import Any
 import apsw
 import pytest
 
-from watchword.apiserver.store.errors import (
+from watchword.apiserver.store.model import (
     Compacted,
+    Record,
     StorageFull,
+    StoreChange,
     StoreCorrupt,
     StoreIncomplete,
     StoreLocked,
@@ -21,7 +23,6 @@ from watchword.apiserver.store.errors import (
     StoreOpenError,
     WriteFailed,
 )
-from watchword.apiserver.store.model import Record, StoreChange
 from watchword.apiserver.store.sqlite import ERASED_TOGETHER, SqliteStore
 
 pytestmark = pytest.mark.real_time

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from watchword.apiserver.store.errors import Compacted, RevisionConflict
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.store.model import Record, Store, StoreChange, StoreEvent
+from watchword.apiserver.store.model import Compacted, Record, RevisionConflict, Store, StoreChange, StoreEvent
 from watchword.apiserver.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.real_time

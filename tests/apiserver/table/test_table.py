@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object
-from watchword.apiserver.duration import age, human_duration
 from watchword.apiserver.kinds import BUILTINS
+from watchword.apiserver.kinds.columns.cells import age, human_duration
 from watchword.apiserver.model import ApiError, ResourceKind
-from watchword.apiserver.table import table
+from watchword.apiserver.serving.responses import table
 
 NOW = datetime(2024, 1, 2, tzinfo=UTC)
 BORN = "2024-01-01T00:00:00Z"

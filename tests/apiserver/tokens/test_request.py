@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from watchword.pki.unverified_jwt import read_unverified_claims, read_unverified_header
+from watchword.pki.jwt import read_unverified_claims, read_unverified_header
 
 URL = "/api/v1/namespaces/default/serviceaccounts/default/token"
 POD = {"apiVersion": "v1", "kind": "Pod", "name": "p"}

@@ -6,7 +6,7 @@ import pytest
 
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.model import StoreChange, StoreEvent
-from watchword.apiserver.watching.broadcaster import WatchBroadcaster
+from watchword.apiserver.watch import WatchBroadcaster
 
 LEASES, CLUSTERS = "leases.coordination.k8s.io", "managedclusters.cluster.open-cluster-management.io"
 

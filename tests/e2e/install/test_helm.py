@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.install.test_chart import CHART, HELM, needs_helm, needs_kubectl, run
+from tests.helpers.node_cluster import a_cluster_with_node
 
 from watchword.api.yaml import load
-from watchword.testing.node_cluster import a_cluster_with_node
 from watchword.testing.plane import Plane
 
 pytestmark = [needs_helm, needs_kubectl, pytest.mark.real_time, pytest.mark.timeout(400)]

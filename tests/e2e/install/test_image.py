@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.install.image_container import RUNC, ImageLayout, ImageRunner
+from tests.helpers.node_cluster import a_cluster_with_node
 from tests.pullsecrets.registry import wait_until_listening
 
 from watchword.admin.wait import ObjectWaiter
@@ -33,7 +34,6 @@ from watchword.operator.pull_secret_manifests import (
     registry_auth_bundle,
 )
 from watchword.pki.authority import Authority
-from watchword.testing.node_cluster import a_cluster_with_node
 from watchword.testing.process import ChildProcess, free_port
 
 LAYOUT = ImageLayout(Path(os.environ.get("WATCHWORD_IMAGE_LAYOUT", "")))

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.e2e.kubectl.conftest import KUBECTL
-
-from watchword.testing.node_cluster import a_cluster_with_node
+from tests.helpers.node_cluster import a_cluster_with_node
 
 pytestmark = [
     pytest.mark.real_time,

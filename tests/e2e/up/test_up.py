@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from watchword.agent.secret_data import decode_data
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
 from watchword.cli.main import run as command
-from watchword.drivers.aws_irsa.condition_types import READY
+from watchword.credentials.secret_data import decode_data
 from watchword.kube.connect import connect
+from watchword.registration.aws_irsa.condition_types import READY
 from watchword.runtime.event_loop import run
 
 Start = Callable[..., Any]

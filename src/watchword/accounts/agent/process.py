@@ -10,10 +10,9 @@ from msgspec import Struct, field
 
 from watchword._structlog import structlog
 from watchword.accounts.agent.account import AccountReconciler
-from watchword.accounts.agent.hub_secrets import HubSecrets
 from watchword.accounts.agent.service_accounts import AgentAccount, ServiceAccounts
 from watchword.accounts.agent.token_adoption import ClientFactory, TokenTrial, connect_with_token
-from watchword.accounts.agent.token_secrets import TokenSecrets
+from watchword.accounts.agent.token_secrets import HubSecrets, TokenSecrets
 from watchword.accounts.metrics import AgentAccountMetrics
 from watchword.addons.lease import AddonLease, UsedCredential, own_account
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
@@ -22,15 +21,15 @@ from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Forbidden, KubeError, NotFound
-from watchword.kube.key_set import read_published_key_ids
-from watchword.kube.responses import decode
+from watchword.kube.request_sender import decode
+from watchword.kube.tokens import read_published_key_ids
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock, SystemClock
+from watchword.runtime.event_loop import run_until_stopped, running
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
-from watchword.runtime.tasks import run_until_stopped, running
 
 CLUSTER = "cluster"  # the name of the connection to the agent's own cluster
 LEASE_EVERY = 20.0  # seconds

@@ -14,7 +14,7 @@ from watchword.api.meta import uid_of
 from watchword.api.names import Annotation
 from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import InvalidJwt
-from watchword.pki.unverified_jwt import claimed_instant, service_account_uid, split_token
+from watchword.pki.jwt import claimed_instant, service_account_uid, split_token
 from watchword.runtime.renewal import choose_renewal_time
 
 REVOKED = "Revoked"

@@ -20,7 +20,7 @@ from watchword.api.time import parse_rfc3339, rfc3339_micro
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.pki.errors import InvalidJwt
-from watchword.pki.unverified_jwt import claimed_instant, read_unverified_claims
+from watchword.pki.jwt import claimed_instant, read_unverified_claims
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter

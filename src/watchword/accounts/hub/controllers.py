@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec import Struct, field
+
 from watchword.accounts.grants import GRANTS, account_of_work, accounts_of_record
-from watchword.accounts.hub import set_members
-from watchword.accounts.hub.account_events import AccountEventReconciler
-from watchword.accounts.hub.account_grants import BY_GRANT, AccountGrantReconciler
+from watchword.accounts.hub import replicas as set_members
+from watchword.accounts.hub.account_access import BY_GRANT, AccountGrantReconciler, SecretAccessReconciler
 from watchword.accounts.hub.account_guard import AccountGuardReconciler
-from watchword.accounts.hub.account_metrics import AccountMetricsReconciler
 from watchword.accounts.hub.definition import SECRETS_ROLE
-from watchword.accounts.hub.replicas import ReplicaWriter
-from watchword.accounts.hub.secret_access import SecretAccessReconciler
+from watchword.accounts.hub.replicas import BY_NAMESPACE, BY_SET, BY_SOURCE, ReplicaWriter, accounts_of_namespace
 from watchword.accounts.hub.set_account import SetAccountReconciler
-from watchword.accounts.hub.set_members import BY_NAMESPACE, BY_SET, BY_SOURCE, accounts_of_namespace
-from watchword.accounts.metrics import HubAccountMetrics
-from watchword.addons.controllers import USER_MANAGED_ROLES, AddonParts
-from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
-from watchword.api.meta import Object, ObjectKey
+from watchword.accounts.metrics import AccountState, HubAccountMetrics
+from watchword.addons.hub.definition_controllers import USER_MANAGED_ROLES, AddonParts
+from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR, read_token_validity
+from watchword.api.credential_report import CredentialValidity, format_validity
+from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import (
     CONFIG_MAPS,
@@ -32,8 +31,64 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.runtime.cache import Cache
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.reconcile import ControllerSpec, KeyMapper, Reader, Trigger
+from watchword.runtime.reconcile import ControllerSpec, Done, KeyMapper, Outcome, Reader, Trigger
+
+
+class AccountEventReconciler(Struct, frozen=True):
+    """Reconciles ManagedServiceAccount of one group; what is seen first is no news."""
+
+    reader: Reader
+    events: EventRecorder
+    kind: Resource
+    seen: dict[ObjectKey, tuple[Object, CredentialValidity | None]] = field(default_factory=dict)
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Compare the token that is reported with the one reported before."""
+        found, before = self.reader.get(self.kind, key), self.seen.pop(key, None)
+        if found is not None:
+            self.seen[key] = found, read_token_validity(found)
+        if before is not None:
+            self._tell(before, self.seen.get(key))
+        return Done()
+
+    def _tell(
+        self, before: tuple[Object, CredentialValidity | None], now: tuple[Object, CredentialValidity | None] | None
+    ) -> None:
+        account, earlier = before
+        name = ObjectKey.of(account)
+        if now is None or uid_of(now[0]) != uid_of(account):
+            self.events.normal(account, "AccountRevoked", f"account {name} is gone, and its tokens are refused")
+            return
+        current = now[1]
+        if current is None or current == earlier:
+            return
+        said = format_validity(current)
+        if earlier is None:
+            self.events.normal(now[0], "AccountTokenIssued", f"account {name} has its first token, {said}")
+        else:
+            self.events.normal(now[0], "AccountTokenRenewed", f"the token of account {name} was renewed, {said}")
+
+
+class AccountMetricsReconciler(Struct, frozen=True):
+    """Reconciles ManagedServiceAccount of one group; sends nothing."""
+
+    reader: Reader
+    metrics: HubAccountMetrics
+    kind: Resource
+    uids: dict[ObjectKey, str]
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Measure one account, or stop measuring it."""
+        found = self.reader.get(self.kind, key)
+        former = self.uids.pop(key, None)
+        if former is not None:
+            self.metrics.known.states.pop(former, None)
+        if found is not None:
+            self.uids[key] = uid_of(found)
+            self.metrics.known.states[uid_of(found)] = AccountState.read(found)
+        return Done()
 
 
 def register_informers(cache: Cache) -> None:

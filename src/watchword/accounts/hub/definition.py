@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from watchword.addons.agent_manifests import lease_manifests
+from watchword.accounts.hub.secret_policy import policy_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
+from watchword.addons.rbac import lease_manifests
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
-from watchword.api.images import IMAGE
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.addon import SERVED_IN_PROCESS
+from watchword.api.crds.accounts import ACCOUNT_CRDS
+from watchword.api.meta import Manifest, Object, ObjectKey
+from watchword.api.names import IMAGE, Annotation
 from watchword.api.resources import (
+    CLUSTER_MANAGEMENT_ADDONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     MANAGED_SERVICE_ACCOUNTS,
     RBAC_GROUP,
@@ -16,6 +21,8 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
+from watchword.kube.client import Client
+from watchword.runtime.manifests import apply_manifests
 
 AGENT_COMMAND = "managed-serviceaccount"
 DEPLOYMENT = f"{ADDON_NAME}-addon-agent"
@@ -105,3 +112,26 @@ def _deployment(instance: AddonInstance, image: str) -> Object:
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     )
+
+
+FIELD_MANAGER = "watchword-accounts"
+
+
+async def install(client: Client, *, served: str = SERVED_IN_PROCESS) -> None:
+    """Apply everything; what is there already as wanted stays as it is."""
+    await apply_manifests(client, manifests(served=served), manager=FIELD_MANAGER)
+
+
+def manifests(*, served: str = SERVED_IN_PROCESS) -> list[Manifest]:
+    """Return what the hub side needs, in an order in which it can be applied."""
+    about = {
+        "displayName": "Managed service accounts",
+        "description": "Keeps service accounts on clusters and reports their tokens to the hub.",
+    }
+    addon = CLUSTER_MANAGEMENT_ADDONS.manifest(
+        ObjectKey.cluster(ADDON_NAME),
+        metadata={"annotations": {Annotation.ADDON_MANAGER: served}},
+        spec={"addOnMeta": about},
+    )
+    definitions = [(CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in ACCOUNT_CRDS]
+    return [*definitions, *policy_manifests(), (CLUSTER_MANAGEMENT_ADDONS, addon)]

@@ -10,8 +10,7 @@ from datetime import timedelta
 from msgspec import Struct
 
 from watchword.accounts.hub.account_guard import remaining_patience
-from watchword.accounts.hub.replicas import ReplicaState, ReplicaWriter
-from watchword.accounts.hub.set_members import BY_NAMESPACE, BY_SOURCE, find_members
+from watchword.accounts.hub.replicas import BY_NAMESPACE, BY_SOURCE, ReplicaState, ReplicaWriter, find_members
 from watchword.api.accounts import ACCOUNT_KINDS, Account, choose_declaration, resource_of, split_copy_name
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, finalizers_of

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from watchword.addons.agent_manifests import lease_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance
-from watchword.addons.rbac import status_writer
-from watchword.api.images import IMAGE
+from watchword.addons.rbac import lease_manifests, status_writer
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import IMAGE
 from watchword.api.resources import DEPLOYMENTS
 
 NAME = "sample-addon"

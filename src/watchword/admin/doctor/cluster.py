@@ -9,27 +9,26 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from watchword.admin.cluster_health import is_denied
+from watchword.admin.doctor.deployments import examine_agent_operator
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
-from watchword.admin.doctor.operator import examine_agent_operator
 from watchword.admin.formatting import format_count, format_key
-from watchword.admin.health import InventoryHealth, decide_renewed_health
-from watchword.agent.secret_data import decode_data
+from watchword.admin.health import InventoryHealth, decide_renewed_health, is_denied
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, SECRETS
-from watchword.drivers.catalog import CATALOG, Catalog
-from watchword.drivers.errors import CredentialUnreadable
-from watchword.drivers.hub_connector import ConnectorContext
-from watchword.drivers.interface import KUBECONFIG, SecretData
+from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
-from watchword.kube.kubeconfig_parser import parse_kubeconfig
-from watchword.kube.retry import RetryPolicy
+from watchword.kube.kubeconfig_files import parse_kubeconfig
+from watchword.kube.request_sender import RetryPolicy
 from watchword.operator.klusterlet_manifests import namespace_of
 from watchword.pki.errors import PkiError
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.errors import CredentialUnreadable
+from watchword.registration.hub_connector import ConnectorContext
+from watchword.registration.interface import KUBECONFIG, SecretData
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
 ASK_THE_HUB = "watchword token create --print-join-command   # on the hub: it prints the rest of the command"

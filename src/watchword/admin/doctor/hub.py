@@ -7,19 +7,16 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from watchword.admin.account_rows import ACCOUNT_TOKEN
+from watchword.admin.doctor.deployments import examine_hub_operator, has_operator, servers
 from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
-from watchword.admin.doctor.operator import examine_hub_operator, has_operator
-from watchword.admin.doctor.servers import servers
 from watchword.admin.formatting import format_age, format_count
 from watchword.admin.health import InventoryHealth
 from watchword.admin.hub_setup import CLUSTER_MANAGER, enabled_drivers
 from watchword.admin.inventory import build_inventory
-from watchword.admin.inventory_rows import AUTHORITY, CredentialRow, Inventory
-from watchword.admin.pull_secret_rows import PULL_SECRET
+from watchword.admin.inventory_rows import ACCOUNT_TOKEN, AUTHORITY, PULL_SECRET, CredentialRow, Inventory
 from watchword.admin.signer_probe import SignerProbe
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
-from watchword.api.credential_use import CredentialUse
+from watchword.api.credential_report import CredentialUse
 from watchword.api.meta import ObjectKey, annotations_of, labels_of
 from watchword.api.names import HUB_NAMESPACE, KUBE_CLIENT_SIGNER, Label
 from watchword.api.resources import (
@@ -35,13 +32,12 @@ from watchword.api.resources import (
 from watchword.api.time import parse_rfc3339
 from watchword.discovery.errors import DiscoveryError
 from watchword.discovery.published_cluster_info import fetch_cluster_info
-from watchword.discovery.token_secret import TokenUsage
-from watchword.discovery.token_store import TokenStore
-from watchword.drivers.catalog import CATALOG
-from watchword.hub.acceptance_guard import AcceptanceGuard
-from watchword.hub.process import LEASE
+from watchword.discovery.token_secret import TokenStore, TokenUsage
 from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.errors import Forbidden, KubeError, NotFound
+from watchword.processes.hub import LEASE
+from watchword.registration.catalog import CATALOG
+from watchword.registration.hub.acceptance_guard import AcceptanceGuard
 
 INIT = "watchword init"
 SEPARATE = (

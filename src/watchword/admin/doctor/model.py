@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from watchword.admin.hub_reader import read_hub_facts
 from watchword.admin.inventory_rows import HubFacts
-from watchword.drivers.catalog import CATALOG, Catalog
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable
+from watchword.registration.catalog import CATALOG, Catalog
 from watchword.runtime.clock import Clock
 
 

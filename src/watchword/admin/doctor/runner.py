@@ -2,19 +2,163 @@
 
 from __future__ import annotations
 
-from watchword.admin.doctor import accounts, api_server, cluster, hub, pull_secrets
-from watchword.admin.doctor.model import Check, CheckContext, CheckResult, has_no_failure, run_checks
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from watchword.accounts.metrics import AccountPhase, decide_phase
+from watchword.admin.doctor import cluster, hub
+from watchword.admin.doctor.model import (
+    Check,
+    CheckContext,
+    CheckFinding,
+    CheckResult,
+    fail,
+    has_no_failure,
+    passed,
+    run_checks,
+    warn,
+)
+from watchword.admin.formatting import format_count
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import KLUSTERLETS, MANAGED_CLUSTERS
+from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError, NotFound
+from watchword.kube.errors import Forbidden, KubeError, MalformedResponse, NotFound, Unauthorized
+from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
+
+LIST_ACCOUNTS = "watchword serviceaccount list"
+
+
+async def managed_accounts(context: CheckContext) -> Iterable[CheckFinding]:
+    """Look at every account; say nothing where there are none."""
+    return decide_account_findings((await context.facts()).accounts)
+
+
+def decide_account_findings(accounts: Sequence[Object]) -> list[CheckFinding]:
+    """Judge the accounts by the worst of them; tokens about to expire are found with all other credentials."""
+    phases = [(decide_phase(account), str(ObjectKey.of(account))) for account in accounts]
+    found = {phase: [name for one, name in phases if one is phase] for phase in AccountPhase}
+    findings = []
+    if failed := found[AccountPhase.FAILED]:
+        count = format_count(len(failed), "managed service account")
+        findings.append(fail(f"{count} not on all clusters or without a token, first {failed[0]}", LIST_ACCOUNTS))
+    if revoking := found[AccountPhase.REVOKING]:
+        count = format_count(len(revoking), "deleted account")
+        findings.append(warn(f"{count} not confirmed as revoked, first {revoking[0]}", LIST_ACCOUNTS))
+    if waiting := found[AccountPhase.WAITING]:
+        count = format_count(len(waiting), "managed service account")
+        enable = "watchword addon enable managed-serviceaccount -c CLUSTER"
+        findings.append(warn(f"{count} of which no agent has reported, first {waiting[0]}", enable))
+    if findings or not accounts:
+        return findings
+    return passed(f"{format_count(len(accounts), 'managed service account')}, all with a token")
+
+
+ACCOUNT_CHECKS = (Check("managed service accounts", managed_accounts),)
+
+
+TOLERABLE_SKEW = timedelta(seconds=30)
+HARMFUL_SKEW = timedelta(minutes=5)  # certificates are back-dated by as much
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    git_version: str = ""
+
+
+async def reachable(context: CheckContext) -> Iterable[CheckFinding]:
+    """Read the version."""
+    try:
+        version = msgspec.json.decode(await context.client.read("/version"), type=_Version)
+    except (msgspec.MsgspecError, MalformedResponse):
+        return [fail("something answers that is not a Kubernetes API server", "check the server in the kubeconfig")]
+    except Unauthorized:
+        return [fail("the server does not accept this credential", "get a new kubeconfig, or rejoin")]
+    return passed(f"answers, version {version.git_version}")
+
+
+async def identity(context: CheckContext) -> Iterable[CheckFinding]:
+    """Read the own identity."""
+    try:
+        who = await who_am_i(context.client)
+    except NotFound:
+        return passed("the server is too old to say who we are")
+    except Unauthorized:
+        return [fail("the server does not accept this credential", "get a new kubeconfig")]
+    return passed(f"you are {who.username}")
+
+
+async def clock(context: CheckContext) -> Iterable[CheckFinding]:
+    """Compare the server's clock with ours."""
+    await context.client.read("/version")
+    return decide_skew_findings(context.client.clock_skew)
+
+
+def decide_skew_findings(skew: timedelta | None) -> list[CheckFinding]:
+    """Validate by how much two clocks differ."""
+    if skew is None:
+        return passed("the server does not say what time it is")
+    where = "ahead of" if skew > timedelta(0) else "behind"
+    away = f"the server's clock is {abs(skew.total_seconds()):.0f} s {where} ours"
+    if abs(skew) >= HARMFUL_SKEW:
+        return [fail(f"{away}: new credentials may not be valid yet, or expire early", "timedatectl set-ntp true")]
+    if abs(skew) >= TOLERABLE_SKEW:
+        return [warn(away, "timedatectl set-ntp true")]
+    return passed("clocks agree")
+
+
+API_SERVER_CHECKS = (
+    Check("API server", reachable, required=True),
+    Check("identity", identity, required=True),
+    Check("clock", clock),
+)
+
+
+LIST_PULL_SECRETS = "watchword pull-secrets list --unhealthy"
+BROKEN = (PullSecretHealth.EXPIRED, PullSecretHealth.CORRUPT, PullSecretHealth.EMPTY)
+
+
+async def pull_secrets(context: CheckContext) -> Iterable[CheckFinding]:
+    """Look at every pull secret; say nothing where there are none, or where Secrets may not be listed."""
+    try:
+        rows = await list_pull_secrets(context.client, now=context.clock.now())
+    except Forbidden:
+        return []
+    return decide_pull_secret_findings(rows)
+
+
+def decide_pull_secret_findings(rows: Sequence[PullSecretRow]) -> list[CheckFinding]:
+    """Judge the pull secrets by the worst of them."""
+    broken = [row for row in rows if row.health in BROKEN]
+    overdue = [row for row in rows if row.health is PullSecretHealth.OVERDUE]
+    legacy = [row for row in rows if row.health is PullSecretHealth.LEGACY]
+    findings = []
+    if broken:
+        first = broken[0]
+        count = format_count(len(broken), "pull secret")
+        findings.append(fail(f"{count} cannot be used; {first.key} is {first.health.value}", LIST_PULL_SECRETS))
+    if overdue:
+        findings.append(
+            warn(f"{format_count(len(overdue), 'pull secret')} should have been renewed by now", LIST_PULL_SECRETS)
+        )
+    if legacy:
+        count = format_count(len(legacy), "pull secret")
+        findings.append(
+            warn(f"{count} made from long-lived tokens", "kubectl get secrets -A -l openshift.io/legacy-token")
+        )
+    return findings or (passed(f"{format_count(len(rows), 'pull secret')}, all renewed in time") if rows else [])
+
+
+PULL_SECRET_CHECKS = (Check("image pull secrets", pull_secrets),)
 
 
 async def run_doctor(context: CheckContext) -> list[CheckResult]:
     """Return the findings, general ones first; a server that does not respond is not checked further."""
-    results = await run_checks(context, api_server.CHECKS)
+    results = await run_checks(context, API_SERVER_CHECKS)
     if not has_no_failure(results):
         return results
-    pulls = [result for result in await run_checks(context, pull_secrets.CHECKS) if result.findings]
+    pulls = [result for result in await run_checks(context, PULL_SECRET_CHECKS) if result.findings]
     checks = await choose_checks(context.client, alone=bool(pulls))
     results += [result for result in await run_checks(context, checks) if result.findings]
     return [*results, *pulls]
@@ -26,7 +170,7 @@ async def choose_checks(client: Client, *, alone: bool = False) -> tuple[Check, 
     may_have_joined = await _serves(client, KLUSTERLETS.path())
     has_joined = may_have_joined and await _has_any(client)
     if is_hub:
-        return (*hub.CHECKS, *accounts.CHECKS, *(cluster.CHECKS if has_joined else ()))
+        return (*hub.CHECKS, *ACCOUNT_CHECKS, *(cluster.CHECKS if has_joined else ()))
     return () if alone and not may_have_joined else cluster.CHECKS
 
 

@@ -3,17 +3,152 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from watchword.admin.revoke import addon, pull_secret, service_account
-from watchword.admin.revoke.addon import plan_addon
-from watchword.admin.revoke.cluster import plan_cluster
-from watchword.admin.revoke.join_token import plan_join_token
+from watchword.accounts.tokens import AccountToken
+from watchword.admin.accept import deny
+from watchword.admin.errors import NotFoundOnHub, OperationRefused
+from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.revoke import addon, pull_secret
+from watchword.admin.revoke.addon import find_access_probes, plan_addon
 from watchword.admin.revoke.pull_secret import plan_pull_secret
-from watchword.admin.revoke.revocation import Revocation, RevocationContext, RevocationTarget
-from watchword.admin.revoke.service_account import plan_service_account
+from watchword.admin.revoke.revocation import (
+    AbsenceProbe,
+    RefusalProbe,
+    RequestProbe,
+    Revocation,
+    RevocationContext,
+    RevocationTarget,
+    TokenReviewProbe,
+    parse_key,
+)
+from watchword.admin.service_accounts import ServiceAccountAdmin, connect_with
+from watchword.api.accounts import resource_of
+from watchword.api.bootstrap import token_secret_key
+from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
+from watchword.api.names import registration_binding, work_binding
+from watchword.api.resources import MANAGED_CLUSTERS, ROLE_BINDINGS, SECRETS
+from watchword.api.sensitive import Sensitive
+from watchword.discovery.errors import BootstrapTokenRefused, DiscoveryReason
+from watchword.discovery.token_secret import TokenRecord, TokenStore, TokenUsage, read_token_secret
+from watchword.discovery.tokens import parse_token_id
+from watchword.kube.client import Client
+
+CLUSTER_CONSEQUENCE = (
+    "the ManagedCluster stays; its credential has no rights until it is accepted again. To accept another cluster "
+    "under this name, delete the ManagedCluster first: then the old certificate gets no rights"
+)
+
+
+async def plan_cluster(context: RevocationContext, name: str) -> Revocation:
+    """Plan to deny a cluster; whichever driver it registers by, its rights are bound by the hub."""
+    client = context.client
+    found = await client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+    if found is None:
+        raise NotFoundOnHub(f"there is no cluster {name}: `watchword clusters` lists all")
+    admin = HubAdmin(client, context.clock)
+
+    async def act() -> bool:
+        result = await deny(admin, name)
+        return result.changed or bool(result.requests)
+
+    return Revocation(
+        target=RevocationTarget("cluster", name),
+        object=found,
+        actions=(
+            f"deny ManagedCluster {name}: the hub removes the rights of its agent and of its add-ons",
+            f"deny the certificate requests of {name} that are pending",
+        ),
+        consequence=CLUSTER_CONSEQUENCE,
+        act=act,
+        probes=await find_access_probes(client, await _bindings(client, name)),
+    )
+
+
+async def _bindings(client: Client, cluster: str) -> list[Object]:
+    """Return the bindings that only an accepted cluster has."""
+    names = (registration_binding(cluster), work_binding(cluster))
+    found = [await client.find(ROLE_BINDINGS, ObjectKey(cluster, name)) for name in names]
+    return [binding for binding in found if binding is not None]
+
+
+TOKEN_CONSEQUENCE = "clusters that joined by it keep their own credentials: `watchword clusters` lists them"
+
+
+async def plan_join_token(context: RevocationContext, name: str) -> Revocation:
+    """Plan to delete a token, named by its id or whole."""
+    client, token_id = context.client, parse_token_id(name)
+    key = token_secret_key(token_id)
+    secret = await client.find(SECRETS, key)
+    if secret is None:
+        raise NotFoundOnHub(f"there is no token with id {token_id}: `watchword token list` shows all")
+
+    async def act() -> bool:
+        try:
+            await TokenStore(client).delete(token_id)
+        except BootstrapTokenRefused as refusal:
+            if refusal.reason is not DiscoveryReason.TOKEN_NOT_FOUND:
+                raise
+            return False
+        return True
+
+    return Revocation(
+        target=RevocationTarget("token", token_id),
+        object=_without_data(secret),
+        actions=(f"delete Secret {key}",),
+        consequence=TOKEN_CONSEQUENCE,
+        act=act,
+        probes=(_probe_join_token(client, secret, token_id),),
+    )
+
+
+def _probe_join_token(client: Client, secret: Object, token_id: str) -> RefusalProbe:
+    """Return a review of the token where it authenticates, else the absence of its Secret."""
+    record, holder = read_token_secret(secret), f"token {token_id}"
+    if isinstance(record, TokenRecord) and TokenUsage.AUTHENTICATION in record.usages:
+        return TokenReviewProbe(holder, client, Sensitive(record.token.reveal()))
+    return AbsenceProbe(holder, client, SECRETS, token_secret_key(token_id), uid_of(secret))
+
+
+def _without_data(secret: Object) -> Object:
+    return {name: value for name, value in secret.items() if name != "data"}
+
+
+FORM = "NAMESPACE/NAME"
+
+
+async def plan_service_account(context: RevocationContext, name: str) -> Revocation:
+    """Plan to delete an account: its tokens are revoked on every cluster that has it."""
+    key, admin = parse_key(name, FORM), ServiceAccountAdmin(context.client)
+    try:
+        account = await admin.get(key)
+    except OperationRefused as refusal:
+        raise NotFoundOnHub(str(refusal)) from refusal
+    clusters, tokens = await admin.clusters(key), await admin.tokens(key)
+
+    async def act() -> bool:
+        await admin.delete(key)
+        return not is_deleting(account)
+
+    everywhere = AbsenceProbe(f"account {key}", context.client, resource_of(account), key, uid_of(account))
+    return Revocation(
+        target=RevocationTarget("serviceaccount", str(key)),
+        object=account,
+        actions=(
+            f"delete ManagedServiceAccount {key}",
+            *(f"have the agent on {cluster} delete its ServiceAccount, and so its tokens" for cluster in clusters),
+        ),
+        act=act,
+        probes=(everywhere, *(_probe_account(token) for token in tokens)),
+    )
+
+
+def _probe_account(token: AccountToken) -> RefusalProbe:
+    return RequestProbe(f"token for {token.cluster}", partial(connect_with, token))
+
 
 Planner: TypeAlias = Callable[[RevocationContext, str], Awaitable[Revocation]]
 """Plans a revocation without changing anything; raises `AdminError` when the name stands for nothing."""
@@ -33,7 +168,7 @@ KINDS = (
     RevocableKind("addon", addon.FORM, "Disable add-ons and remove their rights at once.", plan_addon),
     RevocableKind(
         "serviceaccount",
-        service_account.FORM,
+        FORM,
         "Delete managed service accounts, and their tokens on every cluster.",
         plan_service_account,
     ),

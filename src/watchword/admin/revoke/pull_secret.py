@@ -8,17 +8,19 @@ import contextlib
 from collections.abc import Iterable
 
 from watchword.admin.errors import NotFoundOnHub
-from watchword.admin.revoke.refusals import AbsenceProbe, RefusalProbe, TokenReviewProbe
-from watchword.admin.revoke.revocation import Revocation, RevocationContext, RevocationTarget, parse_key
-from watchword.api.hidden_fields import HiddenFields
-from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
-from watchword.api.pull_secrets import (
-    ANNOTATION_ACCOUNT_NAME,
-    DOCKERCFG_KEY,
-    SERVICE_ACCOUNT_TOKEN_TYPE,
+from watchword.admin.revoke.revocation import (
+    AbsenceProbe,
+    RefusalProbe,
+    Revocation,
+    RevocationContext,
+    RevocationTarget,
+    TokenReviewProbe,
+    parse_key,
 )
+from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
+from watchword.api.pull_secrets import ANNOTATION_ACCOUNT_NAME, DOCKERCFG_KEY, SERVICE_ACCOUNT_TOKEN_TYPE
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
-from watchword.api.sensitive import Sensitive
+from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
 from watchword.pullsecrets.account_plan import belongs_to

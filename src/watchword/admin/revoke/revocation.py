@@ -2,17 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Protocol
 
 from msgspec import Struct
 
-from watchword.admin.errors import InvalidInput
-from watchword.admin.revoke.refusals import RefusalProbe
-from watchword.api.hidden_fields import HiddenFields
-from watchword.api.meta import Object, ObjectKey
-from watchword.drivers.catalog import CATALOG, Catalog
+from watchword.admin.errors import AdminError, InvalidInput
+from watchword.api.meta import Object, ObjectKey, Resource, uid_of
+from watchword.api.sensitive import HiddenFields, Sensitive
+from watchword.api.validation import format_duration
+from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may, review_token, who_am_i
 from watchword.kube.client import Client
+from watchword.kube.errors import KubeError, Unauthorized
+from watchword.registration.catalog import CATALOG, Catalog
 from watchword.runtime.clock import Clock
+from watchword.runtime.event_recorder import EventRecorder
+
+ASK_EVERY = 0.25  # seconds
+
+
+class RefusalProbe(Protocol):
+    """Finds out whether one holder is refused by now."""
+
+    @property
+    def holder(self) -> str:
+        """The holder, as people call it."""
+        ...
+
+    async def is_refused(self) -> bool:
+        """Ask the server; raises `KubeError` when it gives no answer."""
+        ...
+
+
+class Refusal(Struct, frozen=True):
+    """After how many seconds a holder was refused, or why that is not known."""
+
+    holder: str
+    seconds: float | None = None  # None: it was not refused, or that was not measured
+    trouble: str = ""
+
+
+class RequestProbe(Struct, frozen=True):
+    """Sends requests with the credential itself, each over a connection of its own."""
+
+    holder: str
+    connect: Callable[[], Client]
+
+    async def is_refused(self) -> bool:
+        """Whether the server answers 401."""
+        client = self.connect()
+        try:
+            await who_am_i(client)
+        except Unauthorized:
+            return True
+        finally:
+            await client.close()
+        return False
+
+
+class TokenReviewProbe(Struct, frozen=True):
+    """Asks the API server about the token itself."""
+
+    holder: str
+    client: Client
+    token: Sensitive[str]
+    audiences: tuple[str, ...] = ()
+
+    async def is_refused(self) -> bool:
+        """Whether the server does not authenticate the token."""
+        return await review_token(self.client, self.token, audiences=self.audiences) is None
+
+
+class AccessProbe(Struct, frozen=True):
+    """Asks whether an identity is still allowed what was bound to it."""
+
+    holder: str
+    client: Client
+    who: UserIdentity
+    accesses: tuple[ResourceAccess, ...]
+
+    async def is_refused(self) -> bool:
+        """Whether each access is denied."""
+        answers = [await may(self.client, self.who, access) for access in self.accesses]
+        return not any(answers)
+
+
+class AbsenceProbe(Struct, frozen=True):
+    """Asks whether an object is gone without which its tokens are refused."""
+
+    holder: str
+    client: Client
+    resource: Resource
+    key: ObjectKey
+    uid: str
+
+    async def is_refused(self) -> bool:
+        """Whether there is no object of this key, or another one."""
+        found = await self.client.find(self.resource, self.key)
+        return found is None or uid_of(found) != self.uid
+
+
+class RefusalMeasurement(Struct, frozen=True):
+    """Asks every probe until its holder is refused, each for at most so long."""
+
+    within: timedelta
+    since: float  # of the event loop's clock: when the revocation began
+    repeat: Callable[[], Awaitable[None]] | None = None  # what to do again while a holder is still accepted
+
+    async def run(self, probes: Sequence[RefusalProbe]) -> list[Refusal]:
+        """Return one refusal for each probe."""
+        return list(await asyncio.gather(*(self._ask(probe) for probe in probes)))
+
+    async def _ask(self, probe: RefusalProbe) -> Refusal:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self.within.total_seconds()):
+                while not await probe.is_refused():
+                    await asyncio.sleep(ASK_EVERY)
+                    if self.repeat is not None:
+                        await self.repeat()
+        except TimeoutError:
+            return Refusal(probe.holder, trouble=f"still accepted after {format_duration(self.within)}")
+        except KubeError as trouble:
+            return Refusal(probe.holder, trouble=str(trouble))
+        return Refusal(probe.holder, loop.time() - self.since)
 
 
 class RevocationTarget(Struct, frozen=True):
@@ -53,3 +168,49 @@ def parse_key(name: str, form: str) -> ObjectKey:
     if not (first and slash and second) or "/" in second:
         raise InvalidInput(f"{name!r} is not {form}: give both parts, joined by a slash")
     return ObjectKey(first, second)
+
+
+EVENT_PATIENCE = timedelta(seconds=10)
+REASON = "CredentialRevoked"
+
+
+class RevocationResult(Struct, frozen=True):
+    """What became of one revocation; without `changed` there was nothing to do."""
+
+    revocation: Revocation
+    changed: bool = False
+    refusals: tuple[Refusal, ...] = ()
+    trouble: str = ""  # why it was not carried out
+
+    @property
+    def unproved(self) -> list[Refusal]:
+        """The holders that were not refused in time, or of which that is not known."""
+        return [refusal for refusal in self.refusals if refusal.seconds is None]
+
+
+class Revoker(Struct, frozen=True):
+    """Revokes what was planned."""
+
+    events: EventRecorder
+    administrator: str  # as the hub authenticates it
+    wait: timedelta | None = None  # None: return without waiting for the refusal
+
+    async def run(self, planned: Sequence[Revocation]) -> list[RevocationResult]:
+        """Revoke all at the same time: the trouble of one delays no other."""
+        return list(await asyncio.gather(*(self._revoke(each) for each in planned)))
+
+    async def _revoke(self, revocation: Revocation) -> RevocationResult:
+        since = asyncio.get_running_loop().time()
+        try:
+            changed = await revocation.act()
+        except (KubeError, AdminError) as trouble:
+            return RevocationResult(revocation, trouble=str(trouble))
+        if changed:
+            self.events.normal(revocation.object, REASON, f"{self.administrator} revoked {revocation.target}")
+        refusals, _ = await asyncio.gather(self._measure(revocation, since), self.events.flush(EVENT_PATIENCE))
+        return RevocationResult(revocation, changed, tuple(refusals))
+
+    async def _measure(self, revocation: Revocation, since: float) -> list[Refusal]:
+        if self.wait is None:
+            return []
+        return await RefusalMeasurement(self.wait, since, revocation.repeat).run(revocation.probes)

@@ -14,8 +14,7 @@ from watchword.apiserver.admission.owner_references import deduplicate_owners
 from watchword.apiserver.admission.service_accounts import ServiceAccountAdmission
 from watchword.apiserver.authz.escalation import EscalationGuard
 from watchword.apiserver.authz.rbac import RbacAuthorizer
-from watchword.apiserver.csr.admission import CertificateAdmission
-from watchword.apiserver.csr.strategy import ConditionTimes
+from watchword.apiserver.csr.strategy import CertificateAdmission, ConditionTimes
 from watchword.apiserver.model import Admit, Now, Registry
 
 

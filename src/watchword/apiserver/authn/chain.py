@@ -2,13 +2,82 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
+from msgspec import Struct, field
+
+from watchword.api.credential_report import CREDENTIAL_ID, certificate_id
+from watchword.api.meta import Object
+from watchword.api.sensitive import Sensitive
 from watchword.apiserver import errors
-from watchword.apiserver.authn.certificates import CertificateAuthenticator
-from watchword.apiserver.authn.errors import CredentialRefused
-from watchword.apiserver.authn.model import AuthenticatedIdentity, TokenAuthenticator, authenticated
-from watchword.apiserver.model import HandlerRequest, User
+from watchword.apiserver.authn.cache import TtlCache
+from watchword.apiserver.authn.model import (
+    AuthenticatedIdentity,
+    CredentialRefused,
+    TokenAuthenticator,
+    authenticated,
+)
+from watchword.apiserver.model import HandlerRequest, Now, User
+from watchword.pki.certificates import Certificate, parse_certificate, verify_chain
+from watchword.pki.errors import PkiError
+from watchword.pki.subjects import Usage
+
+LONGEST_CHAIN = 10
+SIGNATURE_CACHE_TTL = timedelta(days=30)  # a signature stays good; dates and the bundle are compared each time
+
+
+class VerifiedClient(Struct, frozen=True):
+    """A chain whose signatures are good, and the user that its leaf names; None when it names none."""
+
+    chain: tuple[Certificate, ...]
+    user: User | None
+
+
+class CertificateAuthenticator(Struct, frozen=True):
+    """Checks each request: dates and the trusted bundle may have changed since the handshake.
+
+    Only verified signatures are cached, and only for the bundle that they were verified with.
+    """
+
+    trusted: Callable[[], Sequence[Certificate]]  # the client CA bundle of this instant, for rotation
+    now: Now
+    verified: TtlCache[VerifiedClient] = field(default_factory=lambda: TtlCache(SIGNATURE_CACHE_TTL, 1024))
+
+    def identify(self, shown: Sequence[bytes]) -> User | None:
+        """Return the user of a DER chain (leaf first); None without a common name; raise CredentialRefused."""
+        if len(shown) > LONGEST_CHAIN:
+            raise CredentialRefused("the certificate chain is too long")
+        now = self.now()
+        try:
+            client = self._verified(shown, now)
+        except PkiError as refusal:
+            raise CredentialRefused(f"verifying certificate failed: {refusal}") from refusal
+        if not all(member.is_current(now) for member in client.chain):
+            raise CredentialRefused("verifying certificate failed: it has expired or is not yet valid")
+        return client.user
+
+    def _verified(self, shown: Sequence[bytes], now: datetime) -> VerifiedClient:
+        roots = self.trusted()
+        key = tuple(shown), tuple(root.der for root in roots)
+        known = self.verified.get(key, now=now)
+        if known is not None:
+            return known
+        leaf, *others = (parse_certificate(der) for der in shown)
+        chain = verify_chain(leaf, roots, now=now, usage=Usage.CLIENT_AUTH, intermediates=others)
+        return self.verified.put(key, VerifiedClient(chain, user_from_certificate(chain[0])), now=now)
+
+
+def user_from_certificate(leaf: Certificate) -> User | None:
+    """Return the user that a verified certificate names, None when it names none."""
+    if not leaf.common_name:
+        return None
+    extra = {CREDENTIAL_ID: (certificate_id(leaf.der),)}
+    return User(leaf.common_name, groups=leaf.organisations, extra=extra)
+
 
 UNKNOWN_TOKEN = "invalid bearer token"  # noqa: S105 - a message
 LONGEST_TOKEN = 64 * 1024
@@ -73,3 +142,90 @@ def bearer_token(header: str) -> str:
 
 def _join_messages(refusals: list[str]) -> str:
     return refusals[0] if len(refusals) == 1 else f"[{', '.join(refusals)}]"
+
+
+class StaticToken(Struct, frozen=True):
+    """One token and its user."""
+
+    token: Sensitive[str]
+    user: User
+
+
+class StaticTokenAuthenticator(Struct, frozen=True):
+    """Compares in constant time with every token it knows."""
+
+    entries: tuple[StaticToken, ...]
+
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
+        """Return the user of the token, None when it is unknown."""
+        shown = _digest(token)
+        found: User | None = None
+        for entry in self.entries:
+            if hmac.compare_digest(_digest(entry.token.reveal()), shown):
+                found = entry.user
+        return None if found is None else AuthenticatedIdentity(found, audiences)
+
+
+def _digest(token: str) -> bytes:
+    # equal lengths, so that the comparison reveals nothing about the length of the real token
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+ANSWERS_REMEMBERED = timedelta(seconds=10)
+
+TokenReviewer = Callable[[Object], Awaitable[Mapping[str, Any]]]
+"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError without a response."""
+
+
+class WebhookTokenAuthenticator(Struct, frozen=True):
+    """Accepts the reviewer's result, cached for ten seconds if positive; an unreachable reviewer means refused."""
+
+    review: TokenReviewer
+    api_audiences: tuple[str, ...]
+    now: Now
+    cache: TtlCache[AuthenticatedIdentity] = field(default_factory=lambda: TtlCache(ANSWERS_REMEMBERED))
+
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
+        """Return whom the reviewer names, None when it does not know the token."""
+        asked = "\0".join((token, *audiences)).encode("utf-8", "surrogatepass")
+        digest, now = hashlib.sha256(asked).digest(), self.now()
+        known = self.cache.get(digest, now=now)
+        if known is None:
+            known = await self._send_review(token, audiences)
+            if known is not None:
+                self.cache.put(digest, known, now=now)
+        return known
+
+    async def _send_review(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
+        question: Object = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "metadata": {},
+            "spec": {"token": token, "audiences": list(audiences)},
+        }
+        try:
+            answer = await self.review(question)
+        except (OSError, TimeoutError) as cause:
+            raise CredentialRefused("the token reviewer cannot be reached") from cause
+        return decide_review_result(answer.get("status") or {}, asked=audiences, api_audiences=self.api_audiences)
+
+
+def decide_review_result(
+    status: Mapping[str, Any], *, asked: tuple[str, ...], api_audiences: tuple[str, ...]
+) -> AuthenticatedIdentity | None:
+    """Decide from the reviewer's status; raise CredentialRefused for an error or a foreign audience."""
+    if not status.get("authenticated"):
+        if status.get("error"):
+            raise CredentialRefused(str(status["error"]))
+        return None
+    # a review without audiences counts for this server alone
+    vouched = tuple(status.get("audiences") or api_audiences)
+    audiences = tuple(audience for audience in asked if audience in vouched)
+    if asked and not audiences:
+        return None
+    row = status.get("user") or {}
+    extra = {key: tuple(values) for key, values in (row.get("extra") or {}).items()}
+    user = User(row.get("username") or "", row.get("uid") or "", tuple(row.get("groups") or ()), extra)
+    if not user.name:
+        raise CredentialRefused("the token reviewer named no user")
+    return AuthenticatedIdentity(user, audiences)

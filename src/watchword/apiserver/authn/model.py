@@ -10,6 +10,11 @@ from msgspec.structs import replace
 
 from watchword.apiserver.model import User
 
+
+class CredentialRefused(Exception):
+    """A credential was sent and is not valid; the message may be shown, and never contains the credential."""
+
+
 ANONYMOUS_NAME = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"

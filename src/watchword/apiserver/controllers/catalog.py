@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 from msgspec import Struct, field
 
+from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.controllers.all_kinds_watch import AllKindsWatch
 from watchword.apiserver.controllers.certificate_requests import CertificateRequestController
 from watchword.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregationController
-from watchword.apiserver.controllers.context import ControllerContext
-from watchword.apiserver.controllers.controller import BuiltInController, ControllerService
 from watchword.apiserver.controllers.garbage_collection import GarbageCollector
 from watchword.apiserver.controllers.legacy_tokens import LegacyTokenController
-from watchword.apiserver.controllers.namespace_defaults import NamespaceDefaultsController
-from watchword.apiserver.controllers.namespace_lifecycle import NamespaceLifecycleController
-from watchword.apiserver.model import Service
+from watchword.apiserver.controllers.namespaces import NamespaceDefaultsController, NamespaceLifecycleController
+from watchword.apiserver.controllers.worker import BuiltInController, ControllerService
+from watchword.apiserver.csr.signers import LONGEST_LIFETIME
+from watchword.apiserver.model import Now, Registry, Service
+from watchword.apiserver.tokens.issuer import TokenIssuer
+from watchword.pki.authority import Authority
+
+
+class ControllerContext(Struct, frozen=True):
+    """Everything of one control plane that its controllers work with."""
+
+    registry: Registry
+    now: Now
+    authorizer: Authorizer
+    authority: Callable[[], Authority]  # signs client and node certificates; read each time, for rotation
+    root_bundle: Callable[[], bytes]  # PEM: what clients verify this plane by
+    issuer: TokenIssuer
+    certificate_lifetime: timedelta = LONGEST_LIFETIME
+
 
 CONTROLLERS: Mapping[str, Callable[[ControllerContext, AllKindsWatch], BuiltInController]] = {
     "cluster-role-aggregation": lambda context, _: ClusterRoleAggregationController(context.registry),

@@ -11,27 +11,23 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.authz.model import Authorizer
-from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.deletion import delete_if_unchanged
-from watchword.apiserver.controllers.worker import Worker
-from watchword.apiserver.csr.model import (
+from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
+from watchword.apiserver.csr.signers import (
     APPROVED,
     DENIED,
     FAILED,
     KUBELET_CLIENT,
+    SIGNERS,
     certificate_of,
+    choose_certificate_lifetime,
     conditions_named,
     has_condition,
     latest_update,
     parse_pem_request,
     requester_of,
+    sign_request,
     signer_of,
     usages_of,
-)
-from watchword.apiserver.csr.signers import (
-    SIGNERS,
-    choose_certificate_lifetime,
-    sign_request,
     validate_kubelet_client_request,
 )
 from watchword.apiserver.model import Now, Registry, RequestInfo

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.resources import CLUSTER_ROLES
 from watchword.api.selectors import LabelSelector, SelectorError, parse_structured_selector
-from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.controllers.worker import Watches, Worker
 from watchword.apiserver.model import Registry
 
 

@@ -8,9 +8,7 @@ from collections.abc import Callable
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
-from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.deletion import delete_if_unchanged
-from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.model import Registry
 from watchword.apiserver.tokens.issuer import TokenIssuer
 

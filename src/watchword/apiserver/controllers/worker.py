@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from watchword.apiserver.model import ApiError
+from watchword.api.meta import Object, ObjectKey, Resource, uid_of
+from watchword.apiserver.model import ApiError, Registry
 
 K = TypeVar("K", bound=Hashable)
 
@@ -101,3 +102,48 @@ class Worker(Struct, Generic[K]):
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         return float(min(FIRST_RETRY_SECONDS * 2 ** min(failures, 20), LONGEST_RETRY_SECONDS))
+
+
+Watches = Mapping[Resource, Callable[[str, Object], None]]
+"""What is listened to, and who listens."""
+
+
+class BuiltInController(Protocol):
+    """One controller: its worker, and what triggers it."""
+
+    worker: Worker[Any]
+
+    def watches(self) -> Watches:
+        """Return the subscriptions that trigger the worker."""
+        ...
+
+
+class ControllerService(Struct):
+    """Runs one controller as a service."""
+
+    registry: Registry
+    controller: BuiltInController
+    _stops: list[Callable[[], None]] = field(default_factory=list)
+
+    async def start(self) -> None:
+        """Start; existing objects trigger the worker first."""
+        self.controller.worker.start()
+        for resource, listener in self.controller.watches().items():
+            self._stops.append(self.registry.subscribe(resource, listener))
+
+    async def stop(self) -> None:
+        """End; returns when nothing of it runs any more."""
+        while self._stops:
+            self._stops.pop()()
+        await self.controller.worker.stop()
+
+
+async def delete_if_unchanged(
+    registry: Registry, resource: Resource, obj: Object, *, grace_seconds: int | None = None
+) -> None:
+    """Delete exactly this object; when it is gone or was recreated, there is nothing to do."""
+    try:
+        await registry.delete(resource, ObjectKey.of(obj), uid=uid_of(obj), grace_seconds=grace_seconds)
+    except ApiError as refusal:
+        if refusal.code not in {404, 409}:
+            raise

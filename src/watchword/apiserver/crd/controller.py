@@ -9,9 +9,19 @@ from watchword.api.lazy_function import LazyFunction
 from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
 from watchword.apiserver.controllers.worker import Worker
-from watchword.apiserver.crd.definition import CLEANUP_FINALIZER, names_of, spec_of, status_of, text
-from watchword.apiserver.crd.names import decide_names, is_established
-from watchword.apiserver.crd.status import DELETED, DELETING, decide_status, with_conditions
+from watchword.apiserver.crd.definition import (
+    CLEANUP_FINALIZER,
+    DELETED,
+    DELETING,
+    decide_names,
+    decide_status,
+    is_established,
+    names_of,
+    spec_of,
+    status_of,
+    text,
+    with_conditions,
+)
 from watchword.apiserver.model import Now, Registry, ResourceKind
 
 kinds_of: Callable[[Object], list[ResourceKind]] = LazyFunction("watchword.apiserver.crd.served_kinds", "kinds_of")

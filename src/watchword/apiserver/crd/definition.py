@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any, Final
 
-from watchword.api.json import same_json
-from watchword.api.meta import Object
+from msgspec import Struct
+
+from watchword.api.conditions import Condition
+from watchword.api.json import same_json, show
+from watchword.api.meta import Object, annotations_of
+from watchword.api.time import rfc3339
+from watchword.apiserver.field_errors import invalid, required
+from watchword.apiserver.model import FieldError
+from watchword.apiserver.schema.from_openapi import dns1035_label_errors
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 API_APPROVED: Final = "api-approved.kubernetes.io"
@@ -85,3 +93,143 @@ def places(definition: Object, key: str, shared: str) -> Iterator[tuple[str, Obj
 
 def _object(value: Any) -> Object:
     return value if isinstance(value, dict) else {}
+
+
+def validate_names(names: Object, path: str) -> Iterator[FieldError]:
+    """Yield what is wrong with names by themselves."""
+    for key in ("plural", "singular", "kind", "listKind"):
+        said = text(names, key)
+        if not said:
+            yield required(f"{path}.{key}")
+            continue
+        mixed = key in {"kind", "listKind"}
+        complaints = dns1035_label_errors(said.lower() if mixed else said)
+        if complaints:
+            prefix = "may have mixed case, but should otherwise match: " if mixed else ""
+            yield invalid(f"{path}.{key}", said, prefix + complaints)
+    for key in ("shortNames", "categories"):
+        for index, said in enumerate(texts(names, key)):
+            complaints = dns1035_label_errors(said)
+            if complaints:
+                yield invalid(f"{path}.{key}[{index}]", said, complaints)
+    if text(names, "kind") and text(names, "kind") == text(names, "listKind"):
+        yield invalid(f"{path}.listKind", text(names, "listKind"), "kind and listKind may not be the same")
+
+
+class NamesDecision(Struct, frozen=True):
+    """The names that a definition gets, and the condition about them."""
+
+    accepted: Object
+    condition: Condition
+
+
+def decide_names(definition: Object, others: Iterable[Object]) -> NamesDecision:
+    """Give a definition the names that no other definition of its group has; `others` are those of its group."""
+    wanted, held = names_of(definition), status_of(definition).get("acceptedNames") or {}
+    resources, kinds = _taken(others)
+    accepted: Object = {key: value for key, value in held.items() if value}
+    reason = message = ""
+    for key, taken, refusal in (
+        ("plural", resources, "PluralConflict"),
+        ("singular", resources, "SingularConflict"),
+        ("shortNames", resources, "ShortNamesConflict"),
+        ("kind", kinds, "KindConflict"),
+        ("listKind", kinds, "ListKindConflict"),
+    ):
+        conflicts = _conflicts(wanted.get(key), held.get(key), taken)
+        if conflicts:
+            reason, message = refusal, conflicts
+        elif wanted.get(key):
+            accepted[key] = wanted[key]
+        else:
+            accepted.pop(key, None)
+    if texts(wanted, "categories"):
+        accepted["categories"] = wanted["categories"]
+    else:
+        accepted.pop("categories", None)
+    if reason:
+        return NamesDecision(accepted, Condition("NamesAccepted", "False", reason, message))
+    return NamesDecision(accepted, Condition("NamesAccepted", "True", "NoConflicts", "no conflicts found"))
+
+
+def _taken(others: Iterable[Object]) -> tuple[set[str], set[str]]:
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for other in others:
+        names = status_of(other).get("acceptedNames") or {}
+        resources.update((text(names, "plural"), text(names, "singular"), *texts(names, "shortNames")))
+        kinds.update((text(names, "kind"), text(names, "listKind")))
+    return resources - {""}, kinds - {""}
+
+
+def _conflicts(wanted: object, held: object, taken: set[str]) -> str:
+    asked = wanted if isinstance(wanted, list) else [wanted]
+    mine = held if isinstance(held, list) else [held]
+    found = [f"{show(name)} is already in use" for name in asked if name and name not in mine and name in taken]
+    return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
+
+
+def is_established(definition: Object) -> bool:
+    """Whether the definition was ever served."""
+    conditions = objects(status_of(definition), "conditions")
+    return any(each.get("type") == "Established" and each.get("status") == "True" for each in conditions)
+
+
+ESTABLISHED: Final = Condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+NOT_ACCEPTED: Final = Condition("Established", "False", "NotAccepted", "not all names are accepted")
+PENDING: Final = Condition(
+    "Terminating",
+    "True",
+    "InstanceDeletionPending",
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+)
+DELETING: Final = Condition(
+    "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
+)
+DELETED: Final = Condition("Terminating", "False", "InstanceDeletionCompleted", "removed all instances")
+
+
+def decide_status(definition: Object, others: Iterable[Object], now: datetime) -> Object:
+    """Return the status that a definition should have; `others` are those of its group."""
+    verdict = decide_names(definition, others)
+    wanted = [verdict.condition]
+    if verdict.condition.status == "True" or is_established(definition):
+        wanted.append(ESTABLISHED)
+    else:
+        wanted.append(NOT_ACCEPTED)
+    approval = decide_api_approval(definition)
+    if approval is not None:
+        wanted.append(approval)
+    status = {**status_of(definition), "acceptedNames": {"plural": "", "kind": "", **verdict.accepted}}
+    return with_conditions(status, wanted, now)
+
+
+def decide_api_approval(definition: Object) -> Condition | None:
+    """Return whether a group of the Kubernetes community is used with its consent; None for other groups."""
+    group, said = text(spec_of(definition), "group"), annotations_of(definition).get(API_APPROVED) or ""
+    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+        return None
+    name = "KubernetesAPIApprovalPolicyConformant"
+    if not said:
+        return Condition(name, "False", "MissingAnnotation", f'the annotation "{API_APPROVED}" is missing')
+    if said.startswith("unapproved"):
+        return Condition(name, "False", "UnapprovedAnnotation", f'not approved: "{said}"')
+    return Condition(name, "True", "ApprovedAnnotation", f"approved in {said}")
+
+
+def with_conditions(status: Object, wanted: Iterable[Condition], now: datetime) -> Object:
+    """Return a status with these conditions; an instant changes only with what it is the instant of."""
+    rows = {text(row, "type"): row for row in objects(status, "conditions")}
+    for condition in wanted:
+        row = {
+            "type": condition.type,
+            "status": condition.status,
+            "lastTransitionTime": rfc3339(now),
+            "reason": condition.reason,
+            "message": condition.message,
+        }
+        known = rows.get(condition.type)
+        if known is not None and known.get("status") == condition.status and known.get("lastTransitionTime"):
+            row["lastTransitionTime"] = known["lastTransitionTime"]
+        rows[condition.type] = row
+    return {**status, "conditions": list(rows.values())}

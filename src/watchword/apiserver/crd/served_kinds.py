@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from functools import cache, lru_cache, partial
 from typing import Any
 
 import orjson
 
+from watchword.api.json import show
 from watchword.api.jsonpath import JsonPathError, find
 from watchword.api.meta import Object, Resource, finalizers_of, is_deleting
-from watchword.apiserver.crd.columns import columns_of
 from watchword.apiserver.crd.definition import (
     SCHEMAS_REMEMBERED,
     names_of,
@@ -23,16 +24,141 @@ from watchword.apiserver.crd.definition import (
     texts,
     versions_of,
 )
-from watchword.apiserver.crd.deprecation import deprecation_of
-from watchword.apiserver.crd.scale_validation import scale_validator
+from watchword.apiserver.discovery.documents import by_priority
 from watchword.apiserver.errors import bad_request, forbidden, quote
-from watchword.apiserver.kinds.messages import schemas, typed
+from watchword.apiserver.field_errors import invalid
+from watchword.apiserver.kinds.columns.cells import age
 from watchword.apiserver.kinds.metadata import metadata_validator
-from watchword.apiserver.kinds.scalars import TypeMismatch
-from watchword.apiserver.kinds.schemas import OBJECT_META
-from watchword.apiserver.model import Operation, ResourceKind
+from watchword.apiserver.kinds.schemas import OBJECT_META, schemas, typed
+from watchword.apiserver.kinds.typed import TypeMismatch
+from watchword.apiserver.model import Column, FieldError, Operation, ResourceKind, Validator
 from watchword.apiserver.schema.from_openapi import from_openapi
 from watchword.apiserver.schema.model import Schema
+
+_AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+def columns_of(version: Object) -> tuple[Column, ...]:
+    """Return the name and the columns of a version; without any, the age."""
+    said = objects(version, "additionalPrinterColumns") or [_AGE]
+    return (_NAME, *map(_column, said))
+
+
+def _name(obj: Object, _now: datetime) -> Any:
+    return obj["metadata"].get("name", "")
+
+
+_NAME = Column("Name", _name, format="name", description="unique within its namespace")
+
+
+def _column(column: Object) -> Column:
+    path, kind = text(column, "jsonPath"), text(column, "type")
+    priority = column.get("priority")
+    return Column(
+        name=text(column, "name"),
+        cell=_cell(path, kind),
+        type=kind,
+        format=text(column, "format"),
+        description=text(column, "description") or f"Custom resource definition column (in JSONPath format): {path}",
+        priority=priority if isinstance(priority, int) else 0,
+    )
+
+
+def _cell(path: str, kind: str) -> Callable[[Object, datetime], Any]:
+    def cell(obj: Object, now: datetime) -> Any:
+        try:
+            found = find(obj, path)
+        except JsonPathError:
+            return None
+        return _shown(found[0], kind, now) if found else None
+
+    return cell
+
+
+def _shown(value: Any, kind: str, now: datetime) -> Any:
+    """Return a value as its column shows it; None when it is of another type."""
+    if kind == "string":
+        return value if isinstance(value, str) else None if value is None else show(value)
+    if kind == "date":
+        return _age(value, now) if isinstance(value, str) else None
+    if kind == "boolean":
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if kind == "integer" else float(value)
+
+
+def _age(value: str, now: datetime) -> str:
+    told = age(value, now)
+    return "<invalid>" if told == "<unknown>" else told
+
+
+def deprecation_of(definition: Object, version: Object) -> str:
+    """Return the warning of a version; empty while it is not deprecated."""
+    if version.get("deprecated") is not True:
+        return ""
+    said = version.get("deprecationWarning")
+    if isinstance(said, str):
+        return said
+    group, kind = text(spec_of(definition), "group"), text(names_of(definition), "kind")
+    warning = f"{group}/{text(version, 'name')} {kind} is deprecated"
+    better = _newer(definition, text(version, "name"))
+    return f"{warning}; use {group}/{better} {kind}" if better else warning
+
+
+def _newer(definition: Object, name: str) -> str:
+    usable = [
+        text(each, "name") for each in versions_of(definition) if each.get("served") and not each.get("deprecated")
+    ]
+    ordered = by_priority([*usable, name])
+    return ordered[0] if ordered[0] != name else ""
+
+
+_LARGEST = 2**31 - 1
+
+
+def scale_validator(paths: tuple[str, str, str] | None) -> tuple[Validator, ...]:
+    """Return the validator of the two counts; none without a scale endpoint."""
+    if paths is None:
+        return ()
+    counts = paths[:2]
+
+    def validate(operation: Operation) -> list[FieldError]:
+        return [error for path in counts if path for error in _count_errors(operation.new or {}, path)]
+
+    return (validate,)
+
+
+def _count_errors(obj: Object, path: str) -> Iterator[FieldError]:
+    place, value = f".{path}", _found(obj, path.split("."))
+    if isinstance(value, _Misplaced):
+        yield invalid(place, 0, f"{place} accessor error: {value.complaint}")
+    elif value is not None and value < 0:
+        yield invalid(place, value, "should be a non-negative integer")
+    elif value is not None and value > _LARGEST:
+        yield invalid(place, value, f"should be less than or equal to {_LARGEST}")
+
+
+class _Misplaced:
+    def __init__(self, value: Any, wanted: str) -> None:
+        names: dict[type, str] = {str: "string", bool: "bool", float: "float64", int: "int64", list: "[]interface {}"}
+        found = names.get(type(value), "map[string]interface {}")
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        self.complaint = f"{shown} is of the type {found}, expected {wanted}"
+
+
+def _found(obj: Object, steps: list[str]) -> int | _Misplaced | None:
+    value: Any = obj
+    for step in steps:
+        if not isinstance(value, dict):
+            return _Misplaced(value, "map[string]interface{}")
+        if value.get(step) is None:
+            return None
+        value = value[step]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else _Misplaced(value, "int64")
+
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """In the order in which upstream lists them for custom resources."""

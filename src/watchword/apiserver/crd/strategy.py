@@ -11,6 +11,7 @@ from watchword.api.meta import Object, finalizers_of
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver.crd.definition import (
     CLEANUP_FINALIZER,
+    PENDING,
     SCHEMAS_REMEMBERED,
     names_of,
     openapi_of,
@@ -20,12 +21,12 @@ from watchword.apiserver.crd.definition import (
     text,
     texts,
     versions_of,
+    with_conditions,
 )
-from watchword.apiserver.crd.status import PENDING, with_conditions
 from watchword.apiserver.crd.validation import definition_errors
 from watchword.apiserver.model import FieldError, Operation
 from watchword.apiserver.schema.formats import is_known_format
-from watchword.apiserver.schema.nodes import Node, below, properties_of, type_of
+from watchword.apiserver.schema.from_openapi import Node, below, properties_of, type_of
 
 
 def default_definition(definition: Object) -> None:

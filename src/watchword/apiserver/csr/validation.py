@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
 from watchword.apiserver import field_errors as broken
-from watchword.apiserver.csr.model import (
+from watchword.apiserver.csr.signers import (
     APPROVED,
     DENIED,
     FAILED,
@@ -24,7 +24,7 @@ from watchword.apiserver.errors import quote
 from watchword.apiserver.model import FieldError, Operation
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import InvalidCsr, PkiError
-from watchword.pki.pem import CERTIFICATE, armour, blocks
+from watchword.pki.keys import CERTIFICATE, armour, blocks
 
 SHORTEST_SECONDS = 600
 USAGES = frozenset(

@@ -8,8 +8,7 @@ from watchword.apiserver.discovery.documents import (
     api_versions,
     storage_version_hash,
 )
-from watchword.apiserver.discovery.serving import DiscoveryHandler
-from watchword.apiserver.discovery.version_info import version_info
+from watchword.apiserver.discovery.serving import DiscoveryHandler, version_info
 
 __all__ = [
     "DiscoveryHandler",

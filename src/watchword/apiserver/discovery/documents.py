@@ -4,12 +4,61 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 
+from msgspec import Struct
+
 from watchword.api.meta import Object
-from watchword.apiserver.discovery.subresources import Subresource, subresources_of
-from watchword.apiserver.discovery.versions import by_priority
 from watchword.apiserver.model import ResourceKind
+
+
+class Subresource(Struct, frozen=True):
+    """One subresource; an empty kind is the parent's."""
+
+    name: str
+    verbs: tuple[str, ...]
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+_CHANGE = ("get", "patch", "update")
+_KNOWN = {
+    each.name: each
+    for each in (
+        Subresource("approval", _CHANGE),
+        Subresource("binding", ("create",), kind="Binding"),
+        Subresource("ephemeralcontainers", _CHANGE),
+        Subresource("eviction", ("create",), "policy", "v1", "Eviction"),
+        Subresource("finalize", ("update",)),
+        Subresource("log", ("get",)),
+        Subresource("scale", _CHANGE, "autoscaling", "v1", "Scale"),
+        Subresource("status", _CHANGE),
+        Subresource("token", ("create",), "authentication.k8s.io", "v1", "TokenRequest"),
+    )
+}
+
+
+def subresources_of(kind: ResourceKind) -> list[Subresource]:
+    """Return the subresources of a kind by name."""
+    return [_KNOWN.get(name, Subresource(name, _CHANGE)) for name in sorted(kind.subresources)]
+
+
+_KUBE_VERSION = re.compile(r"v(\d{1,9})(?:(alpha|beta)(\d{1,9}))?", re.ASCII)
+_STAGES = {None: 0, "beta": 1, "alpha": 2}
+
+
+def by_priority(versions: Iterable[str]) -> list[str]:
+    """Return the versions, the preferred one first; names of another form come last, in order."""
+    return sorted(set(versions), key=_key)
+
+
+def _key(version: str) -> tuple[int, int, int, str]:
+    match = _KUBE_VERSION.fullmatch(version)
+    if match is None:
+        return 3, 0, 0, version
+    return _STAGES[match[2]], -int(match[1]), -int(match[3] or 0), version
 
 
 def api_versions(server_address: str) -> Object:

@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
 
+from watchword import __version__
 from watchword.api.http import Response
 from watchword.api.meta import Object
 from watchword.apiserver.discovery import documents
-from watchword.apiserver.discovery.version_info import version_info
 from watchword.apiserver.errors import resource_not_found, verb_not_allowed
 from watchword.apiserver.model import HandlerRequest, ResourceKind
 from watchword.apiserver.negotiation import object_response
+
+KUBERNETES = (1, 35)
+
+
+def version_info() -> Object:
+    """Return the version of the API, marked as Watchword's own implementation of it."""
+    major, minor = KUBERNETES
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return {
+        "major": str(major),
+        "minor": str(minor),
+        "emulationMajor": str(major),
+        "emulationMinor": str(minor),
+        "minCompatibilityMajor": str(major),
+        "minCompatibilityMinor": str(minor - 1),
+        "gitVersion": f"v{major}.{minor}.0+watchword.{__version__.replace('+', '.')}",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"{platform.system().lower()}/{machine}",
+    }
+
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _NOT_FOUND = Response(404, (("Content-Type", "text/plain; charset=utf-8"),), b"404 page not found\n")

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
+import orjson
 from msgspec import Struct
 
-from watchword.api.json import same_json
-from watchword.api.meta import Object
+from watchword.api.json import go_print, same_json
+from watchword.api.meta import Object, annotations_of
 from watchword.api.time import rfc3339
 from watchword.apiserver.errors import bad_request
-from watchword.apiserver.fieldmanager.applied_fields import configured_fields, leaves
-from watchword.apiserver.fieldmanager.compare import Comparison, compare
-from watchword.apiserver.fieldmanager.errors import ApplyConflict, Conflict
-from watchword.apiserver.fieldmanager.fieldset import FieldSet, difference, intersection, paths, union
-from watchword.apiserver.fieldmanager.last_applied import KUBECTL, kept_since_last_applied, remember_applied
+from watchword.apiserver.fieldmanager.fieldset import (
+    FieldSet,
+    ItemWithoutKey,
+    Path,
+    difference,
+    intersection,
+    is_granular_list,
+    item_element,
+    paths,
+    print_path,
+    union,
+)
 from watchword.apiserver.fieldmanager.managers import (
     APPLY,
     UPDATE,
@@ -25,13 +35,146 @@ from watchword.apiserver.fieldmanager.managers import (
     make_identity,
     stored_managers,
 )
-from watchword.apiserver.fieldmanager.merge import merge
-from watchword.apiserver.fieldmanager.remove import remove_fields, with_named_fields
-from watchword.apiserver.fieldmanager.shape import ItemWithoutKey
-from watchword.apiserver.fieldmanager.typed import check_applied
-from watchword.apiserver.fieldmanager.update import new_fields, take_fields
+from watchword.apiserver.fieldmanager.merge import configured_fields, leaves, merge, remove_fields, with_named_fields
+from watchword.apiserver.fieldmanager.update import Comparison, compare, new_fields, take_fields
 from watchword.apiserver.model import ApiError
 from watchword.apiserver.schema.model import Schema
+
+Conflict = tuple[ManagerIdentity, Path]
+
+
+class ApplyConflict(ApiError):
+    """Carries each conflicting field as a cause; `force` takes them all."""
+
+    def __init__(self, conflicts: Sequence[Conflict]) -> None:
+        causes = [
+            {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": print_path(path)}
+            for owner, path in conflicts
+        ]
+        super().__init__(409, "Conflict", _message(conflicts), {"causes": causes})
+        self.conflicts = tuple(conflicts)
+
+
+def _message(conflicts: Sequence[Conflict]) -> str:
+    if len(conflicts) == 1:
+        ((owner, path),) = conflicts
+        return f"Apply failed with 1 conflict: conflict with {owner}: {print_path(path)}"
+    lines: list[str] = []
+    for owner in dict.fromkeys(owner for owner, _ in conflicts):
+        lines.append(f"conflicts with {owner}:")
+        lines.extend(f"- {print_path(path)}" for manager, path in conflicts if manager == owner)
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+KUBECTL = "kubectl"
+
+
+def kept_since_last_applied(live: Object, schema: Schema) -> FieldSet:
+    """Return the fields that client-side apply wrote and that are unchanged since: kubectl may take them over."""
+    try:
+        remembered = orjson.loads(annotations_of(live).get(LAST_APPLIED) or "null")
+    except ValueError:
+        return {}
+    if not isinstance(remembered, dict) or remembered.get("apiVersion") != live.get("apiVersion"):
+        return {}
+    try:
+        differing = compare(remembered, live, schema)
+        fields = configured_fields(remembered, schema)
+    except (ItemWithoutKey, AttributeError, TypeError):  # the annotation may contain any text
+        return {}
+    return difference(difference(fields, differing.changed), differing.removed)
+
+
+def remember_applied(obj: Object, applied: Object) -> None:
+    """Write the applied configuration into the annotation, if the object already has one."""
+    if not annotations_of(obj).get(LAST_APPLIED):
+        return
+    metadata = dict(applied.get("metadata") or {})
+    if "annotations" in metadata:
+        metadata["annotations"] = {
+            key: value for key, value in (metadata["annotations"] or {}).items() if key != LAST_APPLIED
+        }
+    written = orjson.dumps({**applied, "metadata": metadata}, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    obj["metadata"]["annotations"][LAST_APPLIED] = written.decode()
+
+
+_SCALARS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int, float),
+    "number": (int, float),
+    "int-or-string": (int, float, str),
+}
+_NUMERIC = "numeric (int or float)"
+_WANTED = {"integer": _NUMERIC, "number": _NUMERIC, "int-or-string": "untyped"}
+
+
+def check_applied(applied: Object, schema: Schema) -> None:
+    """Raise when the configuration has unknown fields, wrong types or items without identity.
+
+    kube-apiserver answers 500 without a reason, and so do we: clients match on it.
+    """
+    errors = list(_check(applied, schema, ""))
+    if not errors:
+        return
+    metadata = applied.get("metadata") or {}
+    group, _, version = str(applied.get("apiVersion")).rpartition("/")
+    subject = (
+        f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={applied.get('kind')}"
+    )
+    told = errors[0] if len(errors) == 1 else "\n".join(["errors:", *(f"  {error}" for error in errors)])
+    raise ApiError(500, "", f"failed to create typed patch object ({subject}): {told}")
+
+
+def _check(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
+    if value is None or schema is None or schema.type == "any":
+        return
+    if schema.type == "object":
+        if type(value) is not dict:
+            yield f"{path}: expected map, got {_shown(value)}"
+            return
+        for key, item in value.items():
+            below = schema.properties.get(key, schema.additional)
+            if below is None and not schema.preserve_unknown:
+                yield f"{path}.{key}: field not declared in schema"
+            yield from _check(item, below, f"{path}.{key}")
+    elif schema.type == "array":
+        if type(value) is not list:
+            yield f"{path}: expected list, got {_shown(value)}"
+            return
+        yield from _check_items(value, schema, path)
+    elif type(value) not in _SCALARS[schema.type]:
+        wanted = _WANTED.get(schema.type, schema.type)
+        yield f"{path}: expected {wanted}, got {_go_type(value) if wanted == _NUMERIC else _shown(value)}"
+
+
+def _check_items(value: list[Any], schema: Schema, path: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        place = f"{path}[{index}]"
+        if is_granular_list(value, schema):
+            try:
+                element = item_element(item, schema)
+            except ItemWithoutKey as error:
+                yield f"{path}: element {index}: {error}"
+                continue
+            place = f"{path}{print_path((element,))}"
+            if element in seen:
+                yield f"{path}: duplicate entries for key {print_path((element,))}"
+                continue
+            seen.add(element)
+        yield from _check(item, schema.items, place)
+
+
+def _go_type(value: Any) -> str:
+    names: dict[type, str] = {str: "string", bool: "bool", dict: "map[string]interface {}", list: "[]interface {}"}
+    return names.get(type(value), "<nil>")
+
+
+def _shown(value: Any) -> str:
+    scalar = type(value) in (int, float)
+    return f"&value.valueUnstructured{{Value:{value!r}}}" if scalar else f"&{{{go_print(value)}}}"
 
 
 def apply(  # noqa: PLR0913 - the parameters of an apply request

@@ -5,13 +5,55 @@ from __future__ import annotations
 from typing import Any, Final
 
 from watchword.api.json import copy_json
-from watchword.apiserver.fieldmanager.shape import (
+from watchword.api.meta import Object
+from watchword.apiserver.fieldmanager.fieldset import (
+    FieldSet,
     field_schema,
     is_granular_list,
     is_granular_map,
+    is_member,
     item_element,
+    make_node,
 )
+from watchword.apiserver.fieldmanager.update import UNTRACKED, items_by_element, tracked
 from watchword.apiserver.schema.model import Schema
+
+
+def configured_fields(applied: Object, schema: Schema, reset: frozenset[str] = frozenset()) -> FieldSet:
+    """Return the leaves of a configuration, without fields that have no manager."""
+    fields = leaves(tracked(applied, UNTRACKED | reset), schema)
+    if fields.get("f:metadata") == {}:
+        del fields["f:metadata"]
+    return fields
+
+
+def leaves(value: dict[str, Any], schema: Schema | None) -> FieldSet:
+    """Return the fields of an object: leaves, items of lists, entries of maps; not the structs around them."""
+    fields: FieldSet = {}
+    for key, item in value.items():
+        named = schema is not None and key in schema.properties
+        node = _node(item, field_schema(schema, key), member=not named)
+        if node is not None:
+            fields[f"f:{key}"] = node
+    return fields
+
+
+def _node(value: Any, schema: Schema | None, *, member: bool) -> FieldSet | None:
+    if is_granular_map(value, schema):
+        return make_node(leaves(value, schema), member=member or not value)
+    if is_granular_list(value, schema):
+        assert schema is not None
+        grouped = items_by_element(value, schema)
+        items = {element: _items_node(found, schema) for element, found in grouped.items()}
+        return make_node(items, member=member)
+    return {}
+
+
+def _items_node(items: list[Any], schema: Schema) -> FieldSet:
+    # Items that repeat a key are owned together, as one thing.
+    node = _node(items[0], schema.items, member=True) if len(items) == 1 else None
+    return {} if node is None else node
+
 
 _ABSENT: Final = object()
 
@@ -84,3 +126,45 @@ def _order(old: list[str], new: list[str]) -> list[tuple[str, int]]:
 
 def _merge_item(live: Any, applied: Any, schema: Schema) -> Any:
     return copy_json(applied) if live is _ABSENT else merge(live, applied, schema.items)
+
+
+_GONE: Final = object()
+
+
+def remove_fields(value: Any, fields: FieldSet, schema: Schema | None) -> Any:
+    """Return the value without the members of the set; what is left is shared with the input."""
+    if not fields:
+        return value
+    if is_granular_map(value, schema):
+        kept = {key: _kept(item, fields.get(f"f:{key}"), field_schema(schema, key)) for key, item in value.items()}
+        return {key: item for key, item in kept.items() if item is not _GONE}
+    if is_granular_list(value, schema):
+        assert schema is not None
+        items = [_kept(item, fields.get(item_element(item, schema)), schema.items) for item in value]
+        return [item for item in items if item is not _GONE]
+    return value
+
+
+def with_named_fields(fields: FieldSet, schema: Schema | None) -> FieldSet:
+    """Return the set with every named field on the way as a member: owning `spec.a` is owning `spec`."""
+    named: FieldSet = {}
+    for element, node in fields.items():
+        if element == ".":
+            continue
+        kind, name = element[0], element[2:]
+        if kind == "f":
+            below = field_schema(schema, name)
+            is_named = schema is not None and name in schema.properties
+        else:
+            below, is_named = (schema.items if schema is not None and kind == "k" else None), False
+        children = with_named_fields(node, below)
+        made = make_node(children, member=is_named or is_member(node))
+        if made is not None:
+            named[element] = made
+    return named
+
+
+def _kept(item: Any, node: FieldSet | None, schema: Schema | None) -> Any:
+    if node is None:
+        return item
+    return _GONE if is_member(node) else remove_fields(item, node, schema)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from watchword.apiserver.kinds.catalog_access import ACCESS
-from watchword.apiserver.kinds.catalog_core import CORE
+from watchword.apiserver.kinds.catalog_core import ACCESS, CORE
 from watchword.apiserver.kinds.catalog_workloads import WORKLOADS
 from watchword.apiserver.model import ResourceKind
 

@@ -9,10 +9,18 @@ from msgspec import Struct, field
 
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, Resource
+from watchword.api.resources import (
+    LOCAL_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_REVIEWS,
+    SELF_SUBJECT_RULES_REVIEWS,
+    SUBJECT_ACCESS_REVIEWS,
+    TOKEN_REVIEWS,
+)
 from watchword.apiserver.kinds.columns.cells import PLAIN, at
-from watchword.apiserver.kinds.messages import messages, schemas, typed
 from watchword.apiserver.kinds.metadata import metadata_validator
-from watchword.apiserver.kinds.names import NameRule, dns_subdomain
+from watchword.apiserver.kinds.names import NameRule, any_name, dns_subdomain
+from watchword.apiserver.kinds.schemas import messages, schemas, typed
 from watchword.apiserver.model import Column, Hook, Operation, ResourceKind, Validator
 
 Default = Callable[[Object], None]
@@ -98,3 +106,28 @@ def separate_status(resource: Resource, *, on_create: bool = True) -> Hook:
             new.update({key: copy_json(value) for key, value in old.items() if key not in ("metadata", "status")})
 
     return keep_apart
+
+
+TOKEN_REQUESTS = Resource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest")
+
+
+def _review_kind(resource: Resource) -> ResourceKind:
+    return builtin(resource, KindStrategy(name=any_name), verbs=("create",), stored=False)
+
+
+TOKEN_REVIEW = _review_kind(TOKEN_REVIEWS)
+SELF_SUBJECT_REVIEW = _review_kind(SELF_SUBJECT_REVIEWS)
+SUBJECT_ACCESS_REVIEW = _review_kind(SUBJECT_ACCESS_REVIEWS)
+SELF_SUBJECT_ACCESS_REVIEW = _review_kind(SELF_SUBJECT_ACCESS_REVIEWS)
+LOCAL_SUBJECT_ACCESS_REVIEW = _review_kind(LOCAL_SUBJECT_ACCESS_REVIEWS)
+SELF_SUBJECT_RULES_REVIEW = _review_kind(SELF_SUBJECT_RULES_REVIEWS)
+TOKEN_REQUEST = _review_kind(TOKEN_REQUESTS)  # served as a subresource of service accounts alone
+
+REVIEWS = (
+    TOKEN_REVIEW,
+    SELF_SUBJECT_REVIEW,
+    SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_ACCESS_REVIEW,
+    LOCAL_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_RULES_REVIEW,
+)

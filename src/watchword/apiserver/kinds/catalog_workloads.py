@@ -6,9 +6,9 @@ from watchword.api.lazy_function import LazyFunction
 from watchword.api.meta import Resource
 from watchword.api.resources import CRON_JOBS, DEPLOYMENTS, JOBS, NODES, PODS, SERVICES
 from watchword.apiserver.kinds.build import KindStrategy, builtin, fields, separate_status
-from watchword.apiserver.kinds.columns import network
 from watchword.apiserver.kinds.columns import pods as pod_columns
 from watchword.apiserver.kinds.columns import workloads as columns
+from watchword.apiserver.kinds.columns import workloads as network
 from watchword.apiserver.kinds.names import dns1035_label
 from watchword.apiserver.model import ResourceKind
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from msgspec import Struct, field
 
-from watchword.apiserver.kinds.fields import META, Field, Messages
-from watchword.apiserver.kinds.scalars import zero
+from watchword.apiserver.kinds.fields import META, Field, Messages, read_tables
+from watchword.apiserver.kinds.tables import TABLES
+from watchword.apiserver.kinds.typed import TypedDecoder, zero
 from watchword.apiserver.schema.model import Schema
 
 SCALARS: dict[str, Schema] = {
@@ -102,3 +104,21 @@ def _without_null(schema: Schema) -> Schema:
 
 
 OBJECT_META = f"{META}.ObjectMeta"
+
+
+@cache
+def messages() -> Messages:
+    """Return every message of the built-in kinds."""
+    return read_tables(TABLES)
+
+
+@cache
+def schemas() -> Schemas:
+    """Return the schemas drawn from them."""
+    return Schemas(messages())
+
+
+@cache
+def typed() -> TypedDecoder:
+    """Return what gives decoded bodies the shape of their kind."""
+    return TypedDecoder(messages())

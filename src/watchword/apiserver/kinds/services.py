@@ -10,7 +10,7 @@ from watchword.api.json import copy_json
 from watchword.api.meta import Object
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.kinds.metadata import immutable_errors
-from watchword.apiserver.kinds.numbers import port_errors
+from watchword.apiserver.kinds.names import port_errors
 from watchword.apiserver.kinds.pod_validation import port_name
 from watchword.apiserver.model import FieldError, Operation
 

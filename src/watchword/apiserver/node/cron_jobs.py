@@ -12,9 +12,7 @@ from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, is_deleting, owner_reference, uid_of
 from watchword.api.resources import CRON_JOBS, JOBS
 from watchword.api.time import rfc3339
-from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.deletion import delete_if_unchanged
-from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.kinds.cron import Schedule, parse_schedule
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.jobs import is_finished

@@ -7,9 +7,7 @@ from watchword.api.json import copy_json
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference
 from watchword.api.resources import DEPLOYMENTS, PODS
 from watchword.api.time import rfc3339
-from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.deletion import delete_if_unchanged
-from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
 from watchword.apiserver.model import Now, Registry
 from watchword.apiserver.node.pod_factory import controlled_by, controller_of

@@ -11,9 +11,7 @@ from watchword.api.conditions import Condition, is_true, merge_condition
 from watchword.api.meta import Object, ObjectKey, is_deleting
 from watchword.api.resources import JOBS, PODS
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.deletion import delete_if_unchanged
-from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.events import NodeEvents
 from watchword.apiserver.node.pod_factory import PodFactory, controlled_by, controller_of, is_active

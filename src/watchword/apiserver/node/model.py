@@ -8,9 +8,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from watchword.api.hidden_fields import HiddenFields
-from watchword.api.images import IMAGE_NAME
 from watchword.api.meta import ObjectKey
+from watchword.api.names import IMAGE_NAME
+from watchword.api.sensitive import HiddenFields
 
 NODE_NAME = "watchword"
 IMAGES = ("watchword", IMAGE_NAME)

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from watchword.api.conditions import Condition, merge_condition
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import NODES, PODS
-from watchword.apiserver.controllers.controller import ControllerService
+from watchword.apiserver.controllers.worker import ControllerService
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.containers import own_environment
 from watchword.apiserver.node.cron_jobs import CronJobController

@@ -12,8 +12,7 @@ from msgspec import Struct
 from watchword.api.conditions import Condition, merge_condition
 from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
 from watchword.api.resources import CONFIG_MAPS, PODS, SECRETS
-from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.controllers.worker import Watches, Worker
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.container_run import ContainerPlan, ContainerRun
 from watchword.apiserver.node.containers import build_launch, probe_of

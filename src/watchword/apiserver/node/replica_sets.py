@@ -7,9 +7,7 @@ from datetime import datetime, timedelta
 from watchword.api.conditions import Condition, find_condition, is_true, merge_condition, without_condition
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.resources import PODS
-from watchword.apiserver.controllers.controller import Watches
-from watchword.apiserver.controllers.deletion import delete_if_unchanged
-from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.events import NodeEvents

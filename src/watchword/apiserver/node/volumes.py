@@ -13,9 +13,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from watchword.api.hidden_fields import HiddenFields
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import CONFIG_MAPS, NODES, SECRETS, SERVICE_ACCOUNTS
+from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.model import Now, Registry
 from watchword.apiserver.node.containers import mounts_of, pod_root, read_field
 from watchword.apiserver.node.pod_admission import is_plain

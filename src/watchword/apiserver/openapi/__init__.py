@@ -1,6 +1,5 @@
 """OpenAPI documents of everything served: `kubectl explain`, validation and apply read them."""
 
-from watchword.apiserver.openapi.documents import document, document_v2
-from watchword.apiserver.openapi.serving import OpenApiHandler
+from watchword.apiserver.openapi.documents import OpenApiHandler, document, document_v2
 
 __all__ = ["OpenApiHandler", "document", "document_v2"]

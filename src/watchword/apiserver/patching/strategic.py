@@ -2,25 +2,114 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from watchword.api.json import copy_json, show, type_name
+from watchword.api.json import copy_json, go_print, show, type_name
 from watchword.api.meta import Object
 from watchword.apiserver.errors import bad_request
-from watchword.apiserver.patching.strategic_directives import (
-    DELETE_FROM,
-    DIRECTIVE,
-    ORDER,
-    RETAIN_KEYS,
-    bad_list,
-    bad_patch,
-    check_order,
-    check_retained,
-    no_merge_key,
-    unknown_directive,
-)
-from watchword.apiserver.patching.strategic_lists import arrange, merge_scalars, remove_scalars
+from watchword.apiserver.model import ApiError
 from watchword.apiserver.schema.model import Schema
+
+DIRECTIVE: Final = "$patch"
+RETAIN_KEYS: Final = "$retainKeys"
+ORDER: Final = "$setElementOrder/"
+DELETE_FROM: Final = "$deleteFromPrimitiveList/"
+
+
+def bad_patch(message: str) -> ApiError:
+    """A directive that makes no sense; kube-apiserver gives it no reason."""
+    return ApiError(500, "", message)
+
+
+def bad_list() -> ApiError:
+    """A list and a directive about it that do not belong together."""
+    return ApiError(400, "BadRequest", "invalid patch format of setElementOrder list")
+
+
+def no_merge_key(item: Object, key: str) -> ApiError:
+    """An item that cannot be matched with a present one."""
+    return bad_patch(f"map: {go_print(item)} does not contain declared merge key: {key}")
+
+
+def unknown_directive(directive: Any, where: Object) -> ApiError:
+    """An undefined value of $patch."""
+    return bad_patch(f"unknown patch type: {go_print(directive)} in map: {go_print(where)}")
+
+
+def check_retained(retained: Any, patch: Object) -> frozenset[str]:
+    """Return the keys to keep; every field that the patch sets must be among them."""
+    refusal = ApiError(400, "BadRequest", "invalid patch format of retainKeys")
+    if type(retained) is not list or not all(type(key) is str for key in retained):
+        raise refusal
+    for key, value in patch.items():
+        if value is not None and key not in retained and not key.startswith((DELETE_FROM, ORDER)):
+            raise refusal
+    return frozenset(retained)
+
+
+def check_order(items: list[Any], order: list[Any], key: str) -> None:
+    """Refuse an order that names the items of the patch in another order than the patch does."""
+    wanted = iter([_identity(each, key) for each in order])
+    if not order:
+        return
+    for item in items:
+        if type(item) is dict and DIRECTIVE in item:
+            continue
+        identity = _identity(item, key)
+        if not any(identity == each for each in wanted):
+            told = f"The order in patch list:\n{go_print(items)}\n "
+            told += f"doesn't match $setElementOrder list:\n{go_print(order)}\n"
+            raise bad_patch(told)
+
+
+def _identity(item: Any, key: str) -> Any:
+    if not key:
+        return item
+    if type(item) is not dict:
+        raise bad_list()
+    if key not in item:
+        raise no_merge_key(item, key)
+    return item[key]
+
+
+def merge_scalars(present: list[Any], patch: list[Any]) -> list[Any]:
+    """Return the present items, then the new ones, each once."""
+    return list({show(item): item for item in [*present, *patch]}.values())
+
+
+def remove_scalars(present: list[Any], doomed: list[Any]) -> list[Any]:
+    """Return the present items that are not to be deleted."""
+    gone = {show(item) for item in doomed}
+    return [item for item in present if show(item) not in gone]
+
+
+def arrange(merged: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
+    """Put items of the patch in the patch's order, and the others around them as they stood before."""
+    wanted = {_scalar_identity(item, key): place for place, item in reversed(list(enumerate(order)))}
+    stood = {_scalar_identity(item, key): place for place, item in reversed(list(enumerate(before)))}
+    told = [(_scalar_identity(item, key), item) for item in merged]
+    ours = sorted((pair for pair in told if pair[0] in wanted), key=lambda pair: wanted[pair[0]])
+    theirs = sorted((pair for pair in told if pair[0] not in wanted), key=lambda pair: stood.get(pair[0], len(stood)))
+    arranged: list[Any] = []
+    left, right = 0, 0
+    while left < len(theirs) and right < len(ours):
+        mine, other = stood.get(theirs[left][0]), stood.get(ours[right][0])
+        if mine is not None and other is not None and mine < other:
+            arranged.append(theirs[left][1])
+            left += 1
+        else:
+            arranged.append(ours[right][1])
+            right += 1
+    return [*arranged, *(item for _, item in ours[right:]), *(item for _, item in theirs[left:])]
+
+
+def _scalar_identity(item: Any, key: str) -> str:
+    if key and type(item) is dict:
+        if key not in item:
+            raise no_merge_key(item, key)
+        return show(item[key])
+    return show(item)
+
 
 _NOTHING = Schema("any", preserve_unknown=True)
 

@@ -4,17 +4,43 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from watchword.api.meta import Object, ObjectKey
-from watchword.apiserver.errors import already_exists, generate_name_conflict, invalid
+from watchword.api.meta import Object, ObjectKey, is_deleting
+from watchword.api.resources import NAMESPACES
+from watchword.apiserver.errors import already_exists, forbidden, generate_name_conflict, invalid, not_found
 from watchword.apiserver.field_errors import required
 from watchword.apiserver.model import ApiError, Operation, ResourceKind
 from watchword.apiserver.registry.body_identity import require_namespace, require_type
-from watchword.apiserver.registry.dependencies import VerbDependencies
-from watchword.apiserver.registry.namespaces import require_namespace_open
-from watchword.apiserver.registry.object_storage import encode_object
+from watchword.apiserver.registry.object_storage import KindTable, ObjectStorage, encode_object
+from watchword.apiserver.registry.pipeline import VerbDependencies, VerbResult, WriteRequest
 from watchword.apiserver.registry.system_fields import generated_name, set_new_object_metadata
-from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
-from watchword.apiserver.store.errors import RevisionConflict
+from watchword.apiserver.store.model import RevisionConflict
+
+
+def require_namespace_open(objects: ObjectStorage, kinds: KindTable, kind: ResourceKind, key: ObjectKey) -> None:
+    """Refuse a create in a namespace that is missing (404) or terminating (403)."""
+    if not kind.resource.namespaced:
+        return
+    namespaces = kinds.find("", "v1", NAMESPACES.plural)
+    if namespaces is None:
+        return  # a plane without namespaces has nothing to check against
+    namespace = objects.get(namespaces, ObjectKey.cluster(key.namespace))
+    if namespace is None:
+        raise not_found(NAMESPACES, key.namespace)
+    if is_deleting(namespace):
+        raise _terminating(kind, key)
+
+
+def _terminating(kind: ResourceKind, key: ObjectKey) -> ApiError:
+    reason = f"unable to create new content in namespace {key.namespace} because it is being terminated"
+    refusal = forbidden(kind.resource, key.name, reason)
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {key.namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    refusal.details = {**(refusal.details or {}), "causes": [cause]}
+    return refusal
+
 
 GENERATED_NAME_ATTEMPTS = 8
 

@@ -11,14 +11,89 @@ from msgspec.structs import replace
 
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting
 from watchword.api.time import rfc3339
-from watchword.apiserver.errors import conflict, not_found, server_timeout, success
-from watchword.apiserver.model import Now, Operation, ResourceKind
-from watchword.apiserver.registry.delete_options import DeleteOptions
-from watchword.apiserver.registry.dependencies import VerbDependencies
+from watchword.apiserver.bodies import decode, media_type
+from watchword.apiserver.errors import bad_request, conflict, invalid_kind, not_found, server_timeout, success
+from watchword.apiserver.field_errors import invalid, not_supported
+from watchword.apiserver.model import ApiError, FieldError, HandlerRequest, Now, Operation, ResourceKind
+from watchword.apiserver.registry.body_identity import unregistered
 from watchword.apiserver.registry.object_storage import StoredObject, encode_object
+from watchword.apiserver.registry.options import ListOptions, parse_bool, parse_dry_run, parse_integer
+from watchword.apiserver.registry.pipeline import VerbDependencies, VerbResult, WriteRequest
+from watchword.apiserver.registry.read import ListPage, Read
 from watchword.apiserver.registry.update import is_released
-from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
-from watchword.apiserver.store.errors import RevisionConflict
+from watchword.apiserver.store.model import RevisionConflict
+
+POLICIES = ("Orphan", "Background", "Foreground")
+
+
+class DeleteOptions(Struct, frozen=True):
+    """Preconditions, grace and what becomes of dependents."""
+
+    grace_seconds: int | None = None
+    uid: str = ""
+    resource_version: str = ""
+    propagation: str = ""
+    dry_run: bool = False
+
+
+def read_delete_options(request: HandlerRequest) -> DeleteOptions:
+    """Read the options; the body wins over the query, as upstream has it."""
+    if request.body:
+        said = decode(request.body, media_type(request.header("content-type")))
+        if str(said.get("kind") or "") not in {"", "DeleteOptions"}:
+            raise bad_request(unregistered(str(said.get("apiVersion") or ""), str(said["kind"])))
+    else:
+        said = _from_query(request)
+    return validate_delete_options(said)
+
+
+def validate_delete_options(said: Object) -> DeleteOptions:
+    """Check options; 422 with every problem found."""
+    errors: list[FieldError] = []
+    policy, orphan = said.get("propagationPolicy"), said.get("orphanDependents")
+    if policy is not None and orphan is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid("propagationPolicy", policy, detail))
+    if policy is not None and str(policy) not in POLICIES:
+        errors.append(not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")))
+    dry_run = parse_dry_run(said.get("dryRun"), errors)
+    if errors:
+        raise invalid_kind("meta.k8s.io", "DeleteOptions", "", errors)
+    if policy is None and orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    preconditions = said.get("preconditions") or {}
+    if not isinstance(preconditions, dict):
+        raise bad_request("preconditions must be an object")
+    return DeleteOptions(
+        grace_seconds=_grace_option(said.get("gracePeriodSeconds")),
+        uid=str(preconditions.get("uid") or ""),
+        resource_version=str(preconditions.get("resourceVersion") or ""),
+        propagation=policy or "",
+        dry_run=dry_run,
+    )
+
+
+def _grace_option(value: Any) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise bad_request("gracePeriodSeconds must be an integer")
+    return 1 if value < 0 else value
+
+
+def _from_query(request: HandlerRequest) -> Object:
+    said: Object = {}
+    if grace := request.parameter("gracePeriodSeconds"):
+        said["gracePeriodSeconds"] = parse_integer(grace)
+    if policy := request.parameter("propagationPolicy"):
+        said["propagationPolicy"] = policy
+    if orphan := request.parameter("orphanDependents"):
+        said["orphanDependents"] = parse_bool(orphan)
+    dry_run = [value for name, value in request.query if name == "dryRun"]
+    if dry_run:
+        said["dryRun"] = dry_run
+    return said
+
 
 ATTEMPTS = 20
 POD_GRACE_SECONDS = 30
@@ -152,3 +227,23 @@ def _grace(kind: ResourceKind, obj: Object, options: DeleteOptions) -> int:
     if options.grace_seconds is not None:
         return options.grace_seconds
     return int((obj.get("spec") or {}).get("terminationGracePeriodSeconds") or POD_GRACE_SECONDS)
+
+
+class DeleteCollection(Struct, frozen=True):
+    """Deletes object by object; one that is already gone does not stop the rest."""
+
+    read: Read
+    delete: Delete
+
+    async def __call__(
+        self, kind: ResourceKind, namespace: str, chosen: ListOptions, options: DeleteOptions, call: WriteRequest
+    ) -> ListPage:
+        """Delete what a list with the same options shows, and return that list."""
+        page = await self.read.page(kind, namespace, chosen)
+        for record in page.records:
+            try:
+                await self.delete(kind, record.key, options, call)
+            except ApiError as refusal:
+                if refusal.reason != "NotFound":
+                    raise
+        return page

@@ -2,18 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+
 import orjson
 from msgspec import Struct, field
 
 from watchword.api.json import trimmed
+from watchword.api.lazy_function import LazyFunction
 from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.selectors import LabelSelector
 from watchword.apiserver.errors import internal, storage_full
 from watchword.apiserver.model import ResourceKind
-from watchword.apiserver.schema.defaults import apply_defaults
+from watchword.apiserver.request_selectors import EVERYTHING, NO_FIELDS, FieldSelector
 from watchword.apiserver.schema.model import Schema
-from watchword.apiserver.schema.prune import prune
-from watchword.apiserver.store.errors import StorageFull, WriteFailed
-from watchword.apiserver.store.model import Record, Store, StoreChange, path_of
+from watchword.apiserver.schema.prune import apply_defaults, prune
+from watchword.apiserver.store.model import Record, StorageFull, Store, StoreChange, WriteFailed, path_of
+
+
+class KindTable:
+    """Served kinds by group, version and plural."""
+
+    def __init__(self, kinds: Iterable[ResourceKind] = ()) -> None:
+        self._kinds: dict[tuple[str, str, str], ResourceKind] = {}
+        self._builtin_groups: set[str] = set()
+        self.generation = 0  # grows with every change, so that documents drawn from the table can be cached
+        self.add(kinds)
+
+    def add(self, kinds: Iterable[ResourceKind]) -> None:
+        """Serve these kinds, instead of older ones of the same place."""
+        for kind in kinds:
+            resource = kind.resource
+            self._kinds[resource.group, resource.version, resource.plural] = kind
+            if not kind.custom:
+                self._builtin_groups.add(resource.group)
+        self.generation += 1
+
+    def remove_group_resource(self, group: str, plural: str) -> None:
+        """Stop serving every version of a resource."""
+        for place in [place for place in self._kinds if place[0] == group and place[2] == plural]:
+            del self._kinds[place]
+        self.generation += 1
+
+    def find(self, group: str, version: str, plural: str) -> ResourceKind | None:
+        """Return the kind served at that place."""
+        return self._kinds.get((group, version, plural))
+
+    def has_builtin_group(self, group: str) -> bool:
+        """Whether the group is part of Kubernetes itself."""
+        return group in self._builtin_groups
+
+    def all(self) -> Sequence[ResourceKind]:
+        """Return every served kind."""
+        return tuple(self._kinds.values())
+
 
 FORMS_REMEMBERED = 50_000
 
@@ -155,3 +196,61 @@ def _stored_form(kind: ResourceKind, obj: Object) -> Object:
     if kind.storage_version and kind.storage_version != kind.resource.version:
         return {**obj, "apiVersion": f"{kind.resource.group}/{kind.storage_version}"}
     return obj
+
+
+_read_labels: Callable[[bytes], dict[str, str]] = LazyFunction(
+    "watchword.apiserver.registry.label_decoder", "read_labels"
+)
+
+
+class Matcher(Struct, frozen=True):
+    """Selectors bound to a kind and a namespace."""
+
+    kind: ResourceKind
+    objects: ObjectStorage
+    namespace: str = ""
+    labels: LabelSelector = EVERYTHING
+    fields: FieldSelector = NO_FIELDS
+    path: str = ""  # the only one that can match, when the selectors name it
+    ending: str = ""  # how every path ends that can match, when they name it in all namespaces
+    path_decides: bool = False  # a selector by name only, the most common one, needs no decoding
+
+    @property
+    def beginning(self) -> str:
+        """How every path begins that can match."""
+        return f"{self.namespace}/" if self.namespace else ""
+
+    @property
+    def selective(self) -> bool:
+        """Whether some objects of the namespace may not match."""
+        return bool(self.labels.requirements) or bool(self.fields)
+
+    def matches(self, record: Record) -> bool:
+        """Whether the record's object matches."""
+        if self.path:
+            if record.path != self.path:
+                return False
+        elif not record.path.endswith(self.ending) or not record.path.startswith(self.beginning):
+            return False
+        if self.path_decides:
+            return True
+        if self.labels.requirements and not self.labels.matches(_read_labels(record.body)):
+            return False
+        return not self.fields or self.fields.matches(
+            self.objects.decode(self.kind, record), self.kind.selectable_fields
+        )
+
+
+def matcher_for(
+    kind: ResourceKind, objects: ObjectStorage, namespace: str, labels: LabelSelector, fields: FieldSelector
+) -> Matcher:
+    """Return the matcher; 400 when the kind cannot be selected by one of the fields."""
+    fields.require_known(kind.selectable_fields, namespaced=kind.resource.namespaced)
+    name = fields.exact("metadata.name")
+    if name is None:
+        return Matcher(kind, objects, namespace, labels, fields)
+    only = len(fields.requirements) == 1 and not labels.requirements
+    if kind.resource.namespaced and not namespace:
+        return Matcher(kind, objects, namespace, labels, fields, ending=f"/{name}", path_decides=only)
+    path = path_of(ObjectKey(namespace if kind.resource.namespaced else "", name))
+    return Matcher(kind, objects, namespace, labels, fields, path, path_decides=only)

@@ -10,10 +10,15 @@ from watchword.api.selectors import LabelSelector
 from watchword.apiserver.errors import bad_request, invalid_kind, quote
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
 from watchword.apiserver.model import FieldError, HandlerRequest
-from watchword.apiserver.registry.write_request import Strictness, WriteRequest
+from watchword.apiserver.registry.pipeline import Strictness, WriteRequest
+from watchword.apiserver.request_selectors import (
+    EVERYTHING,
+    NO_FIELDS,
+    FieldSelector,
+    parse_field_selector,
+    parse_label_selector,
+)
 from watchword.apiserver.requestinfo import is_truthy
-from watchword.apiserver.selectors.fields import NO_FIELDS, FieldSelector, parse_field_selector
-from watchword.apiserver.selectors.labels import EVERYTHING, parse_label_selector
 
 APPLY = "application/apply-patch+yaml"
 _LONGEST_MANAGER = 128

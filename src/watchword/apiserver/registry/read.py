@@ -1,21 +1,66 @@
-"""The verbs get and list, at the requested revision."""
+"""The verbs get, list and watch, at the requested revision."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 from bisect import bisect_left
+from collections.abc import AsyncIterator, Callable
 
+import orjson
 from msgspec import Struct
 
 from watchword.api.meta import ObjectKey
 from watchword.apiserver.errors import bad_request, expired, not_found, quote, too_large_resource_version
 from watchword.apiserver.model import ApiError, ResourceKind
-from watchword.apiserver.registry.continue_token import LATEST, ContinueToken, decode_continue_token
-from watchword.apiserver.registry.matcher import Matcher, matcher_for
-from watchword.apiserver.registry.object_storage import ObjectStorage, bucket_of
+from watchword.apiserver.registry.object_storage import Matcher, ObjectStorage, bucket_of, matcher_for
 from watchword.apiserver.registry.options import ListOptions
-from watchword.apiserver.store.errors import Compacted
-from watchword.apiserver.store.model import Record, path_of
+from watchword.apiserver.store.model import Compacted, Record, path_of
+from watchword.apiserver.watch import (
+    BOOKMARK_EVERY,
+    EventEncoder,
+    ObjectTransform,
+    Watch,
+    WatchBroadcaster,
+    WatchPlan,
+    error_stream,
+)
+
+LATEST = -1
+"""In place of a revision: go on at the latest state, inconsistently."""
+
+
+class ContinueToken(Struct, frozen=True):
+    """A place in a list; `start` comes first in the next page."""
+
+    revision: int
+    start: str
+
+    def encode(self) -> str:
+        """Return the token for clients, to whom it is opaque."""
+        data = orjson.dumps({"v": "meta.k8s.io/v1", "rv": self.revision, "start": self.start})
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def decode_continue_token(token: str) -> ContinueToken:
+    """Read a token; 400 when it is none of ours."""
+    try:
+        data = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    except (ValueError, binascii.Error):
+        raise _invalid("") from None
+    if not isinstance(data, dict) or data.get("v") != "meta.k8s.io/v1":
+        version = data.get("v", "") if isinstance(data, dict) else ""
+        raise _invalid(f": server does not recognize this encoded version {version}")
+    revision, start = data.get("rv"), data.get("start")
+    if not isinstance(revision, int) or not isinstance(start, str) or revision == 0 or not start:
+        raise _invalid(": incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+    return ContinueToken(revision, start)
+
+
+def _invalid(detail: str) -> ApiError:
+    return bad_request(f"invalid continue token: continue key is not valid{detail}")
+
 
 PATIENCE = 3.0
 """Seconds to wait for a revision that is not here yet."""
@@ -135,3 +180,65 @@ def _page(records: list[Record], revision: int, start: str, limit: int, matcher:
         return ListPage(taken, revision)
     token = ContinueToken(revision, records[position - 1].path + "\0").encode()
     return ListPage(taken, revision, token, None if matcher.selective else len(records) - position)
+
+
+MIN_SECONDS = 1800.0
+Fraction = Callable[[], float]
+"""A random number in [0, 1): spreads the ends of watches, so that clients do not all return at once."""
+
+
+class WatchVerb(Struct, frozen=True):
+    """Opens streams."""
+
+    objects: ObjectStorage
+    read: Read
+    broadcaster: WatchBroadcaster
+    fraction: Fraction
+    bookmark_every: float = BOOKMARK_EVERY
+
+    async def __call__(
+        self, kind: ResourceKind, namespace: str, options: ListOptions, show: ObjectTransform | None
+    ) -> AsyncIterator[bytes]:
+        """Return the stream of one watch; 400 for selectors the kind does not know."""
+        matcher = matcher_for(kind, self.objects, namespace, options.labels, options.fields)
+        if options.resource_version:
+            _require_revision(options.resource_version)
+        try:
+            plan = await self._plan(options, matcher)
+        except ApiError as refusal:
+            return error_stream(refusal)
+        return Watch(plan, matcher, EventEncoder(kind, self.objects, show), self.broadcaster).stream()
+
+    async def _plan(self, options: ListOptions, matcher: Matcher) -> WatchPlan:
+        seconds = float(options.timeout_seconds or MIN_SECONDS * (1 + self.fraction()))
+        wanted = 0 if options.resource_version in {"", "0"} else parse_revision(options.resource_version)
+        current = self.objects.store.revision
+        if options.send_initial_events:
+            await self.read.wait_for(wanted)
+            current = self.objects.store.revision
+        elif wanted > current:
+            # Every revision handed out was committed here: one from the future comes from lost data.
+            raise expired(f"too old resource version: {wanted} ({current})")
+        if options.send_initial_events or (not wanted and options.send_initial_events is None):
+            initial = self._present(matcher)
+            return WatchPlan(current, initial, options.bookmarks, options.bookmarks, seconds, self.bookmark_every)
+        start = wanted or current
+        return WatchPlan(
+            start,
+            None,
+            options.bookmarks,
+            initial_events_end=False,
+            seconds=seconds,
+            bookmark_every=self.bookmark_every,
+        )
+
+    def _present(self, matcher: Matcher) -> list[Record]:
+        records = self.objects.store.records(bucket_of(matcher.kind), matcher.namespace)
+        return [record for record in records if matcher.matches(record)] if matcher.selective else records
+
+
+def _require_revision(text: str) -> None:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        # As kube-apiserver: the one case in which a malformed parameter is a 500.
+        detail = f"Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: invalid syntax"
+        raise ApiError(500, "", f"resourceVersion: {detail}")

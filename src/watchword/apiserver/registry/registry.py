@@ -11,25 +11,23 @@ from msgspec import Struct
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import resource_not_found
 from watchword.apiserver.model import Now, ResourceKind
-from watchword.apiserver.registry.apply import Apply
 from watchword.apiserver.registry.create import Create
-from watchword.apiserver.registry.delete import Delete
-from watchword.apiserver.registry.delete_collection import DeleteCollection
-from watchword.apiserver.registry.delete_options import DeleteOptions
-from watchword.apiserver.registry.dependencies import VerbDependencies
-from watchword.apiserver.registry.kind_table import KindTable
-from watchword.apiserver.registry.managed_fields import ManagedFieldsTracker
-from watchword.apiserver.registry.object_storage import ObjectStorage, bucket_of
-from watchword.apiserver.registry.patch import PatchVerb
-from watchword.apiserver.registry.pipeline import Pipeline
-from watchword.apiserver.registry.pruning import prune_and_default
-from watchword.apiserver.registry.read import Read
+from watchword.apiserver.registry.delete import Delete, DeleteCollection, DeleteOptions
+from watchword.apiserver.registry.object_storage import KindTable, ObjectStorage, bucket_of
+from watchword.apiserver.registry.patch import Apply, PatchVerb
+from watchword.apiserver.registry.pipeline import (
+    ManagedFieldsTracker,
+    Pipeline,
+    VerbDependencies,
+    VerbResult,
+    WriteRequest,
+    prune_and_default,
+)
+from watchword.apiserver.registry.read import Read, WatchVerb
 from watchword.apiserver.registry.system_fields import Entropy
 from watchword.apiserver.registry.update import Update, UpdateTarget
-from watchword.apiserver.registry.watch import WatchVerb
-from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
 from watchword.apiserver.store.model import Record, Store, StoreEvent
-from watchword.apiserver.watching.broadcaster import WatchBroadcaster
+from watchword.apiserver.watch import WatchBroadcaster
 
 _STATUS_FIELDS = ("apiVersion", "kind", "metadata", "status")
 """What the status endpoint reads of an object; the rest stays as it is stored."""

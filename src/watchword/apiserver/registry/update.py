@@ -12,12 +12,10 @@ from watchword.apiserver.field_errors import invalid as invalid_field
 from watchword.apiserver.model import ApiError, Operation, ResourceKind
 from watchword.apiserver.registry.body_identity import require_name, require_namespace, require_type
 from watchword.apiserver.registry.create import Create
-from watchword.apiserver.registry.dependencies import VerbDependencies
 from watchword.apiserver.registry.object_storage import StoredObject, encode_object
+from watchword.apiserver.registry.pipeline import VerbDependencies, VerbResult, WriteRequest
 from watchword.apiserver.registry.system_fields import bump_generation, is_same, keep_stored_metadata
-from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
-from watchword.apiserver.store.errors import RevisionConflict
-from watchword.apiserver.store.model import path_of
+from watchword.apiserver.store.model import RevisionConflict, path_of
 
 ATTEMPTS = 20
 

@@ -12,10 +12,8 @@ from watchword.apiserver import errors
 from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type
 from watchword.apiserver.model import HandlerRequest, Now, Operation, ResourceKind, User
 from watchword.apiserver.negotiation import object_response
-from watchword.apiserver.registry.managed_fields import ManagedFieldsTracker
 from watchword.apiserver.registry.options import read_write_request
-from watchword.apiserver.registry.pruning import prune_and_default
-from watchword.apiserver.registry.write_request import WriteRequest
+from watchword.apiserver.registry.pipeline import ManagedFieldsTracker, WriteRequest, prune_and_default
 
 
 class ReviewRequest(Struct, frozen=True):

@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, Final, Literal, cast
 
 from msgspec import Struct
 
 from watchword.apiserver.schema.model import Schema, Type
+
+_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL_RULE = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+    "start with an alphabetic character, and end with an alphanumeric character "
+    f"(e.g. 'my-name',  or 'abc-123', regex used for validation is '{_LABEL}')"
+)
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character "
+    f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+
+
+def dns1035_label_errors(text: str) -> str:
+    """Return why a text is not a DNS-1035 label; empty when it is one."""
+    return _name_errors(text, _LABEL, _LABEL_RULE, 63)
+
+
+def dns_subdomain_errors(text: str) -> str:
+    """Return why a text is not a DNS subdomain; empty when it is one."""
+    return _name_errors(text, _SUBDOMAIN, _SUBDOMAIN_RULE, 253)
+
+
+def _name_errors(text: str, pattern: str, rule: str, limit: int) -> str:
+    found = [f"must be no more than {limit} characters"] if len(text) > limit else []
+    if re.fullmatch(pattern, text, re.ASCII) is None:
+        found.append(rule)
+    return ",".join(found)
+
 
 _CONSTRAINTS: Final[dict[str, tuple[type, ...]]] = {
     "enum": (list,),
@@ -125,3 +157,42 @@ def _texts(node: dict[str, Any], key: str) -> tuple[str, ...]:
 def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:
     said = node.get(key)
     return said if isinstance(said, dict) else {}
+
+
+Node = dict[str, Any]
+
+JUNCTORS = ("anyOf", "allOf", "oneOf")
+INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+
+
+def as_node(value: Any) -> Node | None:
+    """Return a value as a schema node, None when it is not one."""
+    return value if isinstance(value, dict) else None
+
+
+def below(node: Node, key: str) -> Node | None:
+    """Return the single schema under a key: items, not, additionalProperties."""
+    return as_node(node.get(key))
+
+
+def properties_of(node: Node) -> dict[str, Node]:
+    """Return the properties that are schemas."""
+    said = as_node(node.get("properties")) or {}
+    return {str(key): value for key, value in said.items() if isinstance(value, dict)}
+
+
+def branches(node: Node, junctor: str) -> list[Node]:
+    """Return the schemas of a junctor."""
+    said = node.get(junctor)
+    return [branch for branch in said if isinstance(branch, dict)] if isinstance(said, list) else []
+
+
+def type_of(node: Node) -> str:
+    """Return the declared type of the node, empty when there is none."""
+    said = node.get("type")
+    return said if isinstance(said, str) else ""
+
+
+def is_set(node: Node, key: str) -> bool:
+    """Whether a key has another value than the one it has when absent."""
+    return node.get(key) not in (None, "", False, [], {})

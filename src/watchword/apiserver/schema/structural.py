@@ -7,7 +7,7 @@ from typing import Literal
 
 from watchword.apiserver.field_errors import forbidden, invalid, required
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.nodes import (
+from watchword.apiserver.schema.from_openapi import (
     INT_OR_STRING,
     JUNCTORS,
     Node,

@@ -2,17 +2,227 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from watchword.api.json import same_json, show, type_name
-from watchword.apiserver.field_errors import invalid, required, type_invalid
+from watchword.api.json import encode_identity, same_json, show, type_name
+from watchword.apiserver.field_errors import (
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+    type_invalid,
+)
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.constraints import check_enum, check_number, check_size, check_string
-from watchword.apiserver.schema.correlation import ABSENT, old_field, old_items
-from watchword.apiserver.schema.embedded import check_embedded
-from watchword.apiserver.schema.junctors import check_junctors
-from watchword.apiserver.schema.list_types import check_list_types
+from watchword.apiserver.schema.formats import is_formatted
+from watchword.apiserver.schema.from_openapi import dns1035_label_errors
 from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.schema.validation_rules import ABSENT, old_field, old_items
+
+
+def check_string(value: str, rules: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    """Check length, pattern and format; the first of length and pattern to fail is the only one reported."""
+    longest, shortest, pattern = rules.get("maxLength"), rules.get("minLength"), rules.get("pattern")
+    if longest is not None and len(value) > longest:
+        errors.append(too_long(path, longest))
+    elif shortest is not None and len(value) < shortest:
+        errors.append(invalid(path, value, f"{path} in body should be at least {shortest} chars long"))
+    elif pattern and not _matches(pattern, value):
+        errors.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
+    name = rules.get("format")
+    if name and not is_formatted(value, name):
+        errors.append(type_invalid(path, value, f"{path} in body must be of type {name}: {show(value)}"))
+
+
+def check_number(value: float, rules: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+    """Check bounds and divisibility."""
+    factor, low, high = rules.get("multipleOf"), rules.get("minimum"), rules.get("maximum")
+    if factor and value % factor:
+        errors.append(invalid(path, value, f"{path} in body should be a multiple of {go_number(factor)}"))
+    if low is not None:
+        exclusive = rules.get("exclusiveMinimum", False)
+        if value < low or (exclusive and value == low):
+            words = "greater than" if exclusive else "greater than or equal to"
+            errors.append(invalid(path, value, f"{path} in body should be {words} {go_number(low)}"))
+    if high is not None:
+        exclusive = rules.get("exclusiveMaximum", False)
+        if value > high or (exclusive and value == high):
+            words = "less than" if exclusive else "less than or equal to"
+            errors.append(invalid(path, value, f"{path} in body should be {words} {go_number(high)}"))
+
+
+def check_size(size: int, rules: Mapping[str, Any], what: str, path: str, errors: list[FieldError]) -> None:
+    """Check how many `Items` or `Properties` (what) a container has."""
+    least, most = rules.get(f"min{what}"), rules.get(f"max{what}")
+    if least is not None and size < least:
+        errors.append(invalid(path, size, f"{path} in body should have at least {least} {what.lower()}"))
+    if most is not None and size > most:
+        errors.append(too_many(path, size, most))
+
+
+def check_enum(value: Any, allowed: list[Any], path: str, errors: list[FieldError]) -> None:
+    """Check that a value is one of those allowed."""
+    if not any(same_json(value, item) for item in allowed):
+        names = (item if isinstance(item, str) else show(item) for item in allowed)
+        errors.append(not_supported(path, value, names))
+
+
+def go_number(value: float) -> str:
+    """Print a number of a schema as kube-apiserver prints it."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e21 else show(value)
+
+
+def _matches(pattern: str, value: str) -> bool:
+    from watchword.cel.re2_patterns import compile_pattern
+
+    try:
+        return bool(compile_pattern(pattern).search(value))
+    except re.error:
+        return False
+
+
+def check_embedded(value: Any, schema: Schema | None, path: str, errors: list[FieldError]) -> None:
+    """Append errors for embedded resources at this value and below that lack apiVersion, kind or a valid name."""
+    if schema is None or "embedded" not in schema.contains:
+        return
+    if type(value) is dict:
+        if schema.embedded_resource:
+            _check_one(value, f"{path}." if path else "", errors)
+        for key, item in value.items():
+            if key in schema.properties:
+                check_embedded(item, schema.properties[key], f"{path}.{key}" if path else key, errors)
+            else:
+                check_embedded(item, schema.additional, f"{path}[{key}]", errors)
+    elif type(value) is list:
+        for index, item in enumerate(value):
+            check_embedded(item, schema.items, f"{path}[{index}]", errors)
+
+
+def _check_one(value: dict[str, Any], prefix: str, errors: list[FieldError]) -> None:
+    for key in ("apiVersion", "kind"):
+        said, path = value.get(key), f"{prefix}{key}"
+        if key not in value:
+            errors.append(required(path))
+        elif not isinstance(said, str):
+            errors.append(invalid(path, said, "must be a string"))
+        elif not said:
+            errors.append(invalid(path, said, "must not be empty"))
+        elif key == "apiVersion" and said.count("/") > 1:
+            errors.append(invalid(path, said, f"unexpected GroupVersion string: {said}"))
+        elif key == "kind" and (complaints := dns1035_label_errors(said.lower())):
+            errors.append(invalid(path, said, f"may have mixed case, but should otherwise match: {complaints}"))
+    if not isinstance(value.get("metadata", {}), dict):
+        errors.append(invalid(f"{prefix}metadata", value["metadata"], "must be an object"))
+
+
+Check = Callable[[Any, Schema, str, Any, list[FieldError]], None]
+
+
+def check_junctors(value: Any, schema: Schema, path: str, errors: list[FieldError], check: Check) -> None:
+    """Append what the junctors of a schema find wrong with a value.
+
+    Their own errors name no field; kube-apiserver prints <nil> there.
+    """
+    rules = schema.constraints
+
+    def outcomes(schemas: Sequence[Schema]) -> list[list[FieldError]]:
+        found: list[list[FieldError]] = [[] for _ in schemas]
+        for branch, branch_errors in zip(schemas, found, strict=True):
+            check(value, branch, path, ABSENT, branch_errors)
+        return found
+
+    if "anyOf" in rules:
+        _any_of(rules["anyOf"], outcomes(rules["anyOf"]), value, path, errors)
+    if "oneOf" in rules:
+        _one_of(rules["oneOf"], outcomes(rules["oneOf"]), value, path, errors)
+    if "allOf" in rules:
+        _all_of(outcomes(rules["allOf"]), path, errors)
+    if "not" in rules and not outcomes([rules["not"]])[0]:
+        errors.append(invalid("<nil>", "", f"{show(path)} must not validate the schema (not)"))
+
+
+def _any_of(
+    schemas: Sequence[Schema], found: list[list[FieldError]], value: Any, path: str, errors: list[FieldError]
+) -> None:
+    if all(found):
+        errors.append(invalid("<nil>", "", f"{show(path)} must validate at least one schema (anyOf)"))
+        errors.extend(_closest(schemas, found, value))
+
+
+def _one_of(
+    schemas: Sequence[Schema], found: list[list[FieldError]], value: Any, path: str, errors: list[FieldError]
+) -> None:
+    fitting = found.count([])
+    if fitting == 1:
+        return
+    told = f"Found {fitting} valid alternatives" if fitting else "Found none valid"
+    errors.append(invalid("<nil>", "", f"{show(path)} must validate one and only one schema (oneOf). {told}"))
+    if not fitting:
+        errors.extend(_closest(schemas, found, value))
+
+
+def _all_of(found: list[list[FieldError]], path: str, errors: list[FieldError]) -> None:
+    for branch_errors in found:
+        errors.extend(branch_errors)
+    if any(found):
+        told = ". None validated" if all(found) else ""
+        errors.append(invalid("<nil>", "", f"{show(path)} must validate all the schemas (allOf){told}"))
+
+
+def _closest(schemas: Sequence[Schema], found: list[list[FieldError]], value: Any) -> list[FieldError]:
+    # The branch with the most errors about the value is the one that the author most likely meant.
+    best = max(range(len(schemas)), key=lambda index: (_overlap(schemas[index], value), -index))
+    return found[best]
+
+
+def _overlap(schema: Schema, value: Any) -> int:
+    if type(value) is dict:
+        return sum(1 + _overlap(below, value[key]) for key, below in schema.properties.items() if key in value)
+    if type(value) is list and schema.items is not None:
+        return sum(1 + _overlap(schema.items, item) for item in value)
+    return 0
+
+
+def check_list_types(value: Any, schema: Schema | None, path: str) -> list[FieldError]:
+    """Return the repeated items of every set and map list at this value and below."""
+    return list(_walk(value, schema, path))
+
+
+def _walk(value: Any, schema: Schema | None, path: str) -> Iterator[FieldError]:
+    if schema is None or "unique lists" not in schema.contains:
+        return
+    if type(value) is dict:
+        for key, item in value.items():
+            if key in schema.properties:
+                yield from _walk(item, schema.properties[key], f"{path}.{key}" if path else key)
+            elif schema.additional is not None:
+                yield from _walk(item, schema.additional, f"{path}[{key}]")
+    elif type(value) is list:
+        yield from _duplicates(value, schema, path)
+        for index, item in enumerate(value):
+            yield from _walk(item, schema.items, f"{path}[{index}]")
+
+
+def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[FieldError]:
+    if schema.list_type == "atomic":
+        return
+    identities = value
+    if schema.list_type == "map":
+        for index, item in enumerate(value):
+            if item is not None and type(item) is not dict:
+                yield invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map")
+                return
+        identities = [{key: item[key] for key in schema.list_map_keys if key in item} if item else {} for item in value]
+    seen: dict[bytes, int] = {}
+    for index, identity in enumerate(identities):
+        encoded = encode_identity(identity)
+        seen[encoded] = seen.get(encoded, 0) + 1
+        if seen[encoded] == 2:
+            yield duplicate(f"{path}[{index}]", identity)
+
 
 _ACCEPTED: Final[dict[str, frozenset[type]]] = {
     "object": frozenset((dict,)),

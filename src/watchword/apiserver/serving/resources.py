@@ -14,13 +14,12 @@ from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, medi
 from watchword.apiserver.errors import method_not_allowed, verb_not_allowed
 from watchword.apiserver.model import HandlerRequest, ResourceKind
 from watchword.apiserver.negotiation import choose_media
-from watchword.apiserver.registry.delete_options import read_delete_options
+from watchword.apiserver.registry.delete import read_delete_options
 from watchword.apiserver.registry.options import read_list_options, read_write_request
 from watchword.apiserver.registry.patch import APPLY_PATCH, patch_type
-from watchword.apiserver.registry.pruning import prune_and_default
+from watchword.apiserver.registry.pipeline import VerbResult, WriteRequest, prune_and_default
 from watchword.apiserver.registry.registry import Verbs
 from watchword.apiserver.registry.update import UpdateTarget
-from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
 from watchword.apiserver.serving.responses import ResponseBuilder
 
 Serve = Callable[[HandlerRequest, ResourceKind], Awaitable[Response]]

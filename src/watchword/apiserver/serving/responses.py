@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 
 import orjson
 from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object
-from watchword.apiserver.errors import not_acceptable
-from watchword.apiserver.model import HandlerRequest, Now, ResourceKind
+from watchword.apiserver.errors import bad_request, not_acceptable
+from watchword.apiserver.model import Column, HandlerRequest, Now, ResourceKind
 from watchword.apiserver.negotiation import ANSWERS, JSON, Media, choose_media, encoded_response, warning_headers
 from watchword.apiserver.registry.object_storage import ObjectStorage
+from watchword.apiserver.registry.pipeline import VerbResult, WriteRequest
 from watchword.apiserver.registry.read import ListPage
-from watchword.apiserver.registry.write_request import VerbResult, WriteRequest
 
 _JSON_HEADER = ("Content-Type", JSON)
 
@@ -78,7 +79,6 @@ class ResponseBuilder(Struct, frozen=True):
             yield from self.objects.item(kind, record)
 
     def _table_of_one(self, request: HandlerRequest, kind: ResourceKind, media: Media) -> Callable[[Object], Object]:
-        from watchword.apiserver.table import table
 
         include = request.parameter("includeObject") or "Metadata"
         return lambda obj: table(kind, [obj], now=self.now(), include=include, version=media.version)
@@ -87,8 +87,6 @@ class ResponseBuilder(Struct, frozen=True):
         self, request: HandlerRequest, kind: ResourceKind, media: Media, items: list[Object], metadata: Object
     ) -> Object:
         if media.transform == "Table":
-            from watchword.apiserver.table import table
-
             include = request.parameter("includeObject") or "Metadata"
             shown = table(kind, items, now=self.now(), include=include, version=media.version)
             shown["metadata"] = metadata
@@ -134,3 +132,63 @@ def partial_metadata(obj: Object, version: str = "v1") -> Object:
 
 
 _WATCHED = (f"{JSON};stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+
+
+_INCLUDE = ("", "None", "Metadata", "Object")
+
+
+def table(
+    kind: ResourceKind,
+    objects: Sequence[Object],
+    *,
+    now: datetime,
+    include: str = "Metadata",
+    version: str = "v1",
+) -> Object:
+    """Return the objects as a Table; `include` chooses how much of each object a row contains.
+
+    The caller adds the metadata of the list.
+    """
+    if include not in _INCLUDE:
+        detail = "must be 'Metadata', 'Object', 'None', or empty"
+        raise bad_request(
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": {detail}'
+        )
+    api_version = f"meta.k8s.io/{version}"
+    return {
+        "kind": "Table",
+        "apiVersion": api_version,
+        "metadata": _metadata(objects),
+        "columnDefinitions": [_definition(column) for column in kind.columns],
+        "rows": [
+            {
+                "cells": [column.cell(obj, now) for column in kind.columns],
+                "object": _included(obj, include or "Metadata", api_version),
+            }
+            for obj in objects
+        ],
+    }
+
+
+def _metadata(objects: Sequence[Object]) -> Object:
+    if len(objects) != 1:
+        return {}
+    return {"resourceVersion": objects[0].get("metadata", {}).get("resourceVersion", "")}
+
+
+def _definition(column: Column) -> Object:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
+
+
+def _included(obj: Object, include: str, api_version: str) -> Object | None:
+    if include == "None":
+        return None
+    if include == "Object":
+        return obj
+    return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": obj.get("metadata", {})}

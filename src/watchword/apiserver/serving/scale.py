@@ -9,20 +9,66 @@ import orjson
 from msgspec import Struct
 
 from watchword.api.http import Response
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.apiserver import field_errors as broken
 from watchword.apiserver.bodies import decode_body, decode_json, media_type
 from watchword.apiserver.errors import bad_request, invalid, unsupported_media_type
-from watchword.apiserver.kinds.messages import schemas, typed
-from watchword.apiserver.kinds.scale import SCALES, Paths, resize, scale_errors, scale_of
-from watchword.apiserver.model import HandlerRequest, ResourceKind
+from watchword.apiserver.kinds.columns.cells import at
+from watchword.apiserver.kinds.schemas import schemas, typed
+from watchword.apiserver.kinds.workloads import printed_selector
+from watchword.apiserver.model import FieldError, HandlerRequest, ResourceKind
 from watchword.apiserver.negotiation import object_response
-from watchword.apiserver.patching.json_patch import apply_json_patch
-from watchword.apiserver.patching.merge_patch import apply_merge_patch
+from watchword.apiserver.patching.json_patch import apply_json_patch, apply_merge_patch
 from watchword.apiserver.patching.strategic import apply_strategic_patch
 from watchword.apiserver.registry.options import read_write_request
 from watchword.apiserver.registry.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from watchword.apiserver.registry.registry import Verbs
 from watchword.apiserver.registry.update import UpdateTarget
+
+SCALES = Resource("autoscaling", "v1", "scales", "Scale")
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+Paths = tuple[str, str, str]
+
+
+def scale_of(obj: Object, paths: Paths) -> Object:
+    """Return the Scale of an object; what is absent counts as zero."""
+    wanted, observed, selector = paths
+    metadata = obj["metadata"]
+    status: Object = {"replicas": at(obj, observed) or 0}
+    shown = _shown_selector(at(obj, selector) if selector else None)
+    if shown:
+        status["selector"] = shown
+    replicas = at(obj, wanted) or 0
+    return {
+        "kind": SCALES.kind,
+        "apiVersion": SCALES.api_version,
+        "metadata": {name: metadata[name] for name in _IDENTITY if metadata.get(name)},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def resize(obj: Object, scale: Object, paths: Paths) -> None:
+    """Set the object's replicas to those of the Scale, in place."""
+    *parents, name = paths[0].split(".")
+    target = obj
+    for parent in parents:
+        target = target.setdefault(parent, {})
+    target[name] = (scale.get("spec") or {}).get("replicas") or 0
+
+
+def scale_errors(scale: Object) -> list[FieldError]:
+    """Validate a Scale: sizes are not negative."""
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    if replicas < 0:
+        return [broken.invalid("spec.replicas", replicas, "must be greater than or equal to 0")]
+    return []
+
+
+def _shown_selector(selector: Any) -> str:
+    return selector if isinstance(selector, str) else printed_selector(selector)
+
 
 MESSAGE = "io.k8s.api.autoscaling.v1.Scale"
 _LANGUAGES: dict[str, Callable[[Object, Any], Object]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,10 +12,38 @@ import apsw
 import orjson
 from msgspec import Struct
 
-from watchword.api.hidden_fields import HiddenFields
-from watchword.apiserver.store.errors import StorageFull, StoreCorrupt, StoreIncomplete, StoreOpenError, WriteFailed
-from watchword.apiserver.store.format import APPLICATION_ID, CURRENT, StoreFormat, migrate
-from watchword.apiserver.store.snapshot import copy_database
+from watchword.api.sensitive import HiddenFields
+from watchword.apiserver.store.model import (
+    StorageFull,
+    StoreCorrupt,
+    StoreIncomplete,
+    StoreLocked,
+    StoreOpenError,
+    WriteFailed,
+)
+from watchword.apiserver.store.snapshot import APPLICATION_ID, CURRENT, StoreFormat, copy_database, migrate
+
+
+class FileLock:
+    """Holds an advisory lock until released or until the process ends, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as cause:
+            raise StoreOpenError(
+                f"cannot create the lock {path}: {cause.strerror}: check the directory's mode"
+            ) from cause
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as cause:
+            os.close(self._descriptor)
+            raise StoreLocked(f"{path.with_suffix('')} is in use by another process: stop it first") from cause
+
+    def release(self) -> None:
+        """Let others in."""
+        os.close(self._descriptor)
+
 
 _SCHEMA = """
 CREATE TABLE log (

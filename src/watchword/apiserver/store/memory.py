@@ -2,11 +2,172 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Callable
 
-from watchword.apiserver.store.errors import RevisionConflict
-from watchword.apiserver.store.model import Listener, Record, StoreChange, StoreEvent
-from watchword.apiserver.store.state import Bucket, CommittedState
+from msgspec import Struct, field
+
+from watchword.apiserver.store.model import Compacted, Listener, Record, RevisionConflict, StoreChange, StoreEvent
+
+# The longest history of one bucket; beyond it the oldest changes are dropped before compaction.
+WINDOW_EVENTS = 10_000
+WINDOW_BYTES = 32 * 1024 * 1024
+
+
+class Bucket(Struct):
+    """One kind's records, past and listeners."""
+
+    records: dict[str, Record] = field(default_factory=dict)
+    paths: list[str] = field(default_factory=list)  # sorted
+    past: deque[StoreEvent] = field(default_factory=deque)
+    past_bytes: int = 0
+    forgotten: int = 0  # changes up to this revision are no longer in `past`
+    listeners: dict[object, Listener] = field(default_factory=dict)
+
+    def apply(self, event: StoreEvent) -> None:
+        """Make the change current and add it to the history."""
+        self.restore(event)
+        self.past.append(event)
+        self.past_bytes += len(event.record.body)
+
+    def restore(self, event: StoreEvent) -> None:
+        """Make the change current."""
+        path = event.record.path
+        if event.deleted:
+            if self.records.pop(path, None) is not None:
+                del self.paths[bisect_left(self.paths, path)]
+        else:
+            if path not in self.records:
+                insort(self.paths, path)
+            self.records[path] = event.record
+
+    def window(self, namespace: str) -> list[str]:
+        """Return the sorted paths of one namespace, or all."""
+        if not namespace:
+            return self.paths
+        # "0" is the character after "/": the half-open range contains exactly the paths under the namespace.
+        return self.paths[bisect_left(self.paths, f"{namespace}/") : bisect_left(self.paths, f"{namespace}0")]
+
+    def forget_until(self, revision: int) -> list[int]:
+        """Drop changes up to a revision; return the revisions whose records can no longer be requested."""
+        garbage = []
+        while self.past and self.past[0].revision <= revision:
+            garbage.extend(self._forget_oldest())
+        self.forgotten = max(self.forgotten, revision)
+        return garbage
+
+    def trim(self) -> list[int]:
+        """Drop the oldest changes beyond the window; return revisions as `forget_until` does."""
+        garbage = []
+        while len(self.past) > WINDOW_EVENTS or (self.past_bytes > WINDOW_BYTES and len(self.past) > 1):
+            garbage.extend(self._forget_oldest())
+        return garbage
+
+    def _forget_oldest(self) -> list[int]:
+        event = self.past.popleft()
+        self.past_bytes -= len(event.record.body)
+        self.forgotten = event.revision
+        garbage = [event.previous.revision] if event.previous is not None else []
+        return [*garbage, event.revision] if event.deleted else garbage
+
+
+class CommittedState:
+    """Everything committed. Not durable: stores put it behind their log."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.floor = 0  # nothing before it may be continued from, in any bucket
+        self._buckets: dict[str, Bucket] = {}
+
+    def bucket(self, name: str) -> Bucket:
+        """Return the bucket, empty when nothing was ever written to it."""
+        found = self._buckets.get(name)
+        if found is None:
+            found = self._buckets[name] = Bucket()
+        return found
+
+    def buckets(self) -> dict[str, Bucket]:
+        """Return every bucket by name."""
+        return self._buckets
+
+    def get(self, bucket: str, path: str) -> Record | None:
+        """Return the current record."""
+        found = self._buckets.get(bucket)
+        return found.records.get(path) if found is not None else None
+
+    def records(self, bucket: str, namespace: str = "") -> list[Record]:
+        """Return current records in order."""
+        found = self._buckets.get(bucket)
+        if found is None:
+            return []
+        records = found.records
+        return [records[path] for path in found.window(namespace)]
+
+    def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
+        """Return the records of a past revision by undoing what came after it."""
+        found = self._reaching(bucket, revision)
+        undone: dict[str, Record | None] = {}
+        for event in reversed(found.past):
+            if event.revision <= revision:
+                break
+            undone[event.record.path] = event.previous
+        if not undone:
+            return self.records(bucket, namespace)
+        prefix = f"{namespace}/" if namespace else ""
+        records = {path: found.records[path] for path in found.window(namespace)}
+        for path, previous in undone.items():
+            if not path.startswith(prefix):
+                continue
+            records.pop(path, None)
+            if previous is not None:
+                records[path] = previous
+        return [records[path] for path in sorted(records)]
+
+    def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
+        """Return the changes after a revision, oldest first."""
+        found = self._reaching(bucket, revision)
+        after: list[StoreEvent] = []
+        for event in reversed(found.past):
+            if event.revision <= revision:
+                break
+            after.append(event)
+        after.reverse()
+        return after
+
+    def _reaching(self, name: str, revision: int) -> Bucket:
+        bucket = self.bucket(name)
+        oldest = max(bucket.forgotten, self.floor)
+        if revision < oldest:
+            raise Compacted(revision, oldest)
+        return bucket
+
+    def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
+        """Register a listener; returns how to remove it."""
+        handle = object()
+        listeners = self.bucket(bucket).listeners
+        listeners[handle] = listener
+        return lambda: _discard(listeners, handle)
+
+    def commit(self, event: StoreEvent) -> list[int]:
+        """Make a change current and call the listeners; return revisions that may be erased from a log."""
+        bucket = self.bucket(event.record.bucket)
+        bucket.apply(event)
+        self.revision = event.revision
+        garbage = bucket.trim()
+        for listener in tuple(bucket.listeners.values()):
+            listener(event)
+        event.frames.clear()  # what watchers needed is in their queues now
+        return garbage
+
+    def compact(self, revision: int) -> list[int]:
+        """Drop the history of every bucket up to a revision; return revisions that may be erased."""
+        upto = min(revision, self.revision)
+        return [number for bucket in self._buckets.values() for number in bucket.forget_until(upto)]
+
+
+def _discard(listeners: dict[object, Listener], handle: object) -> None:
+    listeners.pop(handle, None)
 
 
 class MemoryStore:

@@ -9,13 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from watchword.apiserver.store.encryption import RowCipher
-from watchword.apiserver.store.errors import StoreMissing, WriteFailed
-from watchword.apiserver.store.lock import FileLock
-from watchword.apiserver.store.log import Compaction, RevisionLog, Row
-from watchword.apiserver.store.memory import decide_event
-from watchword.apiserver.store.model import Listener, Record, StoreChange, StoreEvent
-from watchword.apiserver.store.restore_marker import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
-from watchword.apiserver.store.state import CommittedState
+from watchword.apiserver.store.log import Compaction, FileLock, RevisionLog, Row
+from watchword.apiserver.store.memory import CommittedState, decide_event
+from watchword.apiserver.store.model import Listener, Record, StoreChange, StoreEvent, StoreMissing, WriteFailed
+from watchword.apiserver.store.snapshot import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
 from watchword.apiserver.store.writer import (
     Append,
     CommitNow,

@@ -10,9 +10,9 @@ from queue import Empty, SimpleQueue
 
 from msgspec import Struct
 
-from watchword.api.hidden_fields import HiddenFields
-from watchword.apiserver.store.errors import WriteFailed
+from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.store.log import Compaction, RevisionLog, Row
+from watchword.apiserver.store.model import WriteFailed
 
 LARGEST_BATCH = 500
 

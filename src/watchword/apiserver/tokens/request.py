@@ -13,9 +13,16 @@ from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.apiserver import errors
 from watchword.apiserver import field_errors as broken
-from watchword.apiserver.kinds.reviews import TOKEN_REQUEST, TOKEN_REQUESTS
+from watchword.apiserver.kinds.build import TOKEN_REQUEST, TOKEN_REQUESTS
 from watchword.apiserver.model import FieldError, HandlerRequest, Now, Registry, User
-from watchword.apiserver.reviews.review_request import mapping, read_review_request, review_response, text, texts, track
+from watchword.apiserver.reviews.review_request import (
+    mapping,
+    read_review_request,
+    review_response,
+    text,
+    texts,
+    track,
+)
 from watchword.apiserver.tokens.issuer import BoundObjects, TokenIssuer, TokenLifetime
 
 DEFAULT_SECONDS = 3600

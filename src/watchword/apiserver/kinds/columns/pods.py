@@ -7,8 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from watchword.api.meta import Object, is_deleting
-from watchword.apiserver.duration import age
-from watchword.apiserver.kinds.columns.cells import AGE, NAME, at, text, wide
+from watchword.apiserver.kinds.columns.cells import AGE, NAME, age, at, text, wide
 from watchword.apiserver.model import Column
 
 

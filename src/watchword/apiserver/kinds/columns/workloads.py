@@ -4,12 +4,132 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from watchword.api.meta import Object, is_deleting
+from watchword.api.meta import Object, is_deleting, labels_of
 from watchword.api.time import parse_rfc3339
-from watchword.apiserver.duration import human_duration
-from watchword.apiserver.kinds.columns.cells import AGE, NAME, Cell, at, number, since, size, text, wide
-from watchword.apiserver.kinds.selectors import printed_selector
+from watchword.apiserver.kinds.columns.cells import (
+    AGE,
+    NAME,
+    Cell,
+    at,
+    human_duration,
+    number,
+    since,
+    size,
+    text,
+    wide,
+)
+from watchword.apiserver.kinds.workloads import printed_selector
 from watchword.apiserver.model import Column
+
+_ROLE_PREFIX = "node-role.kubernetes.io/"
+_SHOWN_ENDPOINTS = 3
+
+
+def _cluster_ip(service: Object, _: datetime) -> str:
+    addresses = at(service, "spec.clusterIPs") or []
+    return addresses[0] if addresses else "<none>"
+
+
+def _external_ip(service: Object, _: datetime) -> str:
+    spec = service.get("spec") or {}
+    external = spec.get("externalIPs") or []
+    match spec.get("type"):
+        case "ExternalName":
+            return spec.get("externalName") or ""
+        case "LoadBalancer":
+            ingress = at(service, "status.loadBalancer.ingress") or []
+            balanced = [each.get("ip") or each.get("hostname") or "" for each in ingress]
+            return ",".join([*balanced, *external]) or "<pending>"
+        case _:
+            return ",".join(external) or "<none>"
+
+
+def _ports(service: Object, _: datetime) -> str:
+    return ",".join(_port(port) for port in at(service, "spec.ports") or ()) or "<none>"
+
+
+def _port(port: Object) -> str:
+    node = f":{port['nodePort']}" if port.get("nodePort") else ""
+    return f"{port.get('port')}{node}/{port.get('protocol')}"
+
+
+def _labels(path: str) -> Cell:
+    def cell(obj: Object, _: datetime) -> str:
+        labels = at(obj, path) or {}
+        return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or "<none>"
+
+    return cell
+
+
+SERVICE = (
+    NAME,
+    Column("Type", text("spec.type")),
+    Column("Cluster-IP", _cluster_ip),
+    Column("External-IP", _external_ip),
+    Column("Port(s)", _ports),
+    AGE,
+    wide("Selector", _labels("spec.selector")),
+)
+
+
+def _endpoints(endpoints: Object, _: datetime) -> str:
+    subsets = endpoints.get("subsets") or []
+    if not subsets:
+        return "<none>"
+    listed = [
+        _host_port(address.get("ip") or "", port.get("port"))
+        for subset in subsets
+        for port in subset.get("ports") or [{}]
+        for address in subset.get("addresses") or ()
+    ]
+    more = len(listed) - _SHOWN_ENDPOINTS
+    return ",".join(listed[:_SHOWN_ENDPOINTS]) + (f" + {more} more..." if more > 0 else "")
+
+
+def _host_port(host: str, port: int | None) -> str:
+    if port is None:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+ENDPOINTS = (NAME, Column("Endpoints", _endpoints), AGE)
+
+
+def _node_status(node: Object, _: datetime) -> str:
+    conditions = at(node, "status.conditions") or ()
+    ready = next((each for each in conditions if each.get("type") == "Ready"), None)
+    shown = "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
+    return f"{shown},SchedulingDisabled" if at(node, "spec.unschedulable") else shown
+
+
+def _roles(node: Object, _: datetime) -> str:
+    labels = labels_of(node)
+    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
+    roles.add(labels.get("kubernetes.io/role", ""))
+    return ",".join(sorted(roles - {""})) or "<none>"
+
+
+def _address(kind: str) -> Cell:
+    def cell(node: Object, _: datetime) -> str:
+        addresses = at(node, "status.addresses") or ()
+        return next((str(each.get("address")) for each in addresses if each.get("type") == kind), "<none>")
+
+    return cell
+
+
+NODE = (
+    NAME,
+    Column("Status", _node_status),
+    Column("Roles", _roles),
+    AGE,
+    Column("Version", text("status.nodeInfo.kubeletVersion")),
+    wide("Internal-IP", _address("InternalIP")),
+    wide("External-IP", _address("ExternalIP")),
+    wide("OS-Image", text("status.nodeInfo.osImage", "<unknown>")),
+    wide("Kernel-Version", text("status.nodeInfo.kernelVersion", "<unknown>")),
+    wide("Container-Runtime", text("status.nodeInfo.containerRuntimeVersion", "<unknown>")),
+)
+
 
 _JOB_CONDITIONS = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
 

@@ -1,0 +1,111 @@
+"""The agent's controllers for add-ons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from watchword.addons.agent.credentials import (
+    INDEX,
+    AddonCredentialIndex,
+    AddonCredentials,
+    AddonSecretReconciler,
+    WatchNamespace,
+    wait_with_timeout,
+)
+from watchword.addons.agent.health import AddonHealthReconciler
+from watchword.addons.agent.registration import AddonDrivers, AddonRegistrationReconciler
+from watchword.api.meta import Object, ObjectKey, Resource, labels_of
+from watchword.api.names import Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
+from watchword.credentials.credential_secret import CredentialKeeper
+from watchword.registration.agent.context import HUB, AgentControllerContext, csr_scope, single_object_scope
+from watchword.registration.interface import AgentContext
+from watchword.runtime.cache import Cache
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.reconcile import ControllerSpec, Trigger
+
+
+def addon_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
+    """Return what an accepted cluster's agent does for add-ons."""
+    options, drivers = parts.options, AddonDrivers(parts.catalog, parts.options.addon_auth)
+    name = options.cluster_name
+    credential_index = AddonCredentialIndex(parts.hub.cache, name, options.addon_namespace)
+    labeled_scope = WatchScope(options.addon_namespace, labels=f"{Label.CLUSTER_NAME}={name},{Label.ADDON_NAME}")
+    own_secret = options.secret_key
+    cache = parts.cluster.cache
+    cache.informer(SECRETS, labeled_scope)  # one watch for all add-ons
+    cache.informer(SECRETS, single_object_scope(own_secret))
+    cache.expect(LEASES)  # most clusters have no add-on that renews one
+    _add_hub_informers(parts.hub.cache, credential_index)
+    credentials = _credentials(parts, credential_index, drivers)
+    keeper = CredentialKeeper(reader=cache, cluster=parts.cluster.client, clock=parts.clock, csr_watch=parts.csr_watch)
+    reconciler = AddonSecretReconciler(
+        cache,
+        parts.cluster.client,
+        credentials,
+        keeper,
+        namespace_watcher(cache, SECRETS, labeled_scope.labels),
+        own_secret,
+    )
+    declaration = AddonRegistrationReconciler(parts.hub.cache, parts.hub.status, drivers)
+    health = AddonHealthReconciler(
+        parts.hub.cache, cache, parts.hub.status, parts.clock, options.addon_namespace, namespace_watcher(cache, LEASES)
+    )
+    to_secrets = (
+        Trigger(MANAGED_CLUSTER_ADDONS, credential_index.keys, connection_name=HUB),
+        Trigger(
+            CERTIFICATE_SIGNING_REQUESTS, lambda obj: _secret_keys_of_csr(credential_index, obj), connection_name=HUB
+        ),
+        Trigger(SECRETS, lambda obj: credential_index.all_secret_keys() if ObjectKey.of(obj) == own_secret else ()),
+    )
+    to_addon = Trigger(LEASES, lambda obj: [ObjectKey(name, obj["metadata"]["name"])])
+    yield ControllerSpec("addon-declaration", MANAGED_CLUSTER_ADDONS, declaration, connection_name=HUB)
+    yield ControllerSpec(
+        "addon-credential", SECRETS, reconciler, to_secrets, concerns=lambda obj: ObjectKey.of(obj) != own_secret
+    )
+    yield ControllerSpec("addon-health", MANAGED_CLUSTER_ADDONS, health, (to_addon,), connection_name=HUB)
+
+
+def namespace_watcher(cache: Cache, resource: Resource, labels: str = "") -> WatchNamespace:
+    """Return what follows a kind in one more namespace."""
+
+    async def watch_namespace(namespace: str) -> None:
+        whole = (informer.scope for informer in cache.informers(resource) if not informer.scope.fields)
+        if any(scope.covers(namespace) for scope in whole):
+            return
+        await wait_with_timeout(cache.informer(resource, WatchScope(namespace, labels=labels)).sync())
+
+    return watch_namespace
+
+
+def _add_hub_informers(cache: Cache, credential_index: AddonCredentialIndex) -> None:
+    cache.informer(MANAGED_CLUSTER_ADDONS, WatchScope(credential_index.cluster))
+    cache.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(credential_index.cluster))
+    cache.index(MANAGED_CLUSTER_ADDONS, INDEX, credential_index.index)
+
+
+def _credentials(
+    parts: AgentControllerContext, credential_index: AddonCredentialIndex, drivers: AddonDrivers
+) -> AddonCredentials:
+    context = AgentContext(
+        hub=parts.hub.client,
+        reader=parts.hub.cache,
+        clock=parts.clock,
+        new_key=parts.new_key,
+        settings=parts.options.settings,
+    )
+    return AddonCredentials(
+        credential_index,
+        parts.cluster.cache,
+        parts.hub.status,
+        parts.cluster.events,
+        drivers,
+        {name: registration.agent(context) for name, registration in parts.catalog.addons.items()},
+        parts.session,
+        parts.metrics.credentials,
+        parts.clock,
+    )
+
+
+def _secret_keys_of_csr(credential_index: AddonCredentialIndex, request: Object) -> list[ObjectKey]:
+    return credential_index.secret_keys_of(labels_of(request).get(Label.ADDON_NAME, ""))

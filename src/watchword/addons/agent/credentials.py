@@ -1,0 +1,315 @@
+"""Decides the content of each add-on's Secret, and reports on it to the hub."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import timedelta
+
+from msgspec import Struct, field
+
+from watchword.addons.agent.registration import AddonDrivers, complete_registration
+from watchword.api.addon import KUBE_CLIENT, Addon, Registration
+from watchword.api.conditions import Condition
+from watchword.api.credential_report import CredentialValidity, format_issued
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
+from watchword.api.names import Label
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
+from watchword.credentials.credential_secret import CredentialKeeper, CredentialSpec
+from watchword.credentials.secret_data import CLUSTER_NAME, SecretExtras, decode_data
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid, NotFound
+from watchword.registration.agent.hub_session import HubSession
+from watchword.registration.descriptor import CredentialStatus
+from watchword.registration.interface import KUBECONFIG, AgentDriver, NewCredential, ObtainResult, Pending, SecretData
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.status import StatusChange, StatusWriter
+
+INDEX = "credential-secret"
+
+
+class CredentialSecret(Struct, frozen=True):
+    """One credential of one add-on, in one Secret."""
+
+    key: ObjectKey
+    addon: Addon
+    registration: Registration
+
+
+class AddonCredentialIndex(Struct, frozen=True):
+    """Looks up add-ons of this cluster by the Secrets of their credentials, and the other way round."""
+
+    reader: Reader  # of the hub
+    cluster: str
+    namespace: str  # the default namespace of add-ons
+
+    def credential_secrets(self, addon: Addon) -> list[CredentialSecret]:
+        """Return the add-on's credentials; registrations that mean the same Secret are one."""
+        namespace = addon.namespace_on_cluster(self.namespace)
+        found: dict[ObjectKey, CredentialSecret] = {}
+        for registration in addon.registrations:
+            key = ObjectKey(namespace, registration.secret_name(addon.name))
+            found.setdefault(key, CredentialSecret(key, addon, registration))
+        return list(found.values())
+
+    def index(self, obj: Object) -> Iterable[str]:
+        """Return the Secrets of an add-on, for the cache's index."""
+        return [str(credential_secret.key) for credential_secret in self.credential_secrets(Addon.read(obj))]
+
+    def keys(self, obj: Object) -> list[ObjectKey]:
+        """Map an add-on to the Secrets of its credentials."""
+        return [credential_secret.key for credential_secret in self.credential_secrets(Addon.read(obj))]
+
+    def all_secret_keys(self) -> list[ObjectKey]:
+        """Return the Secrets of every add-on."""
+        return [key for obj in self.reader.list(MANAGED_CLUSTER_ADDONS) for key in self.keys(obj)]
+
+    def secret_keys_of(self, addon: str) -> list[ObjectKey]:
+        """Return the Secrets of one add-on."""
+        obj = self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(self.cluster, addon))
+        return [] if obj is None else self.keys(obj)
+
+    def find(self, key: ObjectKey, secret: Object | None) -> CredentialSecret | None:
+        """Return whose credential a Secret holds; of two that mean the same name, the one it was made for."""
+        candidates = self.candidates(key)
+        made_for = labels_of(secret).get(Label.ADDON_NAME) if secret is not None else None
+        named = [credential_secret for credential_secret in candidates if credential_secret.addon.name == made_for]
+        return next(iter(named or candidates), None)
+
+    def candidates(self, key: ObjectKey) -> list[CredentialSecret]:
+        """Return every credential that would lie in a Secret of that name."""
+        return [
+            credential_secret
+            for obj in self.reader.by_index(MANAGED_CLUSTER_ADDONS, INDEX, str(key))
+            for credential_secret in self.credential_secrets(Addon.read(obj))
+            if credential_secret.key == key
+        ]
+
+    def labels(self, addon: Addon) -> dict[str, str]:
+        """Return what marks a Secret as ours, so that it is found again after a restart."""
+        return {Label.CLUSTER_NAME: self.cluster, Label.ADDON_NAME: addon.name}
+
+    def is_labeled(self, secret: Object) -> bool:
+        """Whether a Secret was made by an agent of this cluster for some add-on."""
+        labels = labels_of(secret)
+        return labels.get(Label.CLUSTER_NAME) == self.cluster and Label.ADDON_NAME in labels
+
+    def may_adopt(self, secret: Object, addon: Addon) -> bool:
+        """Whether a Secret is this add-on's: labelled so, or left by an agent that does not label its Secrets.
+
+        Agents of Open Cluster Management store the cluster's name with every credential. Any other Secret of that name
+        has another owner and stays as it is.
+        """
+        labels = labels_of(secret)
+        if Label.ADDON_NAME in labels or Label.CLUSTER_NAME in labels:
+            return all(labels.get(name) == value for name, value in self.labels(addon).items())
+        return decode_data(secret).get(CLUSTER_NAME) == self.cluster.encode()
+
+
+class AddonCredentials(Struct, frozen=True):
+    """One driver instance for each registration; the last results are stored for the condition."""
+
+    credential_index: AddonCredentialIndex
+    secrets: Reader  # of this cluster
+    status: StatusWriter  # of the hub
+    events: EventRecorder  # of this cluster, for administrators when the hub cannot be reached
+    drivers: AddonDrivers
+    agent_drivers: Mapping[str, AgentDriver]
+    session: HubSession
+    metrics: CredentialMetrics
+    clock: Clock
+    statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(default_factory=dict)  # add-on → Secret → last word
+    validities: dict[ObjectKey, CredentialValidity] = field(default_factory=dict)  # Secret → that of its credential
+
+    def credential_secret(self, key: ObjectKey) -> CredentialSecret | None:
+        """Return whose credential is in a Secret, None when it is not needed any more."""
+        return self.credential_index.find(key, self.secrets.get(SECRETS, key))
+
+    def spec(self, credential_secret: CredentialSecret) -> CredentialSpec | None:
+        """Return what is kept in a Secret; None while the registration is not declared yet."""
+        addon, registration = credential_secret.addon, credential_secret.registration
+        name = self.drivers.name_for(registration)
+        if complete_registration(addon, registration, self.drivers) != registration and not addon.deleting:
+            return None  # the declaration is being written, and its event triggers the reconciler
+        driver = self.agent_drivers[name]
+        wanted = self.drivers.catalog.addons[name].wanted(addon, registration)
+        return CredentialSpec(
+            wanted, driver, self._secret_extras(credential_secret, driver), self.credential_index.labels(addon)
+        )
+
+    def _secret_extras(self, credential_secret: CredentialSecret, driver: AgentDriver) -> SecretExtras:
+        frame = {CLUSTER_NAME: self.credential_index.cluster.encode()}
+        others = frozenset[str]().union(*(other.owned_keys() for other in self.agent_drivers.values()))
+        obsolete_keys = others - driver.owned_keys()
+        if credential_secret.registration.type != KUBE_CLIENT:
+            return SecretExtras(frame, obsolete_keys=obsolete_keys)
+        return SecretExtras(frame, {KUBECONFIG: self.session.kubeconfigs.for_user(driver.user_entry())}, obsolete_keys)
+
+    async def report_status(self, credential_secret: CredentialSecret, answer: ObtainResult) -> None:
+        """Report the state of one credential on the hub and in an event on this cluster."""
+        key = credential_secret.key
+        secret = self.secrets.get(SECRETS, key)
+        if isinstance(answer, Pending) and secret is not None:
+            self.events.warning(secret, answer.reason, answer.message)
+        self._count(credential_secret, answer)
+        statuses = self.statuses.setdefault(credential_secret.addon.name, {})
+        statuses[key] = _status_of(answer)
+        conditions = self._conditions(credential_secret)
+        if conditions:
+            await self.status.write(
+                MANAGED_CLUSTER_ADDONS, credential_secret.addon.object, StatusChange(conditions=conditions)
+            )
+
+    def _count(self, credential_secret: CredentialSecret, answer: ObtainResult) -> None:
+        """Count a rotation or a refusal; names of add-ons are no labels, for there is no end of them."""
+        kind = f"addon-{self.drivers.name_for(credential_secret.registration)}"
+        if isinstance(answer, Pending):
+            self.metrics.rotation_failed(kind, answer.reason)
+            return
+        before, now = self.validities.pop(credential_secret.key, None), self.clock.now()
+        if answer.expires_at is None:
+            return
+        self.validities[credential_secret.key] = CredentialValidity(answer.issued_at, answer.expires_at)
+        if isinstance(answer, NewCredential) and before is not None and before.expires is not None:
+            left = (before.expires - now) / (answer.expires_at - answer.issued_at)
+            self.metrics.rotated(kind, remaining_ratio=max(0.0, left))
+        self.metrics.watch_expiry("addon", self.credential_index.cluster, self._remaining)
+
+    def _remaining(self) -> RemainingLife:
+        """Return the remaining validity of the add-on's credential that expires first."""
+        return remaining_life(self.validities.values(), now=self.clock.now())
+
+    def _conditions(self, credential_secret: CredentialSecret) -> tuple[Condition, ...]:
+        """Return the condition about all credentials of one driver for the add-on."""
+        name = self.drivers.name_for(credential_secret.registration)
+        statuses = self.statuses[credential_secret.addon.name]
+        alike = [
+            other.key
+            for other in self.credential_index.credential_secrets(credential_secret.addon)
+            if self.drivers.name_for(other.registration) == name
+        ]
+        words = [statuses[key] for key in sorted(alike) if key in statuses]
+        if len(words) < len(alike) and all(word.good for word in words):
+            return ()
+        return self.drivers.catalog.addons[name].credential.report(words)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what is remembered of a Secret that is gone."""
+        self.validities.pop(key, None)
+        for statuses in self.statuses.values():
+            statuses.pop(key, None)
+
+
+class AddonCredentialObserver(Struct, frozen=True):
+    """Reports one credential of an add-on once it was obtained or refused; waiting is not reported."""
+
+    credentials: AddonCredentials
+    credential_secret: CredentialSecret
+
+    async def on_answer(self, answer: ObtainResult, _data: SecretData) -> None:
+        """Report the driver's result."""
+        if not isinstance(answer, Pending) or answer.failed:
+            await self.credentials.report_status(self.credential_secret, answer)
+
+
+def _status_of(answer: ObtainResult) -> CredentialStatus:
+    if isinstance(answer, Pending):
+        return CredentialStatus(False, answer.reason, answer.message)
+    return CredentialStatus(True, "", answer.message + format_issued(answer.credential_id))
+
+
+LABELED_RECHECK = timedelta(seconds=30)  # its label makes it visible, and its event triggers the reconciler sooner
+CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
+BOOTSTRAP_RECHECK = timedelta(
+    minutes=1
+)  # a credential of the cluster's own triggers the reconciler, perhaps before it is used
+
+WatchNamespace = Callable[[str], Awaitable[None]]
+"""Follow the add-ons' Secrets of one more namespace; returns when it is known what is there."""
+
+
+class AddonSecretReconciler(Struct, frozen=True):
+    """Reconciles the Secrets of add-ons; triggered by them, their add-on, requests, and the agent's own Secret."""
+
+    reader: Reader  # of this cluster
+    cluster: Client
+    credentials: AddonCredentials
+    keeper: CredentialKeeper
+    watch_namespace: WatchNamespace
+    own: ObjectKey  # the Secret of the agent itself: seen here, kept elsewhere
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring the Secret in line with its add-on's registration."""
+        if key == self.own:
+            return Done()
+        await self.watch_namespace(key.namespace)
+        credential_secret = self.credentials.credential_secret(key)
+        if credential_secret is None:
+            return await self._delete_orphaned(key)
+        for rival in self.credentials.credential_index.candidates(key):
+            if rival.addon.name != credential_secret.addon.name:
+                await self._report_conflict(rival)
+        try:
+            return await self._reconcile_credential(key, credential_secret)
+        except AlreadyExists:
+            return await self._adopt(key, credential_secret)
+        except (Forbidden, NotFound, Invalid, ConfigError) as trouble:
+            message = f"the credential cannot be stored in Secret {key}: {trouble}"
+            await self._report_failure(credential_secret, "SecretNotStored", message)
+            raise
+
+    async def _reconcile_credential(self, key: ObjectKey, credential_secret: CredentialSecret) -> Outcome:
+        secret = self.reader.get(SECRETS, key)
+        if secret is not None and not self.credentials.credential_index.may_adopt(secret, credential_secret.addon):
+            return await self._report_conflict(credential_secret)
+        if secret is not None and is_deleting(secret):
+            return Done()  # its deletion triggers the reconciler
+        if not self.credentials.session.uses_own_credential:
+            return RetryAfter(
+                BOOTSTRAP_RECHECK
+            )  # no controller decides about a joining cluster's request for an add-on
+        spec = self.credentials.spec(credential_secret)
+        if spec is None:
+            self.keeper.release(key)
+            return Done()
+        return await self.keeper.advance(key, spec, AddonCredentialObserver(self.credentials, credential_secret))
+
+    async def _delete_orphaned(self, key: ObjectKey) -> Outcome:
+        """Remove what was made for an add-on that is gone, also when it went while no agent ran."""
+        secret = self.reader.get(SECRETS, key)
+        self.credentials.forget(key)
+        self.keeper.release(key)
+        if secret is not None and self.credentials.credential_index.is_labeled(secret) and not is_deleting(secret):
+            with contextlib.suppress(NotFound):  # another writer was faster
+                await self.cluster.delete(SECRETS, key, uid=uid_of(secret))
+        return Done()
+
+    async def _adopt(self, key: ObjectKey, credential_secret: CredentialSecret) -> Outcome:
+        """Mark a Secret that another agent left behind; whatever else has the name stays as it is."""
+        present = await self.cluster.get(SECRETS, key)
+        if not self.credentials.credential_index.may_adopt(present, credential_secret.addon):
+            return await self._report_conflict(credential_secret)
+        labels = self.credentials.credential_index.labels(credential_secret.addon)
+        await self.cluster.patch(SECRETS, key, with_preconditions(present, {"metadata": {"labels": labels}}))
+        return RetryAfter(LABELED_RECHECK)
+
+    async def _report_conflict(self, credential_secret: CredentialSecret) -> Outcome:
+        message = f"Secret {credential_secret.key} exists and was not made for this add-on: rename or remove it"
+        await self._report_failure(credential_secret, "NameConflict", message)
+        return RetryAfter(CONFLICT_RECHECK)
+
+    async def _report_failure(self, credential_secret: CredentialSecret, reason: str, message: str) -> None:
+        refusal = Pending(reason, message, recheck=CONFLICT_RECHECK, failed=True)
+        await self.credentials.report_status(credential_secret, refusal)
+
+
+async def wait_with_timeout(ready: Awaitable[None], *, seconds: float = 10.0) -> None:
+    """Wait, but not for ever: what may not be listed can still be written."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await ready

@@ -1,0 +1,71 @@
+"""Declares, for every add-on, its driver and its subject."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, Registration
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS
+from watchword.registration.catalog import Catalog
+from watchword.runtime.reconcile import Done, Outcome, Reader
+from watchword.runtime.status import StatusChange, StatusWriter
+
+
+class AddonDrivers(Struct, frozen=True):
+    """Which driver serves which registration of an add-on."""
+
+    catalog: Catalog
+    auth: str  # the driver for the hub's API; empty: the default
+
+    def name_for(self, registration: Registration) -> str:
+        """Return the driver of a registration: the agent's flag decides for the hub's API."""
+        if registration.type == CUSTOM_SIGNER:
+            return self.catalog.certificates
+        return self.catalog.addon_driver(self.auth)
+
+
+class AddonRegistrationReconciler(Struct, frozen=True):
+    """Reconciles ManagedClusterAddOn on the hub. The add-on's hub controller writes the list, this fills it in."""
+
+    hub: Reader
+    status: StatusWriter
+    drivers: AddonDrivers
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Write driver, subject and the end of what another driver reported, in one patch."""
+        found = self.hub.get(MANAGED_CLUSTER_ADDONS, key)
+        if found is None:
+            return Done()
+        addon = Addon.read(found)
+        if addon.deleting or not addon.registrations:
+            return Done()
+        # The list has two writers: what was decided from an older version of it must not be written again.
+        await self.status.write_if_unchanged(
+            MANAGED_CLUSTER_ADDONS, found, choose_registration_status(addon, self.drivers)
+        )
+        return Done()
+
+
+def choose_registration_status(addon: Addon, drivers: AddonDrivers) -> StatusChange:
+    """Return the status of an add-on's registrations that the agent declares."""
+    completed = tuple(complete_registration(addon, row, drivers) for row in addon.registrations)
+    return StatusChange(
+        without=choose_obsolete_conditions(completed, drivers), fields=addon.registration_fields(completed)
+    )
+
+
+def complete_registration(addon: Addon, registration: Registration, drivers: AddonDrivers) -> Registration:
+    """Return the registration with driver and subject filled in."""
+    driver = drivers.name_for(registration)
+    subject = drivers.catalog.addons[driver].choose_subject(addon, registration)
+    return replace(registration, subject=subject, driver=driver if registration.type == KUBE_CLIENT else "")
+
+
+def choose_obsolete_conditions(completed: tuple[Registration, ...], drivers: AddonDrivers) -> tuple[str, ...]:
+    """Return the conditions about credentials that no registration needs any more."""
+    used = {drivers.name_for(row) for row in completed}
+    conditions = {name: row.credential.condition_types for name, row in drivers.catalog.addons.items()}
+    kept = {type_ for name in used for type_ in conditions[name]}
+    return tuple(type_ for types in conditions.values() for type_ in types if type_ not in kept)

@@ -1,0 +1,125 @@
+"""The hub's controllers for add-ons, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from watchword.addons.definition import AddonDefinition, DefinitionLookup
+from watchword.addons.hub.definition_controllers import AddonParts, controllers, register_informers
+from watchword.addons.hub.feature_labels import FeatureLabelReconciler, clusters_affected_by
+from watchword.addons.hub.installation import (
+    AddonInstallationReconciler,
+    InstallStrategies,
+    InstallStrategyReconciler,
+    PlacementDecisionReconciler,
+    Placements,
+)
+from watchword.addons.templates.definition import BY_CONFIG, TemplateDefinitionLookup, index_by_config
+from watchword.api.addon import is_served_in_hub
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import (
+    ADDON_DEPLOYMENT_CONFIGS,
+    ADDON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADDONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+)
+from watchword.registration.hub.controllers import HubParts
+from watchword.runtime.cache import Cache
+from watchword.runtime.reconcile import ControllerSpec, Reader, Trigger, TriggerSource
+
+
+class BuiltInDefinitionLookup(Struct, frozen=True):
+    """Knows a built-in add-on while the list of add-ons says that the hub serves it; asks `others` for the rest."""
+
+    reader: Reader
+    built_in: Mapping[str, AddonDefinition]
+    others: DefinitionLookup
+
+    def __call__(self, addon: Object) -> AddonDefinition | None:
+        """Return the definition, None when neither a template nor this program describes the add-on."""
+        name = addon["metadata"]["name"]
+        built_in = self.built_in.get(name)
+        known = self.reader.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(name))
+        return built_in if built_in is not None and is_served_in_hub(known) else self.others(addon)
+
+
+def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
+    """Return the hub's controllers for add-ons, for the process that runs those for clusters."""
+    # Drivers register informers of their own, and an index covers the informers that exist when it is added.
+    of_drivers = [
+        spec
+        for registration in parts.drivers.catalog.addons.values()
+        for spec in registration.controllers(parts.context)
+    ]
+    _register_informers(parts.cache)
+    templates = TemplateDefinitionLookup(parts.cache, parts.signing_namespaces)
+    described = tuple(
+        Trigger(kind, templates.addons_affected_by) for kind in (ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS)
+    )
+    described = (
+        *described,
+        Trigger(ADDON_DEPLOYMENT_CONFIGS, templates.addons_affected_by_config),
+        Trigger(MANAGED_CLUSTERS, templates.addons_affected_by_cluster),
+    )
+    labelling = FeatureLabelReconciler(parts.cache, parts.client)
+    yield from of_drivers
+    yield from _installation(parts)
+    yield ControllerSpec(
+        "addon-feature-labels",
+        MANAGED_CLUSTERS,
+        labelling,
+        (Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: clusters_affected_by(parts.cache, obj)),),
+        concerns=labelling.concerns,
+    )
+    yield from controllers(
+        AddonParts(
+            parts.cache,
+            parts.client,
+            parts.events,
+            parts.clock,
+            BuiltInDefinitionLookup(parts.cache, {row.name: row for row in parts.addons}, templates),
+            described,
+            approves=True,
+            catalog=parts.drivers.catalog,
+        )
+    )
+
+
+def _register_informers(cache: Cache) -> None:
+    for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES, ADDON_DEPLOYMENT_CONFIGS):
+        cache.informer(resource)
+    register_informers(cache)
+    cache.index(MANAGED_CLUSTER_ADDONS, BY_CONFIG, index_by_config)
+
+
+def _installation(parts: HubParts) -> Iterable[ControllerSpec]:
+    placements = Placements(parts.cache)
+    strategies = InstallStrategies(parts.cache, placements)
+    installing = AddonInstallationReconciler(parts.cache, parts.client, strategies)
+    judging = InstallStrategyReconciler(strategies, parts.status)
+    decided, settled = TriggerSource(), TriggerSource()
+
+    def requeue_decision(decision: Object) -> None:
+        decided.enqueue_all(installing.by_decision(decision))
+
+    def requeue_all() -> None:
+        decided.enqueue_all(installing.by_placements())
+        settled.enqueue_all(judging.by_placements())
+
+    following = PlacementDecisionReconciler(placements, requeue_decision, requeue_all)
+    triggers = (
+        Trigger(CLUSTER_MANAGEMENT_ADDONS, installing.by_kind),
+        Trigger(MANAGED_CLUSTERS, installing.by_cluster),
+        Trigger(MANAGED_CLUSTER_SETS, installing.by_set),
+    )
+    by_set = (Trigger(MANAGED_CLUSTER_SETS, judging.by_set),)
+    yield ControllerSpec("addon-installation", MANAGED_CLUSTER_ADDONS, installing, triggers, trigger_source=decided)
+    yield ControllerSpec(
+        "addon-install-strategy", CLUSTER_MANAGEMENT_ADDONS, judging, by_set, workers=1, trigger_source=settled
+    )
+    yield ControllerSpec("placement-decisions", CUSTOM_RESOURCE_DEFINITIONS, following, workers=1)

@@ -1,0 +1,204 @@
+"""The hub controller that follows from an add-on's definition, as data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from random import Random, SystemRandom
+
+from msgspec import Struct
+
+from watchword.addons.certificate import hub as certificate_approval
+from watchword.addons.certificate.hub import AddonApprovalReconciler, AddonSigningReconciler, is_awaiting_signature
+from watchword.addons.definition import AddonDefinition, DefinitionLookup
+from watchword.addons.hub import deployment
+from watchword.addons.hub import deployment as works
+from watchword.addons.hub import grants as grant_manifests
+from watchword.addons.hub import grants as grant_writer
+from watchword.addons.hub.deployment import AddonDeploymentReconciler
+from watchword.addons.hub.grants import GrantWriter
+from watchword.addons.hub.registration import RegistrationReconciler, addons_affected_by_cluster
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import Label
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    ROLE_BINDINGS,
+    ROLES,
+)
+from watchword.kube.client import Client
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.descriptor import SubjectObject
+from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock, SystemClock
+from watchword.runtime.ensure import Ensurer
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.reconcile import ControllerSpec, Trigger
+from watchword.runtime.status import StatusWriter
+
+
+class AddonParts(Struct, frozen=True):
+    """What an add-on's hub controller is made of."""
+
+    cache: Cache
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    definitions: DefinitionLookup
+    triggers: Sequence[Trigger] = ()  # whatever else changes a definition
+    approves: bool = False  # requests for the hub's own API; our hub approves these for all add-ons
+    catalog: Catalog = CATALOG
+
+    @property
+    def ensurer(self) -> Ensurer:
+        """Creates and mends what add-ons need."""
+        return Ensurer(self.cache, self.client)
+
+    @property
+    def status(self) -> StatusWriter:
+        """Writes conditions."""
+        return StatusWriter(self.client, self.clock, self.cache)
+
+
+USER_MANAGED_ROLES = {
+    CLUSTER_ROLES: WatchScope(labels=f"!{Label.CLUSTER_NAME}"),
+    ROLES: WatchScope(labels=f"!{Label.ADDON_CLUSTER},!{Label.TOKEN_INFRASTRUCTURE}"),
+}
+"""Roles that a grant may name: those of administrators, without the generated ones of clusters and add-ons."""
+
+
+def subject_objects(catalog: Catalog) -> list[SubjectObject]:
+    """Return what the subjects of add-ons need on the hub, by any driver."""
+    needed = (rule.subject_object for rule in catalog.addons.values())
+    return [each for each in needed if each is not None]
+
+
+def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = True, catalog: Catalog = CATALOG) -> None:
+    """Register the informers: of one add-on, or of all."""
+    marked = f"{Label.ADDON_NAME}={addon}" if addon else Label.ADDON_NAME
+    mine = WatchScope(fields=f"metadata.name={addon}") if addon else WatchScope()
+    cache.informer(MANAGED_CLUSTER_ADDONS, mine)
+    cache.informer(MANAGED_CLUSTERS)
+    for resource, scope in USER_MANAGED_ROLES.items() if names_roles else ():
+        cache.informer(resource, scope)
+    for resource in (ROLES, ROLE_BINDINGS):
+        cache.informer(resource, WatchScope(labels=f"{marked},{Label.ADDON_CLUSTER}"))
+        cache.index(
+            resource, grant_writer.INDEX, lambda obj: [str(key) for key in grant_manifests.addon_from_labels(obj)]
+        )
+    for needed in subject_objects(catalog):
+        if not cache.informers(needed.resource):
+            cache.informer(needed.resource, WatchScope(labels=needed.selector(addon)))
+    cache.index(ROLE_BINDINGS, grant_writer.BY_ROLE, grant_writer.bound_role)
+    if not cache.informers(MANIFEST_WORKS):
+        cache.informer(MANIFEST_WORKS, WatchScope(labels=marked))
+    if not cache.informers(CERTIFICATE_SIGNING_REQUESTS):
+        cache.informer(CERTIFICATE_SIGNING_REQUESTS, WatchScope(labels=f"{Label.CLUSTER_NAME},{marked}"))
+    cache.index(MANIFEST_WORKS, deployment.INDEX, lambda obj: [str(key) for key in works.addon_from_labels(obj)])
+    cache.index(CERTIFICATE_SIGNING_REQUESTS, certificate_approval.INDEX, certificate_approval.index_open_requests)
+
+
+def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
+    """Return every controller of an add-on: its root kind, what else triggers it, its reconciler."""
+    reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
+    registration = RegistrationReconciler(
+        reader,
+        GrantWriter(reader, client, ensurer, parts.catalog),
+        status,
+        parts.events,
+        parts.definitions,
+        parts.catalog,
+    )
+    installing = AddonDeploymentReconciler(reader, client, ensurer, status, parts.definitions)
+    granted = tuple(Trigger(resource, grant_manifests.addon_from_labels) for resource in (ROLES, ROLE_BINDINGS))
+    by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(reader, obj))
+    followed = [resource for resource, scope in USER_MANAGED_ROLES.items() if scope in scopes_of(parts.cache, resource)]
+    by_role = (
+        Trigger(resource, lambda obj: grant_writer.addons_affected_by_role(reader, obj)) for resource in followed
+    )
+    by_subject = (Trigger(needed.resource, needed.addons_of) for needed in subject_objects(parts.catalog))
+    triggers = (*granted, *by_subject, by_cluster, *by_role, *parts.triggers)
+    yield ControllerSpec("addon-registration", MANAGED_CLUSTER_ADDONS, registration, triggers)
+    yield ControllerSpec(
+        "addon-deployment",
+        MANAGED_CLUSTER_ADDONS,
+        installing,
+        (Trigger(MANIFEST_WORKS, works.addon_from_labels), *parts.triggers),
+    )
+    yield from _certificates(parts)
+
+
+def scopes_of(cache: Cache, resource: Resource) -> list[WatchScope]:
+    """Return which parts of a kind are followed."""
+    return [informer.scope for informer in cache.informers(resource)]
+
+
+def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:
+    reader, client, events, clock = parts.cache, parts.client, parts.events, parts.clock
+    approving = AddonApprovalReconciler(
+        reader, client, events, clock, parts.definitions, parts.catalog, for_hub=parts.approves
+    )
+    signing = AddonSigningReconciler(reader, client, events, clock, parts.definitions, parts.catalog)
+    waiting = (Trigger(MANAGED_CLUSTER_ADDONS, _pending(parts)),)
+    yield ControllerSpec(
+        "addon-approval",
+        CERTIFICATE_SIGNING_REQUESTS,
+        approving,
+        waiting,
+        concerns=certificate_approval.is_pending_addon_request,
+        acts_on_deletion=False,
+    )
+    yield ControllerSpec(
+        "addon-signing",
+        CERTIFICATE_SIGNING_REQUESTS,
+        signing,
+        waiting,
+        concerns=is_awaiting_signature,
+        acts_on_deletion=False,
+    )
+
+
+def _pending(parts: AddonParts) -> Callable[[Object], list[ObjectKey]]:
+    return lambda addon: certificate_approval.pending_requests(parts.cache, addon)
+
+
+async def run_addon(
+    client: Client,
+    definition: AddonDefinition,
+    *,
+    options: ManagerOptions | None = None,
+    clock: Clock | None = None,
+    random: Random | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Maintain registrations, rights, deployment and health of an add-on until `stop` is set.
+
+    Give `options` with a lease to run several replicas. Raises what the manager raises.
+    """
+    clock = clock or SystemClock()
+    name = f"watchword.dev/addon-{definition.name}"
+    manager = Manager(options or ManagerOptions(name, definition.name), clock=clock, random=random or SystemRandom())
+    hub = manager.connect(client)
+    register_informers(hub.cache, definition.name, names_roles=any(grant.role for grant in definition.grants))
+    parts = AddonParts(hub.cache, hub.client, hub.events, clock, single_addon_lookup(definition))
+    manager.add(*controllers(parts))
+    await manager.run(stop)
+
+
+def no_definitions(_: Object) -> AddonDefinition | None:
+    """Know no add-on: for controllers that describe none."""
+    return None
+
+
+def single_addon_lookup(definition: AddonDefinition) -> DefinitionLookup:
+    """Return the definitions of a process that knows one add-on."""
+
+    def find(addon: Object) -> AddonDefinition | None:
+        return definition if addon["metadata"]["name"] == definition.name else None
+
+    return find

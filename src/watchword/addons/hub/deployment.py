@@ -1,0 +1,337 @@
+"""Installs an add-on on a cluster through works, runs its hooks before removal, and reports its health."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, DefinitionLookup
+from watchword.api.addon import Addon
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, owner_reference
+from watchword.api.names import Annotation, ConditionType, Finalizer, Label
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
+from watchword.kube.client import Client
+from watchword.runtime.diff import Comparison, choose_changes
+from watchword.runtime.ensure import Ensurer, with_preconditions
+from watchword.runtime.errors import NameConflict
+from watchword.runtime.reconcile import Done, Outcome, Reader
+from watchword.runtime.status import StatusChange, StatusWriter
+
+LARGEST_WORK = 500 * 1024  # bytes of manifests; the rest of an object's megabyte is for its status
+
+WATCHED: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("apps", "Deployment"): ("apps", "deployments"),
+    ("apps", "DaemonSet"): ("apps", "daemonsets"),
+    ("batch", "Job"): ("batch", "jobs"),
+    ("", "Pod"): ("", "pods"),
+}
+"""Kinds whose status the agent reports back, and where they are served."""
+
+
+class AddonManifests(Struct, frozen=True):
+    """The manifests of an add-on: what is installed, and what is run before its removal."""
+
+    installed: tuple[Object, ...]
+    hooks: tuple[Object, ...]
+
+
+def separate_hooks(manifests: Iterable[Object]) -> AddonManifests:
+    """Separate hooks from other manifests, by their annotation."""
+    rows = list(manifests)
+    hooks = tuple(obj for obj in rows if is_hook(obj))
+    return AddonManifests(tuple(obj for obj in rows if not is_hook(obj)), hooks)
+
+
+def is_hook(manifest: Object) -> bool:
+    """Whether a manifest is run before the add-on is removed, and not before."""
+    return Annotation.ADDON_PRE_DELETE in {**annotations_of(manifest), **labels_of(manifest)}
+
+
+def split_manifests(manifests: Sequence[Object], *, limit: int = LARGEST_WORK) -> list[list[Object]]:
+    """Return the manifests in as few works as fit; one that is larger than the limit has a work of its own."""
+    parts: list[list[Object]] = []
+    size = limit + 1
+    for manifest in manifests:
+        weight = len(orjson.dumps(manifest))
+        if size + weight > limit:
+            parts.append([])
+            size = 0
+        parts[-1].append(manifest)
+        size += weight
+    return parts
+
+
+def deploy_name(addon: str, number: int) -> str:
+    """Return the name of the work that installs the n-th part of an add-on."""
+    return f"addon-{addon}-deploy-{number}"
+
+
+def hook_name(addon: str) -> str:
+    """Return the name of the work that runs before an add-on is removed."""
+    return f"addon-{addon}-pre-delete"
+
+
+def work_manifest(
+    instance: AddonInstance, name: str, manifests: Sequence[Object], configs: Iterable[Object] = ()
+) -> Object:
+    """Return a work that is owned by the add-on."""
+    spec: Object = {"workload": {"manifests": list(manifests)}}
+    feedback = [config for manifest in manifests if (config := _feedback(manifest)) is not None]
+    configs = merge_configs(feedback, configs)
+    if configs:
+        spec["manifestConfigs"] = configs
+    return MANIFEST_WORKS.manifest(
+        ObjectKey(instance.cluster.name, name),
+        metadata={
+            "labels": {Label.ADDON_NAME: instance.addon.name},
+            "ownerReferences": [owner_reference(instance.addon.object)],
+        },
+        spec=spec,
+    )
+
+
+def keep_install_namespace(wanted: Object, present: Object, namespace: str) -> Object:
+    """Return a work that keeps the add-on's namespace when the present one brings it, and never deletes it.
+
+    Works of Open Cluster Management's managers bring it. A work agent would delete what a work brings no more, and
+    with a namespace everything in it.
+    """
+    brought = [obj for obj in _manifests(present) if _is_namespace(obj, namespace)]
+    if not brought or any(_is_namespace(obj, namespace) for obj in _manifests(wanted)):
+        return wanted
+    rule = {"group": "", "resource": "namespaces", "name": namespace}
+    option = {"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}}
+    workload = {"manifests": [*_manifests(wanted), *brought]}
+    return {**wanted, "spec": {**wanted["spec"], "workload": workload, "deleteOption": option}}
+
+
+def _manifests(work: Object) -> list[Object]:
+    return ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
+
+
+def _is_namespace(manifest: Object, name: str) -> bool:
+    return (manifest.get("kind"), _group(manifest)) == ("Namespace", "") and ObjectKey.of(manifest).name == name
+
+
+def merge_configs(feedback: Sequence[Object], configs: Iterable[Object]) -> list[Object]:
+    """Return what a work says about single manifests: what the hub asks to be told, and what the author says."""
+    merged = list(feedback)
+    for config in configs:
+        same = [row for row in merged if row["resourceIdentifier"] == config.get("resourceIdentifier")]
+        rules = [rule for row in same for rule in row["feedbackRules"]]
+        more = [rule for rule in config.get("feedbackRules") or () if rule not in rules]
+        merged = [row for row in merged if row not in same]
+        merged.append({**config, "feedbackRules": [*rules, *more]} if rules or more else config)
+    return merged
+
+
+def _feedback(manifest: Object) -> Object | None:
+    served = WATCHED.get((_group(manifest), str(manifest.get("kind"))))
+    if served is None:
+        return None
+    group, resource = served
+    key = ObjectKey.of(manifest)
+    identifier = {"group": group, "resource": resource, "namespace": key.namespace, "name": key.name}
+    return {"resourceIdentifier": identifier, "feedbackRules": [{"type": "WellKnownStatus"}]}
+
+
+def _group(manifest: Object) -> str:
+    return str(manifest.get("apiVersion") or "").rpartition("/")[0]
+
+
+def is_made_for(instance: AddonInstance) -> Callable[[Object], bool]:
+    """Return the test whether a work belongs to this very add-on."""
+
+    def test(obj: Object) -> bool:
+        owners = obj["metadata"].get("ownerReferences") or []
+        return labels_of(obj).get(Label.ADDON_NAME) == instance.addon.name and any(
+            owner.get("uid") == instance.addon.uid for owner in owners
+        )
+
+    return test
+
+
+def addon_from_labels(work: Object) -> list[ObjectKey]:
+    """Map a work to its add-on."""
+    name = labels_of(work).get(Label.ADDON_NAME)
+    return [ObjectKey(work["metadata"]["namespace"], name)] if name else []
+
+
+def is_current(present: Object, wanted: Object) -> bool:
+    """Whether a work says what is wanted: its manifests exactly, or a removed field would stay on the clusters."""
+    manifests, declared = (present.get("spec") or {}).get("workload"), wanted["spec"]["workload"]
+    same = manifests == declared or _without_empty(manifests) == _without_empty(declared)
+    rest = {**wanted, "spec": {name: value for name, value in wanted["spec"].items() if name != "workload"}}
+    return same and choose_changes(present, rest, Comparison.CONTAINS) is None
+
+
+def _without_empty(value: Any) -> Any:
+    """Leave out empty maps and nulls, which Open Cluster Management adds to manifests and which say nothing."""
+    if isinstance(value, list):
+        return [_without_empty(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    rows = {name: _without_empty(item) for name, item in value.items()}
+    return {name: item for name, item in rows.items() if item is not None and item != {}}
+
+
+def decide_applied_condition(works: Sequence[Object | None]) -> Condition:
+    """Return whether the add-on's manifests are applied on the cluster."""
+    type_ = ConditionType.MANIFEST_APPLIED
+    said = [find_condition(work, ConditionType.WORK_APPLIED) if work is not None else None for work in works]
+    failed = [word for word in said if word is not None and word.status == "False"]
+    if failed:
+        return Condition.false(type_, "AddonManifestAppliedFailed", failed[0].message)
+    if any(word is None or word.status != "True" for word in said):
+        return Condition.false(type_, "AddonManifestNotApplied", "waiting for the cluster's agent to apply the works")
+    return Condition.true(type_, "AddonManifestApplied", "the add-on's manifests are applied")
+
+
+def decide_available_condition(works: Sequence[Object | None]) -> Condition:
+    """Return whether the add-on is available, from what its works report."""
+    type_ = ConditionType.ADDON_AVAILABLE
+    if not works or any(work is None for work in works):
+        return Condition.unknown(type_, "WorkNotFound", "the add-on's works are not there yet")
+    present = [work for work in works if work is not None]
+    if not all(is_true(work, ConditionType.WORK_APPLIED) for work in present):
+        return Condition.unknown(type_, "WorkNotApplied", "the add-on's works are not applied yet")
+    waiting = [name for work in present for name in _unready(work)]
+    if waiting:
+        return Condition.false(type_, "ProbeUnavailable", f"no replica is ready of {', '.join(waiting)}")
+    if not all(is_true(work, ConditionType.WORK_AVAILABLE) for work in present):
+        return Condition.false(type_, "WorkUnavailable", "not everything in the add-on's works is there")
+    return Condition.true(type_, "ProbeAvailable", "everything that the add-on consists of is ready")
+
+
+def _unready(work: Object) -> Iterable[str]:
+    for row in _reports(work):
+        meta = row.get("resourceMeta") or {}
+        if meta.get("kind") == "Deployment" and not _value(row, "ReadyReplicas"):
+            yield f"{meta.get('namespace')}/{meta.get('name')}"
+        if meta.get("kind") == "DaemonSet" and _value(row, "DesiredNumberScheduled") and not _value(row, "NumberReady"):
+            yield f"{meta.get('namespace')}/{meta.get('name')}"
+
+
+def is_completed(work: Object, hooks: Sequence[Object]) -> bool:
+    """Whether every hook of a work has run to its end."""
+    done = {
+        (meta.get("kind"), meta.get("namespace") or "", meta.get("name"))
+        for row in _reports(work)
+        if _value(row, "JobComplete") == "True" or _value(row, "PodPhase") == "Succeeded"
+        for meta in [row.get("resourceMeta") or {}]
+    }
+    wanted = {(hook.get("kind"), ObjectKey.of(hook).namespace, ObjectKey.of(hook).name) for hook in hooks}
+    return wanted <= done
+
+
+def _reports(work: Object) -> list[Object]:
+    rows: list[Object] = ((work.get("status") or {}).get("resourceStatus") or {}).get("manifests") or []
+    return rows
+
+
+def _value(row: Mapping[str, Any], name: str) -> Any:
+    for value in (row.get("statusFeedback") or {}).get("values") or []:
+        if value.get("name") == name:
+            field = value.get("fieldValue") or {}
+            return field.get("integer", field.get("string", field.get("boolean")))
+    return None
+
+
+INDEX = "addon-works"
+
+
+class AddonDeploymentReconciler(Struct, frozen=True):
+    """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by its works."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+    status: StatusWriter
+    definitions: DefinitionLookup
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring the works in line with the add-on's manifests; when it is deleted, run its hooks first."""
+        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
+        definition = self.definitions(found) if found is not None else None
+        if found is None or definition is None or cluster is None:
+            return Done()  # the works belong to the add-on and go with it
+        instance = AddonInstance(Addon.read(found), Cluster.read(cluster))
+        addon_manifests = separate_hooks(definition.manifests(instance))
+        if instance.addon.deleting:
+            await self._run_hooks(instance, addon_manifests)
+        elif addon_manifests.installed or addon_manifests.hooks:
+            await self._install(instance, addon_manifests, definition)
+        return Done()
+
+    async def _install(
+        self, instance: AddonInstance, addon_manifests: AddonManifests, definition: AddonDefinition
+    ) -> None:
+        if definition.objection:
+            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "ConfigurationNotFound", definition.objection)
+            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
+            return
+        await self._set_hook_finalizer(instance, wanted=bool(addon_manifests.hooks))
+        parts = split_manifests(addon_manifests.installed)
+        names = [deploy_name(instance.addon.name, number) for number in range(len(parts))]
+        try:
+            made = [
+                await self._write(instance, work_manifest(instance, name, part, definition.manifest_configs))
+                for name, part in zip(names, parts, strict=True)
+            ]
+        except NameConflict as conflict:
+            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "NameConflict", str(conflict))
+            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
+            return
+        await self._remove_others(instance, set(names))
+        said = [decide_applied_condition(made)]
+        if definition.health == BY_FEEDBACK:
+            said.append(decide_available_condition(made))
+        await self.status.write(MANAGED_CLUSTER_ADDONS, instance.addon.object, StatusChange(conditions=tuple(said)))
+
+    async def _write(self, instance: AddonInstance, wanted: Object) -> Object:
+        present = self.reader.get(MANIFEST_WORKS, ObjectKey.of(wanted))
+        ours = is_made_for(instance)
+        if present is not None and ours(present):
+            wanted = keep_install_namespace(wanted, present, instance.addon.namespace_on_cluster())
+            if is_current(present, wanted):
+                return present
+        return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
+
+    async def _remove_others(self, instance: AddonInstance, kept: set[str]) -> None:
+        for work in self.reader.by_index(MANIFEST_WORKS, INDEX, str(instance.addon.key)):
+            if work["metadata"]["name"] not in kept:
+                await self.ensurer.remove(MANIFEST_WORKS, ObjectKey.of(work), ours=is_made_for(instance))
+
+    async def _set_hook_finalizer(self, instance: AddonInstance, *, wanted: bool) -> None:
+        """Put the finalizer on before anything is installed, and off when there is no hook any more."""
+        held = Finalizer.ADDON_PRE_DELETE in instance.addon.finalizers
+        if wanted == held:
+            return
+        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
+        finalizers = [*kept, Finalizer.ADDON_PRE_DELETE] if wanted else kept
+        await self._set_finalizers(instance.addon, finalizers)
+
+    async def _run_hooks(self, instance: AddonInstance, addon_manifests: AddonManifests) -> None:
+        """Run the hooks; once they are done, let go."""
+        if Finalizer.ADDON_PRE_DELETE not in instance.addon.finalizers:
+            return
+        if addon_manifests.hooks:
+            name = hook_name(instance.addon.name)
+            work = await self._write(instance, work_manifest(instance, name, addon_manifests.hooks))
+            if not is_completed(work, addon_manifests.hooks):
+                message = "waiting for the add-on's hooks to run to their end"
+                waiting = Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message)
+                await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, waiting)
+                return
+        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
+        await self._set_finalizers(instance.addon, kept)
+
+    async def _set_finalizers(self, addon: Addon, finalizers: list[str]) -> None:
+        patch = with_preconditions(addon.object, {"metadata": {"finalizers": finalizers or None}})
+        await self.client.patch(MANAGED_CLUSTER_ADDONS, addon.key, patch)

@@ -1,0 +1,190 @@
+"""Declares which credentials an add-on needs, and binds its rights to the subject that its agent must have."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from watchword.addons.definition import AddonDefinition, AddonInstance, DefinitionLookup
+from watchword.addons.hub import grants as grant_manifests
+from watchword.addons.hub.grants import INDEX, GrantWriter
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration, requested_namespace
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ADDON_NAMESPACE, ConditionType
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
+from watchword.kube.errors import Conflict, KubeError
+from watchword.registration.catalog import Catalog
+from watchword.runtime.errors import NameConflict
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.status import StatusChange, StatusWriter
+
+APPLIED = ConditionType.REGISTRATION_APPLIED
+NOT_ACCEPTED, REFUSED = "ClusterNotAccepted", "PermissionRefused"
+RECHECK_INTERVAL = timedelta(minutes=1)
+
+
+class RegistrationReconciler(Struct, frozen=True):
+    """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by the rights made for it."""
+
+    reader: Reader
+    rights: GrantWriter
+    status: StatusWriter
+    events: EventRecorder
+    definitions: DefinitionLookup
+    catalog: Catalog
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring registrations, rights and condition in line with the definition."""
+        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        if found is None:
+            await self.rights.remove(key, keep=set())
+            return Done()
+        definition, instance = self.definitions(found), self._instance(found)
+        if instance is None:  # no cluster, so no subject for rights
+            await self.rights.remove(key, keep=set())
+        if definition is None or instance is None or (instance.addon.deleting and instance.cluster.accepted):
+            return Done()  # an add-on that is being deleted keeps its rights until it is gone
+        rows = merge_registrations(definition, instance, self.catalog)
+        condition = await self._grant(definition, instance, rows)
+        fields = {
+            **instance.addon.registration_fields(rows),
+            "namespace": definition.install_namespace or requested_namespace(found) or ADDON_NAMESPACE,
+            "healthCheck": {"mode": definition.health},
+        }
+        change = StatusChange(conditions=(condition,), fields=fields)
+        await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
+        # A role without bindings triggers nothing, but may be created or changed meanwhile.
+        return RetryAfter(RECHECK_INTERVAL) if condition.reason == REFUSED else Done()
+
+    def _instance(self, found: Object) -> AddonInstance | None:
+        addon = Addon.read(found)
+        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(addon.cluster))
+        return None if cluster is None else AddonInstance(addon, Cluster.read(cluster))
+
+    async def _grant(
+        self, definition: AddonDefinition, instance: AddonInstance, rows: tuple[Registration, ...]
+    ) -> Condition:
+        """Write the rights, once it is clear whose they are, and say how it went."""
+        # The condition comes after the hub's notes on the cluster, which decide whom the rights are bound to.
+        if not (instance.cluster.accepted and is_true(instance.cluster.object, ConditionType.HUB_ACCEPTED)):
+            await self.rights.remove(instance.addon.key, keep=set())
+            return Condition.false(
+                APPLIED, NOT_ACCEPTED, f"cluster {instance.cluster.name} is not accepted by this hub"
+            )
+        await self.rights.remove(instance.addon.key, keep=grant_manifests.wanted_keys(instance, definition.grants))
+        identity = next((row for row in rows if row.type == KUBE_CLIENT), None)
+        if identity is None:
+            return Condition.true(APPLIED, "NilRegistration", "the add-on asks for no access to the hub")
+        if instance.addon.kube_client is not None and not is_own_subject(
+            instance, instance.addon.kube_client, self.catalog
+        ):
+            message = "the declared subject was not this add-on's, and was replaced"
+            self.events.refusal(instance.addon.object, "SubjectMismatch", message)
+        if not identity.driver or not identity.subject.user:
+            return Condition.false(APPLIED, "PermissionConfigPending", "waiting for the agent to say who it will be")
+        needed = self.catalog.addons[identity.driver].subject_object
+        if needed is not None and not needed.is_present(self.reader, instance.addon, identity.subject):
+            await self.rights.remove(instance.addon.key, keep=set())
+            message = f"waiting until the hub has made {identity.subject.user}, as {needed.condition} says"
+            return Condition.false(APPLIED, "PermissionConfigPending", message)
+        return await self._write(definition, instance, identity)
+
+    async def _write(self, definition: AddonDefinition, instance: AddonInstance, identity: Registration) -> Condition:
+        verdicts = [(grant, await self.rights.validate(definition, instance, grant)) for grant in definition.grants]
+        objections = [text for _, texts in verdicts for text in texts]
+        if objections:  # also to what was given before: the role may have grown, or the trust may be gone
+            harmless = [grant for grant, texts in verdicts if not texts]
+            await self.rights.remove(instance.addon.key, keep=grant_manifests.wanted_keys(instance, harmless))
+            advice = "name fewer rights, or let the hub's administrator trust the grant by name"
+            message = f"{'; '.join(objections)}: {advice}"
+            self.events.refusal(instance.addon.object, REFUSED, message)
+            return Condition.false(APPLIED, REFUSED, message)
+        try:
+            for grant in definition.grants:
+                if not self.rights.is_written(instance, grant, identity):
+                    await self.rights.write(instance, grant, identity)
+        except Conflict:
+            raise  # another writer was faster: the next look settles it
+        except NameConflict as conflict:
+            return Condition.false(APPLIED, "NameConflict", str(conflict))
+        except KubeError as trouble:
+            return Condition.false(APPLIED, "SetPermissionFailed", str(trouble))
+        return Condition.true(APPLIED, "SetPermissionApplied", "registrations and permissions are in place")
+
+
+def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
+    """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer.
+
+    Rights are counted, not read from conditions, which the agent may write.
+    """
+    name = cluster["metadata"]["name"]
+    current = reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+    addons = reader.list(MANAGED_CLUSTER_ADDONS, namespace=name)
+    if current is None or not Cluster.read(current).accepted:
+        return [key for key in map(ObjectKey.of, addons) if reader.by_index(ROLE_BINDINGS, INDEX, str(key))]
+    said = [(ObjectKey.of(obj), find_condition(obj, APPLIED)) for obj in addons]
+    return [key for key, row in said if row is not None and row.reason == NOT_ACCEPTED]
+
+
+def merge_registrations(
+    definition: AddonDefinition, instance: AddonInstance, catalog: Catalog
+) -> tuple[Registration, ...]:
+    """Return the list as it should be: what the definition declares, with what the agent may add to it.
+
+    Entries are matched by their signer, not by their place: two parties write the list.
+    """
+    present = {(row.type, row.signer): row for row in instance.addon.registrations}
+    merged = []
+    for wanted in definition.registrations(instance):
+        found = present.get((wanted.type, wanted.signer))
+        if found is None:
+            subject = _initial_subject(instance, catalog) if wanted.type == KUBE_CLIENT else wanted.subject
+            merged.append(replace(wanted, subject=subject))
+        elif wanted.type == CUSTOM_SIGNER:
+            merged.append(replace(found, subject=_signer_subject(wanted, found, definition, instance)))
+        else:
+            merged.append(replace(found, subject=choose_subject(instance, found, catalog)))
+    return tuple(merged)
+
+
+def _signer_subject(
+    wanted: Registration, found: Registration, definition: AddonDefinition, instance: AddonInstance
+) -> AddonSubject:
+    signer = definition.signer(wanted.signer)
+    right = signer.subject_for(instance) if signer is not None else AddonSubject()
+    return right if found.subject.user else wanted.subject
+
+
+def _initial_subject(instance: AddonInstance, catalog: Catalog) -> AddonSubject:
+    """Return what an agent must know before it asks: the subject where a cluster has an earlier one's name."""
+    cluster, addon = instance.cluster, instance.addon.name
+    makers = (rule.subject_in_reused_name for rule in catalog.addons.values() if cluster.name_used_before)
+    return next((make(cluster.name, addon, cluster.uid) for make in makers if make is not None), AddonSubject())
+
+
+def is_own_subject(instance: AddonInstance, declared: Registration, catalog: Catalog) -> bool:
+    """Whether an agent has declared no subject, or one that this add-on can be."""
+    rule = catalog.addons.get(declared.driver)
+    if declared.subject == AddonSubject():
+        return True
+    if not declared.driver:
+        return declared.subject == _initial_subject(instance, catalog)
+    return rule is not None and rule.is_own_subject(instance.cluster.name, instance.addon.name, declared.subject)
+
+
+def choose_subject(instance: AddonInstance, declared: Registration, catalog: Catalog) -> AddonSubject:
+    """Return the declared subject when it is one this add-on can be, else the one it must be; empty until declared."""
+    rule = catalog.addons.get(declared.driver)
+    if not declared.driver:
+        return _initial_subject(instance, catalog)
+    if rule is None or (rule.declared_by_agent and not declared.subject.user):
+        return AddonSubject()
+    if rule.subject_in_reused_name is not None and instance.cluster.name_used_before:
+        return rule.subject_in_reused_name(instance.cluster.name, instance.addon.name, instance.cluster.uid)
+    own = rule.is_own_subject(instance.cluster.name, instance.addon.name, declared.subject)
+    return declared.subject if own else rule.default_subject(instance.cluster.name, instance.addon.name)

@@ -1,0 +1,1 @@
+"""Add-ons that are described by an AddOnTemplate instead of a program."""

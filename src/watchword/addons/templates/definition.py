@@ -1,0 +1,178 @@
+"""Reads an AddOnTemplate as the definition of an add-on, so that an add-on can be described by manifests alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, Grant, Signer
+from watchword.addons.templates.deployment_config import DeploymentConfig, mirrors_from_annotation
+from watchword.addons.templates.rendering import (
+    TemplateContext,
+    read_registrations,
+    render_manifests,
+    substitute_variables,
+    workload_namespace,
+)
+from watchword.api.addon import Addon, AddonSubject, requested_namespace
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of
+from watchword.api.names import ADDON_NAMESPACE, HUB_NAMESPACE, Annotation
+from watchword.api.resources import (
+    ADDON_DEPLOYMENT_CONFIGS,
+    ADDON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADDONS,
+    MANAGED_CLUSTER_ADDONS,
+)
+from watchword.runtime.cache import Cache
+
+BY_CONFIG = "config"  # the index of add-ons by the AddOnDeploymentConfigs that they name
+
+
+class TemplateDefinitionLookup(Struct, frozen=True):
+    """Finds the template of an add-on: the one its spec names, else the default of the add-on's kind."""
+
+    reader: Cache
+    signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})
+
+    def __call__(self, addon: Object) -> AddonDefinition | None:
+        """Return the definition, None when the add-on is not described by a template."""
+        name = addon["metadata"]["name"]
+        known = self.reader.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(name)) or {}
+        wanted = next(config_keys(addon, known, ADDON_TEMPLATES), None)
+        template = self.reader.get(ADDON_TEMPLATES, wanted) if wanted else None
+        if template is None or (template.get("spec") or {}).get("addonName") != name:
+            return None
+        key = next(config_keys(addon, known, ADDON_DEPLOYMENT_CONFIGS), None)
+        config = self.reader.get(ADDON_DEPLOYMENT_CONFIGS, key) if key else None
+        described = read_template(template, addon, DeploymentConfig.read(config or {}))
+        signers = tuple(restrict_signing_authority(signer, self.signing_namespaces) for signer in described.signers)
+        described = replace(described, signers=signers, trusted=trusted_grants(known))
+        if key is None or config is not None:
+            return described
+        missing = f"there is no AddOnDeploymentConfig {key}: create it, or name another in the configs of {name}"
+        return replace(described, objection=missing, install_namespace=Addon.read(addon).namespace_on_cluster())
+
+    def addons_affected_by(self, changed: Object) -> list[ObjectKey]:
+        """Map a template or an add-on's kind to the add-ons on all clusters that it describes."""
+        name = str((changed.get("spec") or {}).get("addonName") or changed["metadata"]["name"])
+        return self._addons_of(name)
+
+    def addons_affected_by_config(self, config: Object) -> list[ObjectKey]:
+        """Map an AddOnDeploymentConfig to the add-ons that name it, or whose kind does."""
+        key = ObjectKey.of(config)
+        named = self.reader.index_keys(MANAGED_CLUSTER_ADDONS, BY_CONFIG, str(key))
+        kinds = self.reader.list(CLUSTER_MANAGEMENT_ADDONS)
+        default = [kind for kind in kinds if key in config_keys({}, kind, ADDON_DEPLOYMENT_CONFIGS)]
+        return [
+            *named,
+            *(key for kind in default for key in self._addons_of(kind["metadata"]["name"])),
+        ]
+
+    def addons_affected_by_cluster(self, cluster: Object) -> list[ObjectKey]:
+        """Map a cluster that says where its images come from to its add-ons."""
+        if Annotation.IMAGE_REGISTRIES not in annotations_of(cluster):
+            return []
+        addons = self.reader.list(MANAGED_CLUSTER_ADDONS, namespace=cluster["metadata"]["name"])
+        return [ObjectKey.of(obj) for obj in addons]
+
+    def _addons_of(self, name: str) -> list[ObjectKey]:
+        return [key for key in self.reader.keys(MANAGED_CLUSTER_ADDONS) if key.name == name]
+
+
+def config_keys(addon: Object, known: Object, resource: Resource) -> Iterator[ObjectKey]:
+    """Return the configurations of a kind that are named, the nearest first.
+
+    The status is left out: the agent can write it.
+    """
+    yield from _named((addon.get("spec") or {}).get("configs"), resource)
+    spec: Mapping[str, Any] = known.get("spec") or {}
+    yield from _named(spec.get("defaultConfigs"), resource)
+    for row in spec.get("supportedConfigs") or ():
+        yield from _named([{**row, **(row.get("defaultConfig") or {})}], resource)
+
+
+def _named(rows: Any, resource: Resource) -> Iterator[ObjectKey]:
+    for row in rows or ():
+        if (row.get("group"), row.get("resource")) == (resource.group, resource.plural) and row.get("name"):
+            yield ObjectKey(str(row.get("namespace") or "") if resource.namespaced else "", str(row["name"]))
+
+
+def index_by_config(addon: Object) -> list[str]:
+    """Return one value for each AddOnDeploymentConfig that an add-on names: the index `BY_CONFIG`."""
+    return [str(key) for key in config_keys(addon, {}, ADDON_DEPLOYMENT_CONFIGS)]
+
+
+def trusted_grants(known: Object) -> frozenset[str]:
+    """Return the rights that the hub's administrator allows by name, although they are dangerous."""
+    text = annotations_of(known).get(Annotation.ADDON_TRUSTED_GRANTS, "")
+    return frozenset(part.strip() for part in text.split(",") if part.strip())
+
+
+def read_template(template: Object, addon: Object, config: DeploymentConfig) -> AddonDefinition:
+    """Return the definition of an add-on in a template."""
+    spec: Mapping[str, Any] = template.get("spec") or {}
+    rows: list[Mapping[str, Any]] = spec.get("registration") or []
+    work: Mapping[str, Any] = spec.get("agentSpec") or {}
+    manifests: list[Object] = (work.get("workload") or {}).get("manifests") or []
+    key, name = ObjectKey.of(addon), str(spec.get("addonName") or "")
+    namespace = config.namespace or requested_namespace(addon) or ADDON_NAMESPACE
+    context = TemplateContext(name, key.namespace, namespace, read_registrations(rows), config)
+
+    def render(instance: AddonInstance) -> list[Object]:
+        said = instance.cluster.annotations.get(Annotation.IMAGE_REGISTRIES, "")
+        return render_manifests(manifests, replace(context, mirrors=mirrors_from_annotation(said)))
+
+    return AddonDefinition(
+        name=name,
+        grants=tuple(grant for row in rows if row.get("type") == "KubeClient" for grant in _grants(row)),
+        signers=tuple(_signer(row.get("customSigner") or {}) for row in rows if row.get("type") == "CustomSigner"),
+        manifests=render,
+        manifest_configs=tuple(work.get("manifestConfigs") or ()),
+        uses_hub=any(row.get("type") == "KubeClient" for row in rows),
+        # The credential must lie where the pods are that mount it.
+        install_namespace=workload_namespace(manifests, context) or namespace,
+        health=BY_FEEDBACK,
+    )
+
+
+def _grants(row: Mapping[str, Any]) -> Iterable[Grant]:
+    for permission in (row.get("kubeClient") or {}).get("hubPermissions") or ():
+        if permission.get("type") == "CurrentCluster":
+            name = str((permission.get("currentCluster") or {}).get("clusterRoleName") or "")
+            yield Grant(name, role=name)
+        elif permission.get("type") == "SingleNamespace":
+            single: Mapping[str, Any] = permission.get("singleNamespace") or {}
+            role: Mapping[str, Any] = single.get("roleRef") or {}
+            name = str(role.get("name") or "")
+            yield Grant(name, role=name, role_kind=str(role.get("kind")), namespace=str(single.get("namespace") or ""))
+
+
+def _signer(row: Mapping[str, Any]) -> Signer:
+    authority: Mapping[str, Any] = row.get("signingCA") or {}
+    key = ObjectKey(str(authority.get("namespace") or HUB_NAMESPACE), str(authority.get("name") or ""))
+    declared = row.get("subject")
+    if not declared or not declared.get("user"):
+        return Signer(str(row.get("signerName") or ""), key)
+    return Signer(
+        str(row.get("signerName") or ""),
+        key,
+        lambda instance: AddonSubject.read(substitute_variables(declared, {"CLUSTER_NAME": instance.cluster.name})),
+    )
+
+
+def restrict_signing_authority(signer: Signer, namespaces: frozenset[str]) -> Signer:
+    """Return a signer that signs nothing when its authority lies where the hub keeps other people's keys.
+
+    The hub reads the Secret with its own rights: an author of a template must not choose among all of them.
+    """
+    if signer.authority is None or signer.authority.namespace in namespaces:
+        return signer
+    objection = (
+        f"the signing authority is in namespace {signer.authority.namespace}, and templates may name Secrets only in "
+        f"{', '.join(sorted(namespaces))}: move it, or let the hub's administrator list the namespace with "
+        "--signing-namespaces"
+    )
+    return replace(signer, objection=objection)

@@ -1,0 +1,184 @@
+"""Renders the manifests of an AddOnTemplate for one cluster, as Open Cluster Management renders them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from watchword.addons.templates.deployment_config import DeploymentConfig, ImageMirror, rewrite_image
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Registration
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import KUBE_CLIENT_SIGNER
+from watchword.api.resources import CONFIG_MAPS
+
+MOUNTS = "/managed"
+HUB_KUBECONFIG_MOUNT = f"{MOUNTS}/hub-kubeconfig"
+PROXY_CA_MOUNT = f"{MOUNTS}/proxy-ca"
+PROXY_CA_KEY = "ca-bundle.crt"
+WORKLOADS = {"Deployment": "deployments", "DaemonSet": "daemonsets"}
+_HEAD = ("apiVersion", "kind", "metadata")
+_VARIABLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+
+
+class TemplateContext(Struct, frozen=True):
+    """What a template is rendered for."""
+
+    addon: str
+    cluster: str
+    namespace: str  # where the agent is installed, unless the template says otherwise
+    registrations: tuple[Registration, ...] = ()
+    config: DeploymentConfig = field(default_factory=DeploymentConfig)
+    mirrors: tuple[ImageMirror, ...] = ()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What stands for `{{NAME}}`: variables cannot replace the name of the cluster and the namespace."""
+        own = {"CLUSTER_NAME": self.cluster, "INSTALL_NAMESPACE": self.namespace}
+        hub = {"HUB_KUBECONFIG": f"{HUB_KUBECONFIG_MOUNT}/kubeconfig"} if self.registrations else {}
+        return {**hub, **self.config.variables, **own}
+
+    @property
+    def environment(self) -> list[Object]:
+        """The variables that every container gets."""
+        names = ["HUB_KUBECONFIG"] if self.registrations else []
+        names += ["CLUSTER_NAME", "INSTALL_NAMESPACE"] if self.config.namespace else ["CLUSTER_NAME"]
+        rows = [(name, self.variables[name]) for name in names] + list(self.config.proxy.variables)
+        if self.has_proxy_ca:
+            rows.append(("CA_BUNDLE_FILE_PATH", f"{PROXY_CA_MOUNT}/{PROXY_CA_KEY}"))
+        return [{"name": name, "value": value} for name, value in rows]
+
+    @property
+    def has_proxy_ca(self) -> bool:
+        """Whether the proxy has certificate authorities of its own."""
+        return bool(self.config.proxy.variables and self.config.proxy.ca_bundle)
+
+    @property
+    def volumes(self) -> list[tuple[Object, str]]:
+        """The volumes that every container gets, with where they are mounted: its credentials above all."""
+        rows = [(_credential_volume(row, self.addon), _credential_mount(row)) for row in self.registrations]
+        if self.has_proxy_ca:
+            volume = {"name": "proxy-ca-bundle", "configMap": {"name": _proxy_ca_name(self.addon)}}
+            rows.append((volume, PROXY_CA_MOUNT))
+        return rows
+
+
+def read_registrations(rows: Iterable[Mapping[str, Any]]) -> tuple[Registration, ...]:
+    """Return the credentials that a template asks for, in its order."""
+    return tuple(
+        Registration(KUBE_CLIENT, KUBE_CLIENT_SIGNER)
+        if row.get("type") == "KubeClient"
+        else Registration(CUSTOM_SIGNER, str((row.get("customSigner") or {}).get("signerName") or ""))
+        for row in rows
+        if row.get("type") in ("KubeClient", "CustomSigner")
+    )
+
+
+def render_manifests(manifests: Sequence[Object], context: TemplateContext) -> list[Object]:
+    """Return the objects to apply on the cluster."""
+    rendered = [_with_settings(substitute_variables(obj, context.variables), context) for obj in manifests]
+    if context.config.proxy.ca_bundle:
+        key = ObjectKey(context.namespace, _proxy_ca_name(context.addon))
+        rendered.append(CONFIG_MAPS.manifest(key, data={PROXY_CA_KEY: context.config.proxy.ca_bundle}))
+    namespace = context.config.namespace
+    return [with_namespace(obj, namespace) for obj in rendered] if namespace else rendered
+
+
+def workload_namespace(manifests: Iterable[Object], context: TemplateContext) -> str:
+    """Return where the first Deployment runs, or else the first DaemonSet; empty when there is neither."""
+    heads = [{name: obj[name] for name in _HEAD if name in obj} for obj in manifests]  # the rest need not be rendered
+    rendered = render_manifests(heads, context)
+    found = [(str(obj["kind"]), ObjectKey.of(obj).namespace) for obj in rendered if _workload(obj)]
+    return next((namespace for kind in WORKLOADS for one, namespace in found if one == kind and namespace), "")
+
+
+def substitute_variables(value: Any, variables: Mapping[str, str]) -> Any:
+    """Return a value with `{{NAME}}` replaced in every text; nothing stands for names that are not known."""
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda match: variables.get(match[1], ""), value) if "{{" in value else value
+    if isinstance(value, list):
+        return [substitute_variables(item, variables) for item in value]
+    if isinstance(value, dict):
+        return {
+            substitute_variables(name, variables): substitute_variables(item, variables) for name, item in value.items()
+        }
+    return value
+
+
+def with_namespace(obj: Object, namespace: str) -> Object:
+    """Return an object moved to a namespace, with the accounts to which it gives rights."""
+    metadata, kind = obj.get("metadata") or {}, obj.get("kind")
+    if kind == "Namespace":
+        return {**obj, "metadata": {**metadata, "name": namespace}}
+    if metadata.get("namespace"):
+        obj = {**obj, "metadata": {**metadata, "namespace": namespace}}
+    if kind in ("RoleBinding", "ClusterRoleBinding"):
+        subjects = [{**subject, "namespace": namespace} for subject in obj.get("subjects") or ()]
+        obj = {**obj, "subjects": subjects}
+    return obj
+
+
+def _workload(obj: Object) -> str:
+    """Return the plural of a kind whose pods get the credentials; empty for every other kind."""
+    group = str(obj.get("apiVersion") or "").partition("/")[0]
+    return WORKLOADS.get(str(obj.get("kind")), "") if group == "apps" else ""
+
+
+def _with_settings(obj: Object, context: TemplateContext) -> Object:
+    workload = _workload(obj)
+    spec = obj.get("spec") or {}
+    template = spec.get("template") or {}
+    pod = template.get("spec")
+    if not workload or not isinstance(pod, Mapping):
+        return obj
+    owner = f"{workload}:{ObjectKey.of(obj).name}"
+    containers = [_with_container_settings(one, owner, context) for one in pod.get("containers") or ()]
+    changed: Object = {**pod, "containers": containers}
+    volumes = [volume for volume, _ in context.volumes if volume["name"] not in _names(pod.get("volumes"))]
+    if volumes:
+        changed["volumes"] = [*(pod.get("volumes") or ()), *volumes]
+    if context.config.node_selector is not None:
+        changed["nodeSelector"] = context.config.node_selector
+    if context.config.tolerations is not None:
+        changed["tolerations"] = context.config.tolerations
+    return {**obj, "spec": {**spec, "template": {**template, "spec": changed}}}
+
+
+def _with_container_settings(container: Object, owner: str, context: TemplateContext) -> Object:
+    mounted = _names(container.get("volumeMounts"))
+    mounts = [
+        {"name": volume["name"], "mountPath": path}
+        for volume, path in context.volumes
+        if volume["name"] not in mounted  # a template may have mounted it itself
+    ]
+    changed: Object = {**container, "env": [*(container.get("env") or ()), *context.environment]}
+    if mounts:
+        changed["volumeMounts"] = [*(container.get("volumeMounts") or ()), *mounts]
+    if container.get("image"):
+        chosen = context.config.registries
+        changed["image"] = rewrite_image(container["image"], context.mirrors if chosen is None else chosen)
+    resources = context.config.resources_of(f"{owner}:{container.get('name')}")
+    return changed if resources is None else {**changed, "resources": resources}
+
+
+def _names(rows: Any) -> set[str]:
+    return {str(row.get("name")) for row in rows or ()}
+
+
+def _credential_volume(registration: Registration, addon: str) -> Object:
+    name = "hub-kubeconfig"
+    if registration.type == CUSTOM_SIGNER:
+        name = f"cert-{registration.signer.replace('/', '-').replace('.', '-')}"
+    return {"name": name, "secret": {"secretName": registration.secret_name(addon)}}
+
+
+def _credential_mount(registration: Registration) -> str:
+    if registration.type == KUBE_CLIENT:
+        return HUB_KUBECONFIG_MOUNT
+    return f"{MOUNTS}/{registration.signer.replace('/', '-')}"
+
+
+def _proxy_ca_name(addon: str) -> str:
+    return f"{addon}-proxy-ca"

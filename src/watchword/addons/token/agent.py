@@ -1,0 +1,174 @@
+"""Obtains a token for an add-on: requested with the cluster's own credential, for one ServiceAccount."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from watchword.addons.token.decisions import (
+    ACCOUNT_UID,
+    EXPIRATION,
+    REFRESH_AT,
+    TOKEN,
+    build_token_credential,
+    decide_token_validity,
+    read_token_claims,
+    validate_token_identity,
+)
+from watchword.addons.token.options import DEFAULT_LIFETIME, token_lifetime
+from watchword.api.meta import ObjectKey
+from watchword.kube.client import Client
+from watchword.kube.errors import (
+    ApiStatusError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    Unauthorized,
+    Unreachable,
+)
+from watchword.kube.kubeconfig import UserEntry
+from watchword.kube.tokens import IssuedToken, request_token
+from watchword.registration.interface import (
+    AgentContext,
+    NewCredential,
+    ObtainResult,
+    Pending,
+    SecretData,
+    ValidCredential,
+    WantedCredential,
+    is_due,
+    is_renewal_requested,
+)
+from watchword.runtime.clock import Clock
+
+INFRASTRUCTURE_RECHECK = timedelta(minutes=5)  # the hub's condition triggers a reconcile; this is for a lost event
+FIRST_RETRY_DELAY, LONGEST_RETRY_DELAY = timedelta(seconds=10), timedelta(minutes=5)
+TRANSIENT_RETRY_DELAY = timedelta(seconds=0.5)  # the hub reports rights that its API server may observe a moment later
+
+REASONS: tuple[tuple[type[KubeError], str], ...] = (
+    (Unauthorized, "ClusterCredentialRefused"),
+    (Forbidden, "TokenRequestForbidden"),
+    (NotFound, "ServiceAccountMissing"),
+    (Conflict, "ServiceAccountRecreated"),
+    (Invalid, "TokenRequestInvalid"),
+    (Unreachable, "HubUnreachable"),
+    (KubeError, "TokenCreationFailed"),
+)
+"""What a refusal means, for conditions; the first that fits."""
+
+TRANSIENT_REASONS = frozenset({"TokenRequestForbidden", "ServiceAccountMissing"})
+"""Refusals that usually end by themselves: an API server behind the one that the hub wrote to."""
+
+
+class FailedAttempt(Struct, frozen=True):
+    """An attempt that failed: the same is not tried again before its time, however often it is triggered."""
+
+    wanted: WantedCredential
+    answer: Pending
+    failures: int
+    not_before: datetime
+
+
+class TokenAgentDriver(Struct, frozen=True):
+    """Obtains and renews one token for each add-on; the issued lifetime counts, not the requested one."""
+
+    hub: Client
+    clock: Clock
+    lifetime: timedelta = DEFAULT_LIFETIME  # requested; what was issued decides
+    failed_attempts: dict[tuple[str, str], FailedAttempt] = field(default_factory=dict)
+
+    @classmethod
+    def make(cls, context: AgentContext) -> TokenAgentDriver:
+        """Return the driver, ready to use."""
+        return cls(context.hub, context.clock, token_lifetime(context.settings))
+
+    def user_entry(self) -> UserEntry:
+        """Return the kubeconfig's user, with the token in a file beside it."""
+        return UserEntry(token_file=Path(TOKEN))
+
+    def owned_keys(self) -> frozenset[str]:
+        """Return the keys that go when another driver takes over."""
+        return frozenset({TOKEN, EXPIRATION, ACCOUNT_UID, REFRESH_AT})
+
+    def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
+        """Return until when the token held is good, without any request."""
+        return decide_token_validity(wanted, held, now=self.clock.now(), asked=self.lifetime)
+
+    async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
+        """Keep a valid token, and request another at its instant; never twice in quick succession without need."""
+        now = self.clock.now()
+        current = decide_token_validity(wanted, held, now=now, asked=self.lifetime)
+        if current is not None and not is_due(current, now) and not is_renewal_requested(wanted, held):
+            return current
+        if not wanted.service_account_uid:
+            message = "waiting for the hub to report the add-on's ServiceAccount in TokenInfrastructureReady"
+            return Pending("AwaitingTokenInfrastructure", message, recheck=INFRASTRUCTURE_RECHECK)
+        failed_attempt = self.failed_attempts.get((wanted.cluster, wanted.addon))
+        if failed_attempt is not None and failed_attempt.wanted == wanted and now < failed_attempt.not_before:
+            return _retry_in(failed_attempt.answer, failed_attempt.not_before - now)
+        answer = await self._request(wanted)
+        if isinstance(answer, Pending):
+            return self._record_failure(wanted, failed_attempt, answer)
+        self.failed_attempts.pop((wanted.cluster, wanted.addon), None)
+        return answer
+
+    async def _request(self, wanted: WantedCredential) -> NewCredential | Pending:
+        account = ObjectKey(wanted.cluster, wanted.service_account)
+        try:
+            granted = await request_token(
+                self.hub, account, expiration_seconds=int(self.lifetime.total_seconds()), uid=wanted.service_account_uid
+            )
+        except KubeError as trouble:
+            return decide_refusal(trouble)
+        return self._accept(wanted, granted)
+
+    def _accept(self, wanted: WantedCredential, granted: IssuedToken) -> NewCredential | Pending:
+        """Accept the token only when it is the requested one, and still valid."""
+        facts = read_token_claims(granted.token.reveal())
+        if facts is None:
+            return _failed("TokenUnreadable", "the hub issued a token that cannot be read, or that has no life")
+        objection = validate_token_identity(wanted, facts)
+        if objection:
+            return _failed("ServiceAccountRecreated", objection)
+        if facts.expires_at <= self.clock.now():
+            return _failed(
+                "TokenAlreadyExpired",
+                "the hub issued a token that is over by this cluster's clock: set the clocks of hub and cluster right",
+            )
+        return build_token_credential(wanted, granted.token, facts, asked=self.lifetime)
+
+    def _record_failure(self, wanted: WantedCredential, before: FailedAttempt | None, answer: Pending) -> Pending:
+        failures = before.failures + 1 if before is not None and before.wanted == wanted else 1
+        pause = choose_retry_delay(failures, transient=answer.reason in TRANSIENT_REASONS)
+        key = (wanted.cluster, wanted.addon)
+        self.failed_attempts[key] = FailedAttempt(wanted, answer, failures, self.clock.now() + pause)
+        return _retry_in(answer, pause)
+
+
+def decide_refusal(trouble: KubeError) -> Pending:
+    """Return why there is no token, as text that stays the same while the reason does."""
+    reason = next(name for kind, name in REASONS if isinstance(trouble, kind))
+    who = "the hub refused the token request" if isinstance(trouble, ApiStatusError) else "the hub cannot be asked"
+    return _failed(reason, f"{who}: {trouble}")
+
+
+def choose_retry_delay(failures: int, *, transient: bool = False) -> timedelta:
+    """Return how long to wait after so many failures in a row: seldom more often than every ten seconds.
+
+    What usually settles by itself is looked at again at once, but soon as seldom as everything else.
+    """
+    first, growth = (TRANSIENT_RETRY_DELAY, 4) if transient else (FIRST_RETRY_DELAY, 2)
+    factor: int = growth ** min(failures - 1, 10)
+    return min(first * factor, LONGEST_RETRY_DELAY)
+
+
+def _failed(reason: str, message: str) -> Pending:
+    return Pending(reason, message, recheck=FIRST_RETRY_DELAY, failed=True)
+
+
+def _retry_in(answer: Pending, pause: timedelta) -> Pending:
+    return Pending(answer.reason, answer.message, recheck=pause, failed=True)

@@ -1,0 +1,443 @@
+"""Makes what an add-on needs to have tokens, reports it with the account's UID, and takes it away again."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from watchword.api.addon import KUBE_CLIENT, Addon, AddonSubject, Registration
+from watchword.api.cluster import is_accepted
+from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, Resource, labels_of, owner_reference, uid_of
+from watchword.api.names import (
+    ConditionType,
+    Label,
+    addon_service_account,
+    addon_service_account_short,
+    service_account_user,
+)
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from watchword.api.time import parse_rfc3339
+from watchword.kube.client import Client
+from watchword.kube.errors import Conflict, KubeError, NotFound
+from watchword.registration.interface import ClusterSubjects, CredentialSubject, HubContext, WantedCredential
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import Ensurer
+from watchword.runtime.errors import NameConflict
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter, Trigger
+from watchword.runtime.status import StatusChange, StatusWriter
+
+# The format is OCM's: its agents learn the UID from the message, and its hub writes no other field with it.
+_READY = re.compile(r"(?:ServiceAccount (?P<namespace>[^/\s]+)/(?P<name>[^/\s]+) )?\(UID: (?P<uid>[^)\s]+)\)")
+
+
+class TokenAccount(Struct, frozen=True):
+    """The ServiceAccount that the hub reports as ready."""
+
+    name: str  # empty when the message does not name it
+    uid: str
+    namespace: str = ""
+
+
+def ready_message(account: ObjectKey, uid: str) -> str:
+    """Return the message from which agents, of OCM too, learn the UID."""
+    return f"ServiceAccount {account} (UID: {uid}) is ready"
+
+
+def parse_ready_message(message: str) -> TokenAccount | None:
+    """Return the account of a message, None when it has no UID."""
+    found = _READY.search(message)
+    if found is None:
+        return None
+    return TokenAccount(found["name"] or "", found["uid"], found["namespace"] or "")
+
+
+def ready_account(addon: Addon) -> TokenAccount | None:
+    """Return the ServiceAccount that the hub reports as ready, None when it reports none that can be ours."""
+    said = find_condition(addon.object, ConditionType.TOKEN_INFRASTRUCTURE_READY)
+    account = parse_ready_message(said.message) if said is not None and said.status == "True" else None
+    if account is None or account.namespace not in ("", addon.cluster):
+        return None
+    return account if account.name in ("", *service_accounts(addon.cluster, addon.name)) else None
+
+
+def service_accounts(cluster: str, addon: str) -> tuple[str, str]:
+    """Return both names that an add-on's ServiceAccount may have: the default, and that of OCM."""
+    return addon_service_account(cluster, addon), addon_service_account_short(addon)
+
+
+def account_name(subject: AddonSubject) -> str:
+    """Return the ServiceAccount of a token's subject."""
+    return subject.user.rpartition(":")[2]
+
+
+def token_subject(cluster: str, account: str) -> AddonSubject:
+    """Return the subject of an add-on whose credential is a token."""
+    return AddonSubject(service_account_user(cluster, account))
+
+
+def default_token_subject(cluster: str, addon: str) -> AddonSubject:
+    """Return the subject of an add-on that declares none."""
+    return token_subject(cluster, addon_service_account(cluster, addon))
+
+
+def is_own_account(cluster: str, addon: str, subject: AddonSubject) -> bool:
+    """Whether a subject is one that this add-on's token may have."""
+    return subject in tuple(token_subject(cluster, name) for name in service_accounts(cluster, addon))
+
+
+def rbac_account(cluster: str, _addon: str, subject: AddonSubject) -> Object:
+    """Return the ServiceAccount that bindings name."""
+    return {"kind": "ServiceAccount", "namespace": cluster, "name": account_name(subject)}
+
+
+def choose_token_subject(addon: Addon, registration: Registration) -> AddonSubject:
+    """Return the account that the hub has made; else the one declared before, else the default."""
+    account = ready_account(addon)
+    if account is not None and account.name:
+        return token_subject(addon.cluster, account.name)
+    own = is_own_account(addon.cluster, addon.name, registration.subject)
+    return registration.subject if own else default_token_subject(addon.cluster, addon.name)
+
+
+def wanted_token(addon: Addon, registration: Registration) -> WantedCredential:
+    """Return the request for a token of the account that the hub reports; while it reports none, without its UID."""
+    account, name = ready_account(addon), account_name(registration.subject)
+    settled = account is not None and account.name in ("", name)
+    return WantedCredential(
+        addon.cluster,
+        CredentialSubject(registration.subject.user),
+        addon=addon.name,
+        service_account=name,
+        service_account_uid=account.uid if account is not None and settled else "",
+        rotation=addon.rotation_request,
+    )
+
+
+KINDS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
+"""What is made for add-ons whose credential is a token."""
+
+
+def role_name(addon: str) -> str:
+    """Return the name of the Role, and of its binding, that lets the agent request the add-on's tokens."""
+    return f"{addon}-token-role"
+
+
+def _metadata(addon: Addon) -> Object:
+    return {
+        "labels": {Label.TOKEN_ADDON: addon.name, Label.TOKEN_INFRASTRUCTURE: "true"},
+        "ownerReferences": [owner_reference(addon.object)],
+    }
+
+
+def account_manifest(addon: Addon, account: str) -> Object:
+    """Return the ServiceAccount that the add-on's agent will be on the hub; no pod runs as it."""
+    return SERVICE_ACCOUNTS.manifest(
+        ObjectKey(addon.cluster, account), metadata=_metadata(addon), automountServiceAccountToken=False
+    )
+
+
+def role_manifest(addon: Addon, account: str) -> Object:
+    """Return the right to request tokens of that one account.
+
+    The second rule is that of OCM: it lets the agent hear of tokens over its own transport, and means nothing to an
+    API server.
+    """
+    tokens = {"apiGroups": [""], "resources": ["serviceaccounts/token"]}
+    rules = [{**tokens, "verbs": ["create"], "resourceNames": [account]}, {**tokens, "verbs": ["subscribe"]}]
+    return ROLES.manifest(ObjectKey(addon.cluster, role_name(addon.name)), metadata=_metadata(addon), rules=rules)
+
+
+def binding_manifest(addon: Addon, subjects: list[Object]) -> Object:
+    """Return the binding to the subjects that the cluster is."""
+    name = role_name(addon.name)
+    return ROLE_BINDINGS.manifest(
+        ObjectKey(addon.cluster, name),
+        metadata=_metadata(addon),
+        roleRef={"apiGroup": ROLES.group, "kind": "Role", "name": name},
+        subjects=subjects,
+    )
+
+
+def managed_objects(key: ObjectKey) -> list[tuple[Resource, ObjectKey]]:
+    """Return everything that may have been made for an add-on, the rights before the account."""
+    name = ObjectKey(key.namespace, role_name(key.name))
+    accounts = [
+        (SERVICE_ACCOUNTS, ObjectKey(key.namespace, account)) for account in service_accounts(key.namespace, key.name)
+    ]
+    return [(ROLE_BINDINGS, name), (ROLES, name), *accounts]
+
+
+def account_selector(addon: str) -> str:
+    """Return the labels of the ServiceAccounts of one add-on, or of all add-ons when the name is empty."""
+    named = f"{Label.TOKEN_ADDON}={addon}" if addon else Label.TOKEN_ADDON
+    return f"{named},{Label.TOKEN_INFRASTRUCTURE}=true"
+
+
+def is_account_present(reader: Reader, addon: Addon, subject: AddonSubject) -> bool:
+    """Whether the ServiceAccount of a subject exists and was made for this add-on."""
+    account = reader.get(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, account_name(subject)))
+    return account is not None and is_made_for(addon)(account)
+
+
+def is_labeled_for(addon: str) -> Callable[[Object], bool]:
+    """Return the test whether an object is marked as made for an add-on of this name, whichever it was."""
+
+    def test(obj: Object) -> bool:
+        labels = labels_of(obj)
+        return labels.get(Label.TOKEN_ADDON) == addon and labels.get(Label.TOKEN_INFRASTRUCTURE) == "true"
+
+    return test
+
+
+def is_made_for(addon: Addon) -> Callable[[Object], bool]:
+    """Return the test whether an object was made for this add-on: labelled, and owned by its UID.
+
+    Managers of OCM name no owner. What they made is this add-on's when it is younger than the add-on:
+    tokens of a fleet that changes its hub's controllers go on to work.
+    """
+    marked = is_labeled_for(addon.name)
+
+    def test(obj: Object) -> bool:
+        owners = obj["metadata"].get("ownerReferences") or []
+        own = any(owner.get("uid") == addon.uid for owner in owners)
+        return marked(obj) and (own or (not owners and _is_younger(obj, addon.object)))
+
+    return test
+
+
+def _is_younger(obj: Object, addon: Object) -> bool:
+    made, asked = (parse_rfc3339(one["metadata"].get("creationTimestamp") or "") for one in (obj, addon))
+    return made is not None and asked is not None and made >= asked
+
+
+def addon_from_labels(obj: Object) -> list[ObjectKey]:
+    """Map what was made for an add-on to that add-on."""
+    name = labels_of(obj).get(Label.TOKEN_ADDON)
+    marked = name and labels_of(obj).get(Label.TOKEN_INFRASTRUCTURE) == "true"
+    return [ObjectKey(obj["metadata"].get("namespace") or "", name)] if name and marked else []
+
+
+READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
+DRIVER = "token"
+TOKEN_OBJECTS = WatchScope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
+
+CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
+RETIRED_AFTER = timedelta(seconds=10)  # an agent that flips between drivers must not have everything made each time
+RETIRED_ANYWAY = timedelta(minutes=5)
+
+
+class TokenInfrastructureAction(Enum):
+    """What the hub owes an add-on now."""
+
+    NOTHING = auto()
+    CREATE = auto()
+    CORRECT_SUBJECT = auto()
+    RETIRE = auto()
+    REVOKE = auto()  # at once: the cluster is no longer accepted
+
+
+def choose_token_infrastructure_action(
+    addon: Addon, *, accepted: bool, made: Callable[[], bool]
+) -> TokenInfrastructureAction:
+    """Decide from the add-on, from whether its cluster is accepted, and whether anything was made for it."""
+    registration = addon.kube_client
+    by_token = registration is not None and registration.driver == DRIVER
+    if not accepted and (by_token or made()):
+        return TokenInfrastructureAction.REVOKE  # whatever driver the agent reports meanwhile
+    if registration is None or not by_token:
+        return (
+            TokenInfrastructureAction.RETIRE
+            if made() or find_condition(addon.object, READY) is not None
+            else TokenInfrastructureAction.NOTHING
+        )
+    if not registration.subject.user:
+        return TokenInfrastructureAction.NOTHING  # the agent is about to declare the add-on's subject
+    own = is_own_account(addon.cluster, addon.name, registration.subject)
+    return TokenInfrastructureAction.CREATE if own else TokenInfrastructureAction.CORRECT_SUBJECT
+
+
+class TokenInfrastructureReconciler(Struct, frozen=True):
+    """Reconciles ManagedClusterAddOn; triggered by it, by its cluster, and by everything made for it."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+    status: StatusWriter
+    events: EventRecorder
+    clock: Clock
+    cluster_subjects: ClusterSubjects
+    retiring: dict[ObjectKey, datetime] = field(default_factory=dict)  # since when another driver serves
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring account, rights and condition in line with the declared driver."""
+        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        if found is None:  # gone for good: until then a hook may need the token
+            self.retiring.pop(key, None)
+            await self._remove(key)
+            return Done()
+        addon = Addon.read(found)
+        action = choose_token_infrastructure_action(
+            addon, accepted=self._is_accepted(addon.cluster), made=lambda: has_token_infrastructure(self.reader, key)
+        )
+        if action is not TokenInfrastructureAction.RETIRE:
+            self.retiring.pop(key, None)
+        match action:
+            case TokenInfrastructureAction.CREATE:
+                return await self._create(addon)
+            case TokenInfrastructureAction.CORRECT_SUBJECT:
+                await self._correct_subject(addon)
+            case TokenInfrastructureAction.RETIRE:
+                return await self._retire(addon)
+            case TokenInfrastructureAction.REVOKE:
+                await self._revoke(addon)
+            case TokenInfrastructureAction.NOTHING:
+                pass
+        return Done()
+
+    def _is_accepted(self, cluster: str) -> bool:
+        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+        return found is not None and is_accepted(found)
+
+    async def _create(self, addon: Addon) -> Outcome:
+        if await self._clear_leftovers(addon):
+            return RetryAfter(timedelta(seconds=1))
+        registration = addon.kube_client
+        account = account_name(registration.subject) if registration is not None else ""
+        try:
+            uid = await self._write(addon, account)
+        except NameConflict as conflict:
+            await self._unbind(addon)
+            await self._set_ready_condition(addon, Condition.false(READY, "NameConflict", str(conflict)))
+            return RetryAfter(CONFLICT_RECHECK)
+        except Conflict:
+            raise  # another writer was faster: the next reconcile settles it
+        except KubeError as trouble:
+            await self._set_ready_condition(
+                addon, Condition.false(READY, "TokenInfrastructureApplyFailed", str(trouble))
+            )
+            raise
+        message = ready_message(ObjectKey(addon.cluster, account), uid)
+        await self._set_ready_condition(addon, Condition.true(READY, "TokenInfrastructureReady", message))
+        return Done()
+
+    async def _write(self, addon: Addon, account: str) -> str:
+        ours, ensure = is_made_for(addon), self.ensurer.ensure
+        # One after the other: no right to an account, and no binding to a role, that turns out to belong to others.
+        made = await ensure(SERVICE_ACCOUNTS, account_manifest(addon, account), ours=ours)
+        await ensure(ROLES, role_manifest(addon, account), ours=ours)
+        await ensure(ROLE_BINDINGS, binding_manifest(addon, self._agents(addon.cluster)), ours=ours)
+        for name in service_accounts(addon.cluster, addon.name):
+            if name != account:
+                await self.ensurer.remove(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, name), ours=ours)
+        return uid_of(made)
+
+    def _agents(self, cluster: str) -> list[Object]:
+        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+        return [] if found is None else self.cluster_subjects.subjects(found)
+
+    async def _unbind(self, addon: Addon) -> None:
+        """Take the right to tokens while its account, or its role, belongs to others."""
+        key = ObjectKey(addon.cluster, role_name(addon.name))
+        with contextlib.suppress(NotFound):
+            await self.ensurer.remove(ROLE_BINDINGS, key, ours=is_made_for(addon))
+
+    async def _clear_leftovers(self, addon: Addon) -> bool:
+        """Delete what was made for an earlier add-on of this name: its tokens must not have this one's rights."""
+        marked, own = is_labeled_for(addon.name), is_made_for(addon)
+        waiting = False
+        for resource, key in managed_objects(addon.key):
+            with contextlib.suppress(NotFound):
+                waiting |= await self.ensurer.remove(resource, key, ours=lambda obj: marked(obj) and not own(obj))
+        return waiting
+
+    async def _correct_subject(self, addon: Addon) -> None:
+        """Put the rebuilt subject where an agent claimed another one."""
+        right = default_token_subject(addon.cluster, addon.name)
+        rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
+        change = StatusChange(fields=addon.registration_fields(rows))
+        await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, addon.object, change)
+        self.events.refusal(
+            addon.object, "SubjectMismatch", "the declared subject was not this add-on's, and was replaced"
+        )
+
+    async def _retire(self, addon: Addon) -> Outcome:
+        """Remove everything once the new driver works; not at once, for an agent may change its mind."""
+        now = self.clock.now()
+        since = self.retiring.setdefault(addon.key, now)
+        wait = decide_retirement_delay(addon.object, since, now=now)
+        if wait > timedelta(0):
+            return RetryAfter(wait)
+        await self._remove(addon.key)
+        self.retiring.pop(addon.key, None)
+        await self.status.write(MANAGED_CLUSTER_ADDONS, addon.object, StatusChange(without=(READY,)))
+        return Done()
+
+    async def _revoke(self, addon: Addon) -> None:
+        await self._remove(addon.key)
+        message = f"cluster {addon.cluster} is not accepted by this hub: its add-ons have no tokens"
+        await self._set_ready_condition(addon, Condition.false(READY, "ClusterNotAccepted", message))
+
+    async def _remove(self, key: ObjectKey) -> None:
+        ours = is_labeled_for(key.name)
+        for resource, name in managed_objects(key):
+            with contextlib.suppress(NotFound):  # the garbage collector was faster
+                await self.ensurer.remove(resource, name, ours=ours)
+
+    async def _set_ready_condition(self, addon: Addon, condition: Condition) -> None:
+        await self.status.set_condition(MANAGED_CLUSTER_ADDONS, addon.object, condition)
+
+
+def decide_retirement_delay(addon: Object, since: datetime, *, now: datetime) -> timedelta:
+    """Return how long to wait before an unused account is removed: the credential that replaces it comes first."""
+    patience = RETIRED_AFTER if is_true(addon, ConditionType.CERTIFICATE_ROTATED) else RETIRED_ANYWAY
+    return since + patience - now
+
+
+def addons_affected_by_cluster(reader: Reader, subjects: ClusterSubjects, cluster: Object) -> list[ObjectKey]:
+    """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer.
+
+    Whether a denied cluster has accounts is looked up, not read from conditions, which its agent may write. Under a
+    name that another cluster had, every change may say anew who the cluster is.
+    """
+    addons = [Addon.read(obj) for obj in reader.list(MANAGED_CLUSTER_ADDONS, namespace=cluster["metadata"]["name"])]
+    if not is_accepted(cluster):
+        return [addon.key for addon in addons if has_token_infrastructure(reader, addon.key)]
+    shared = subjects.retired_until(cluster["metadata"]["name"]) is not None
+    return [addon.key for addon in addons if addon.driver == DRIVER and (shared or not is_true(addon.object, READY))]
+
+
+def has_token_infrastructure(reader: Reader, key: ObjectKey) -> bool:
+    """Whether anything is there that was made for an add-on of that name."""
+    found = (reader.get(resource, name) for resource, name in managed_objects(key))
+    marked = is_labeled_for(key.name)
+    return any(obj is not None and marked(obj) for obj in found)
+
+
+def token_controllers(context: HubContext) -> Iterable[ControllerSpec]:
+    """Return the controller that makes and removes what add-ons' tokens need."""
+    cache = context.cache
+    for resource in KINDS:
+        cache.informer(resource, TOKEN_OBJECTS)
+    reconciler = TokenInfrastructureReconciler(
+        cache,
+        context.client,
+        Ensurer(cache, context.client),
+        StatusWriter(context.client, context.clock, cache),
+        context.events,
+        context.clock,
+        context.cluster_subjects,
+    )
+    triggers = tuple(Trigger(resource, addon_from_labels) for resource in KINDS)
+    by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(cache, context.cluster_subjects, obj))
+    yield ControllerSpec(
+        "token-infrastructure", MANAGED_CLUSTER_ADDONS, reconciler, (*triggers, by_cluster), workers=16
+    )

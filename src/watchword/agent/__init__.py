@@ -1,1 +1,0 @@
-"""The cluster agent: one file per controller."""

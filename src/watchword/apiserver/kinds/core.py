@@ -1,0 +1,307 @@
+"""Secrets, config maps, namespaces, service accounts, leases and events: their defaults and rules."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+import orjson
+
+from watchword.api.json import copy_json
+from watchword.api.meta import Object, annotations_of
+from watchword.api.resources import CORE_EVENTS, EVENTS
+from watchword.apiserver import field_errors as broken
+from watchword.apiserver.field_errors import invalid
+from watchword.apiserver.kinds.columns.cells import Cell
+from watchword.apiserver.kinds.metadata import finalizer_errors, immutable_errors
+from watchword.apiserver.kinds.names import config_key, qualified_name
+from watchword.apiserver.model import FieldError, Operation
+
+MAX_BYTES = 1024 * 1024
+SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+
+# The required keys of each type of Secret, in the order in which missing ones are reported.
+_REQUIRED_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+_JSON_TYPES = ("kubernetes.io/dockercfg", "kubernetes.io/dockerconfigjson")
+
+
+def default_secret(secret: Object) -> None:
+    """Turn `stringData` into `data` and name the type."""
+    written = secret.pop("stringData", None) or {}
+    if written:
+        encoded = {key: base64.b64encode(value.encode()).decode() for key, value in written.items()}
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+    if not secret.get("type"):
+        secret["type"] = "Opaque"
+
+
+def validate_secret(operation: Operation) -> list[FieldError]:
+    """Validate keys, size, the required keys of the type, and immutability."""
+    secret = operation.new or {}
+    found = list(_change_errors(operation, ("data",)))
+    if operation.old is not None:
+        found[:0] = immutable_errors(secret.get("type"), operation.old.get("type"), "type")
+    data: dict[str, str] = secret.get("data") or {}
+    for key in data:
+        found.extend(broken.invalid(f"data[{key}]", key, complaint) for complaint in config_key(key))
+    if sum(_decoded_size(value) for value in data.values()) > MAX_BYTES:
+        found.append(broken.too_long("data", MAX_BYTES))
+    found.extend(_type_errors(secret, data))
+    return found
+
+
+def _type_errors(secret: Object, data: dict[str, str]) -> Iterator[FieldError]:
+    kind = secret.get("type") or ""
+    for key in _REQUIRED_KEYS.get(kind, ()):
+        if key not in data:
+            yield broken.required(f"data[{key}]")
+        elif kind in _JSON_TYPES:
+            yield from _json_errors(key, data[key])
+    if kind == "kubernetes.io/service-account-token" and not annotations_of(secret).get(SERVICE_ACCOUNT_NAME):
+        yield broken.required(f"metadata.annotations[{SERVICE_ACCOUNT_NAME}]")
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        yield broken.required("data[username]")
+        yield broken.required("data[password]")
+    if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
+        yield broken.required("data[ssh-privatekey]")
+
+
+def _json_errors(key: str, value: str) -> Iterator[FieldError]:
+    redacted = "<secret contents redacted>"
+    raw = base64.b64decode(value)
+    try:
+        parsed = orjson.loads(raw)
+    except orjson.JSONDecodeError as cause:
+        yield broken.invalid(f"data[{key}]", redacted, _json_complaint(raw, cause))
+        return
+    if not isinstance(parsed, dict | None):
+        yield broken.invalid(f"data[{key}]", redacted, "json: cannot unmarshal value into an object")
+
+
+def _json_complaint(raw: bytes, cause: orjson.JSONDecodeError) -> str:
+    # The contents are secret: at most the first character may be shown.
+    text = raw.decode("utf-8", "replace").strip()
+    if not text or cause.pos >= len(text):
+        return "unexpected end of JSON input"
+    if text[0] in "{[":
+        return "invalid JSON"
+    return f"invalid character {text[0]!r} looking for beginning of value"
+
+
+def validate_config_map(operation: Operation) -> list[FieldError]:
+    """Validate keys, size and immutability."""
+    config = operation.new or {}
+    data: dict[str, str] = config.get("data") or {}
+    binary: dict[str, str] = config.get("binaryData") or {}
+    found = list(_change_errors(operation, ("data", "binaryData")))
+    for key in data:
+        found.extend(broken.invalid(f"data[{key}]", key, complaint) for complaint in config_key(key))
+        if key in binary:
+            found.append(broken.invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+    for key in binary:
+        found.extend(broken.invalid(f"binaryData[{key}]", key, complaint) for complaint in config_key(key))
+    total = sum(len(value.encode()) for value in data.values()) + sum(map(_decoded_size, binary.values()))
+    if total > MAX_BYTES:
+        found.append(broken.too_long("[]", MAX_BYTES))
+    return found
+
+
+def _change_errors(operation: Operation, locked: tuple[str, ...]) -> Iterator[FieldError]:
+    new, old = operation.new or {}, operation.old or {}
+    if old.get("immutable") is not True:
+        return
+    detail = "field is immutable when `immutable` is set"
+    if new.get("immutable") is not True:
+        yield broken.forbidden("immutable", detail)
+    for name in locked:
+        if (new.get(name) or {}) != (old.get(name) or {}):
+            yield broken.forbidden(name, detail)
+
+
+def _decoded_size(encoded: str) -> int:
+    return len(encoded) * 3 // 4 - encoded[-2:].count("=")
+
+
+# core name to events.k8s.io name, where they differ
+_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+_CORE_NAMES = {new: old for old, new in _NAMES.items()}
+_ALWAYS_IN_CORE: Object = {
+    "involvedObject": {},
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+
+
+def to_core(event: Object) -> Object:
+    """Return an events.k8s.io Event as the core Event that is stored."""
+    renamed = {_CORE_NAMES.get(key, key): value for key, value in event.items()}
+    return {**_ALWAYS_IN_CORE, **renamed, "apiVersion": CORE_EVENTS.api_version}
+
+
+def from_core(event: Object) -> Object:
+    """Return a stored core Event as events.k8s.io shows it."""
+    renamed = {_NAMES.get(key, key): value for key, value in event.items()}
+    for name in ("reportingController", "reportingInstance"):
+        if not renamed.get(name):
+            renamed.pop(name, None)
+    return {**renamed, "apiVersion": EVENTS.api_version}
+
+
+def source(event: Object) -> str:
+    """Return what the field selector `source` compares."""
+    return (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
+
+
+def on_core(cell: Cell) -> Cell:
+    """Return a cell of core events for events of the other group."""
+    return lambda event, now: cell(to_core(event), now)
+
+
+def validate_event(operation: Operation) -> list[FieldError]:
+    """Validate an event of either group; new-style events need an event time and further fields."""
+    event = operation.new or {}
+    modern = operation.kind.resource.group == EVENTS.group
+    core = to_core(event) if modern else event
+    found = list(_namespace_errors(core))
+    if core.get("eventTime"):
+        found.extend(_reporter_errors(core, "reportingController" if modern else "reportingComponent"))
+    if modern and operation.old is None:
+        found.extend(_modern_errors(core))
+    return found
+
+
+def _namespace_errors(event: Object) -> Iterator[FieldError]:
+    namespace = (event.get("metadata") or {}).get("namespace") or ""
+    involved = (event.get("involvedObject") or {}).get("namespace") or ""
+    if event.get("eventTime"):
+        wrong = not involved and namespace not in ("default", "kube-system")
+    else:
+        wrong = namespace != involved if involved else namespace not in ("", "default")
+    if wrong:
+        yield broken.invalid("involvedObject.namespace", involved, "does not match event.namespace")
+
+
+def _reporter_errors(event: Object, controller: str) -> Iterator[FieldError]:
+    reporter = event.get("reportingComponent") or ""
+    if not reporter:
+        yield broken.required(controller)
+    yield from (broken.invalid(controller, reporter, complaint) for complaint in qualified_name(reporter))
+    for name in ("reportingInstance", "action", "reason"):
+        value = event.get(name) or ""
+        if not value:
+            yield broken.required(name)
+        if len(value) > 128:
+            yield broken.invalid(name, "", "can have at most 128 characters")
+    if len(event.get("message") or "") > 1024:
+        yield broken.invalid("message", "", "can have at most 1024 characters")
+
+
+def _modern_errors(event: Object) -> Iterator[FieldError]:
+    series = event.get("series")
+    if series is not None and (series.get("count") or 0) < 2:
+        yield broken.invalid("series.count", "", "should be at least 2")
+    if series is not None and not series.get("lastObservedTime"):
+        yield broken.required("series.lastObservedTime")
+    if not event.get("eventTime"):
+        yield broken.required("eventTime")
+    if event.get("type") not in ("Normal", "Warning"):
+        yield broken.invalid("type", "", f"has invalid value: {event.get('type') or ''}")
+    for name in ("firstTimestamp", "lastTimestamp", "count", "source"):
+        if event.get(name):
+            yield broken.invalid(name, "", "needs to be unset")
+
+
+_STRATEGIES = ("OldestEmulationVersion",)
+
+
+def validate_lease(operation: Operation) -> list[FieldError]:
+    """Validate durations, transitions and the strategy of coordinated election."""
+    spec = (operation.new or {}).get("spec") or {}
+    found = list[FieldError]()
+    duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    if duration is not None and duration <= 0:
+        found.append(broken.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+    if transitions is not None and transitions < 0:
+        found.append(broken.invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+    strategy = spec.get("strategy")
+    if strategy is not None and strategy not in _STRATEGIES:
+        found.append(broken.not_supported("spec.strategy", strategy, _STRATEGIES))
+    if spec.get("preferredHolder") and not strategy:
+        detail = "may only be specified if `strategy` is defined"
+        found.append(broken.forbidden("spec.preferredHolder", detail))
+    return found
+
+
+FINALIZER = "kubernetes"
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+def default_namespace(obj: Object) -> None:
+    """Label a namespace with its name; its writer manages the label."""
+    metadata = obj.get("metadata") or {}
+    if metadata.get("name"):
+        metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
+
+
+def prepare_namespace(operation: Operation) -> None:
+    """Restore the name label and the finalizer; status and finalizers change under their own endpoints."""
+    new, old = operation.new, operation.old
+    if new is None:
+        return
+    metadata = new.setdefault("metadata", {})
+    labels = metadata["labels"] = metadata.get("labels") or {}
+    labels[NAME_LABEL] = metadata.get("name") or operation.key.name
+    if old is None:
+        new["status"] = {"phase": "Active"}
+        spec = new["spec"] = new.get("spec") or {}
+        spec["finalizers"] = list(dict.fromkeys([*(spec.get("finalizers") or []), FINALIZER]))
+        return
+    if operation.subresource != "status":
+        new["status"] = copy_json(old.get("status") or {})
+    if operation.subresource != "finalize":
+        new["spec"] = copy_json(old.get("spec") or {})
+
+
+def validate_namespace(operation: Operation) -> list[FieldError]:
+    """Validate the finalizers of the spec."""
+    spec = (operation.new or {}).get("spec") or {}
+    if operation.old is not None and operation.subresource != "finalize":
+        return []
+    return [
+        error
+        for index, finalizer in enumerate(spec.get("finalizers") or [])
+        for error in _finalizer_errors(finalizer, f"spec.finalizers[{index}]")
+    ]
+
+
+def _finalizer_errors(finalizer: str, path: str) -> list[FieldError]:
+    found = list(finalizer_errors([finalizer], path))
+    if "/" not in finalizer and finalizer not in _STANDARD:
+        found.append(invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified"))
+    return found
+
+
+_STANDARD = frozenset({FINALIZER, "orphan", "foregroundDeletion"})
+
+
+def prepare_service_account(operation: Operation) -> None:
+    """Reduce the named secrets to their names."""
+    new = operation.new or {}
+    if new.get("secrets"):
+        new["secrets"] = [{"name": each["name"]} if each.get("name") else {} for each in new["secrets"]]

@@ -1,1 +1,0 @@
-"""Streams of changes: each encoded once, each watcher bounded."""

@@ -1,1 +1,0 @@
-"""Obtaining and granting client certificates: request, approval policy, strict check of what was issued."""

@@ -1,0 +1,1 @@
+"""Client certificates: request, approval, check of what was issued."""

@@ -1,0 +1,176 @@
+"""Obtains a client certificate: a key, one request for it, and waiting for the hub's decision."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from watchword.api.conditions import is_true
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
+from watchword.credentials.certificates.decisions import (
+    CERTIFICATE,
+    IMMEDIATELY,
+    KEY,
+    PENDING_KEY,
+    LoadKey,
+    awaiting_approval,
+    certificate_spec,
+    choose_current_request,
+    decide_certificate_validity,
+    decide_request_outcome,
+    is_obsolete_join_request,
+    request_manifest,
+    request_names,
+)
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists
+from watchword.kube.kubeconfig import UserEntry
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import PrivateKey
+from watchword.registration.interface import (
+    ENDPOINT_CONFIG,
+    AgentContext,
+    NewKey,
+    ObtainResult,
+    Pending,
+    SecretData,
+    ValidCredential,
+    WantedCredential,
+    is_due,
+    is_renewal_requested,
+    rotation_data,
+)
+from watchword.registration.options import DriverOption, OptionType, Settings, Side
+from watchword.runtime.clock import Clock
+from watchword.runtime.reconcile import Reader
+
+MIN_LIFETIME = timedelta(hours=1)
+
+
+def validate_lifetime(value: str) -> str:
+    """Return why certificates cannot have this lifetime; empty when they can."""
+    if timedelta(seconds=int(value)) >= MIN_LIFETIME:
+        return ""
+    return f"a certificate lives at least an hour: set {LIFETIME.flag} to 0 or 3600 and more"
+
+
+LIFETIME = DriverOption(
+    flag="--client-cert-expiration-seconds",
+    help="The requested lifetime of the certificate; 0 leaves it to the hub.",
+    side=Side.CLUSTER,
+    type=OptionType.NUMBER,
+    paths=(("clientCertExpirationSeconds",),),
+    validate=validate_lifetime,
+)
+
+
+def certificate_lifetime(settings: Settings) -> timedelta | None:
+    """Return the lifetime to request, None to leave it to the hub."""
+    value = LIFETIME.read(settings)
+    return timedelta(seconds=int(value)) if value else None
+
+
+JOIN_REQUEST_GRACE = timedelta(minutes=1)
+USER_ENTRY = UserEntry(certificate_file=Path(CERTIFICATE), key_file=Path(KEY))
+KEYS_IN_USE = 2  # that of the certificate, and that of a request; parsed once instead of in every reconcile
+
+
+class CertificateAgentDriver(Struct, frozen=True):
+    """Obtains and renews one certificate.
+
+    The key of a request is stored before the request is sent, and the request is named after the key: an agent that is
+    killed continues with the same request instead of making another.
+    """
+
+    hub: Client
+    reader: Reader
+    clock: Clock
+    new_key: NewKey = PrivateKey.generate
+    lifetime: timedelta | None = None  # requested; None leaves it to the hub
+    endpoint_signer: str = ""  # signs for the endpoint in ENDPOINT_CONFIG; empty: the certificate is for the API server
+    load_key: LoadKey = field(default_factory=lambda: lru_cache(KEYS_IN_USE)(PrivateKey.from_pem))
+    first_seen: dict[str, datetime] = field(default_factory=dict)  # the pending request → since when, by our clock
+
+    @classmethod
+    def make(cls, context: AgentContext) -> CertificateAgentDriver:
+        """Return the driver, ready to use."""
+        return cls(context.hub, context.reader, context.clock, context.new_key, certificate_lifetime(context.settings))
+
+    def user_entry(self) -> UserEntry:
+        """Return the kubeconfig's user, with certificate and key in files beside it."""
+        return USER_ENTRY
+
+    def owned_keys(self) -> frozenset[str]:
+        """Return the keys that go when another driver takes over."""
+        return frozenset({KEY, CERTIFICATE, PENDING_KEY})
+
+    def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
+        """Return until when the certificate held is good, without any request."""
+        return self._assess(wanted, held, self.clock.now())
+
+    async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
+        """Keep a valid credential, follow up a pending request, send a missing one."""
+        wanted = replace(wanted, signer=self.endpoint_signer or wanted.signer)
+        now = self.clock.now()
+        pending = held.get(PENDING_KEY)
+        if pending is None:
+            current = self._assess(wanted, held, now)
+            if current is None or is_due(current, now) or is_renewal_requested(wanted, held):
+                return self._new_key(wanted)
+            return current
+        try:
+            key = self.load_key(pending)
+        except PkiError:
+            return self._new_key(wanted)  # damaged beyond use, and there is no other copy
+        names = request_names(wanted, key)
+        found = [self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name)) for name in names]
+        request = choose_current_request(wanted, found)
+        if request is None:
+            return await self._create_request(wanted, key, names[0] if found[0] is None else names[-1])
+        if (
+            self._is_member(wanted)
+            and self._is_grace_over(request, now)
+            and is_obsolete_join_request(wanted, held, request, now=now)
+        ):
+            return self._new_key(wanted)
+        spec = certificate_spec(wanted, key, self.lifetime)
+        return decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
+
+    def _assess(self, wanted: WantedCredential, held: SecretData, now: datetime) -> ValidCredential | None:
+        """Judge a certificate only when it is for the server that this driver reaches: a cluster may change drivers."""
+        is_for_endpoint = not wanted.addon and ENDPOINT_CONFIG in held
+        if is_for_endpoint != bool(self.endpoint_signer):
+            return None
+        return decide_certificate_validity(wanted, held, now=now, load_key=self.load_key)
+
+    def _is_member(self, wanted: WantedCredential) -> bool:
+        """Whether the hub accepts this cluster; not asked for add-ons, which exist only on accepted ones."""
+        if wanted.addon:
+            return False
+        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(wanted.cluster))
+        return found is not None and is_true(found, ConditionType.HUB_ACCEPTED)
+
+    def _is_grace_over(self, request: Object, now: datetime) -> bool:
+        """Whether the agent had the time to become itself; by its own clock, for the hub's may be another."""
+        name = request["metadata"]["name"]
+        if name not in self.first_seen:
+            self.first_seen.clear()
+            self.first_seen[name] = now
+        return now - self.first_seen[name] >= JOIN_REQUEST_GRACE
+
+    def _new_key(self, wanted: WantedCredential) -> Pending:
+        keep = {PENDING_KEY: self.new_key().pem.reveal(), **rotation_data(wanted)}
+        return Pending("KeyCreated", "a key was made", recheck=IMMEDIATELY, keep=keep)
+
+    async def _create_request(self, wanted: WantedCredential, key: PrivateKey, name: str) -> Pending:
+        request = request_manifest(wanted, key, self.lifetime, name=name)
+        with contextlib.suppress(AlreadyExists):  # sent before a restart: its event is on the way
+            await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request)
+        return awaiting_approval()

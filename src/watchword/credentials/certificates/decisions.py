@@ -1,0 +1,249 @@
+"""Which certificate is requested, what the hub's decision means, and what a certificate held is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from watchword.api.bootstrap import USER_PREFIX
+from watchword.api.credential_report import CredentialValidity, certificate_id, format_validity
+from watchword.api.meta import Object
+from watchword.api.names import Label
+from watchword.api.sensitive import Sensitive
+from watchword.api.time import parse_rfc3339
+from watchword.credentials.certificates.approval import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    RequestDecision,
+    is_pending,
+    read_decision,
+)
+from watchword.credentials.certificates.issued_certificate import (
+    IssuedCertificate,
+    validate_held_certificate,
+    validate_issued_certificate,
+)
+from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import CLIENT_USAGES, AlternativeNames, CertificateSubject
+from watchword.registration.descriptor import HeldCredential
+from watchword.registration.errors import CredentialUnreadable
+from watchword.registration.interface import (
+    ENDPOINT_CONFIG,
+    NewCredential,
+    NewKey,
+    ObtainResult,
+    Pending,
+    SecretData,
+    ValidCredential,
+    WantedCredential,
+)
+from watchword.runtime.renewal import choose_renewal_time
+
+KEY, CERTIFICATE, PENDING_KEY = "tls.key", "tls.crt", "pending.key"
+
+LoadKey: TypeAlias = Callable[[bytes], PrivateKey]
+"""Reads a private key in PEM; raises `PkiError`."""
+
+IMMEDIATELY = timedelta(0)
+RECHECK_INTERVAL = timedelta(minutes=2)  # a decision triggers a reconcile; this is for an event that was lost
+LONGEST_RECHECK_INTERVAL = timedelta(minutes=30)
+RETRY_AFTER_REFUSAL = timedelta(minutes=2)  # less than the usual timeout of `accept --wait`
+ISSUANCE_TIMEOUT = timedelta(minutes=15)
+
+
+def request_name(wanted: WantedCredential, key: PrivateKey) -> str:
+    """Return the request's name: the same for the same key."""
+    prefix = f"addon-{wanted.cluster}-{wanted.addon}" if wanted.addon else wanted.cluster
+    return f"{prefix}-{key.public.thumbprint[:12]}"
+
+
+def request_names(wanted: WantedCredential, key: PrivateKey) -> list[str]:
+    """Return the names of a key's requests: the first, and the one made again by a replaced bootstrap credential."""
+    first = request_name(wanted, key)
+    return [first, f"{first}-{sha256(wanted.requester.encode()).hexdigest()[:8]}"] if wanted.requester else [first]
+
+
+def choose_current_request(wanted: WantedCredential, found: Sequence[Object | None]) -> Object | None:
+    """Return the request that counts: a decided one, else one that the present requester made.
+
+    The hub does not approve what was asked with a token that has expired since.
+    """
+    requests = [request for request in found if request is not None]
+    decided = [request for request in requests if not is_pending(request)]
+    own = [request for request in requests if not _is_superseded(wanted, request)]
+    return next(iter(decided or own), None)
+
+
+def _is_superseded(wanted: WantedCredential, request: Object) -> bool:
+    asked = str((request.get("spec") or {}).get("username") or "")
+    return bool(wanted.requester) and asked.startswith(USER_PREFIX) and asked != wanted.requester
+
+
+def certificate_spec(
+    wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
+) -> CertificateSpec:
+    """Return the certificate to request, labelled as the hub's approver expects it."""
+    own_name = (f"{wanted.addon}.addon.open-cluster-management.io",) if wanted.addon else ()
+    addon = {Label.ADDON_NAME: wanted.addon} if wanted.addon else {}
+    return CertificateSpec(
+        CertificateSubject(wanted.subject.user, wanted.subject.groups),
+        wanted.signer,
+        lifetime,
+        name or request_name(wanted, key),
+        usages=CLIENT_USAGES,
+        names=AlternativeNames(dns=own_name),
+        labels={Label.CLUSTER_NAME: wanted.cluster, **addon},
+    )
+
+
+def request_manifest(
+    wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
+) -> Object:
+    """Return the request as the hub's approver expects it."""
+    return certificate_request_manifest(certificate_spec(wanted, key, lifetime, name=name), key)
+
+
+def decide_certificate_validity(
+    wanted: WantedCredential, held: SecretData, *, now: datetime, load_key: LoadKey = PrivateKey.from_pem
+) -> ValidCredential | None:
+    """Return until when the certificate held is good, or None when it must not be used."""
+    try:
+        issued = IssuedCertificate(load_key(held[KEY]), split_bundle(held[CERTIFICATE]))
+    except (KeyError, PkiError):
+        return None
+    subject = CertificateSubject(wanted.subject.user, wanted.subject.groups)
+    if validate_held_certificate(issued, subject, now=now):
+        return None
+    leaf = issued.certificate
+    return ValidCredential(
+        _renewal_time(leaf), leaf.not_after, _describe(leaf), leaf.not_before, certificate_id(leaf.der)
+    )
+
+
+def read_held_certificate(held: SecretData) -> HeldCredential | None:
+    """Return the content of the certificate in a Secret, None when there is none; raise `CredentialUnreadable`."""
+    if CERTIFICATE not in held:
+        return None
+    try:
+        leaf = parse_certificate(held[CERTIFICATE])
+    except PkiError as cause:
+        raise CredentialUnreadable(f"the certificate cannot be read: {cause}") from cause
+    return HeldCredential(leaf.common_name, CredentialValidity(leaf.not_before, leaf.not_after), leaf.key.thumbprint)
+
+
+def read_api_server_certificate(held: SecretData) -> HeldCredential | None:
+    """Return the same, None also for a certificate that is for another endpoint than the API server."""
+    return None if ENDPOINT_CONFIG in held else read_held_certificate(held)
+
+
+def read_endpoint_certificate(held: SecretData) -> HeldCredential | None:
+    """Return the same, None also for a certificate that is for the API server."""
+    return read_held_certificate(held) if ENDPOINT_CONFIG in held else None
+
+
+def read_pending_key(held: SecretData) -> str:
+    """Return the thumbprint of the key whose request is under way, empty when there is none that can be read."""
+    try:
+        return PrivateKey.from_pem(Sensitive(held[PENDING_KEY])).public.thumbprint
+    except (KeyError, PkiError):
+        return ""
+
+
+def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request: Object, *, now: datetime) -> bool:
+    """Whether a member waits for a request that it made as a joining cluster, which the hub does not decide any more.
+
+    With a certificate that is still good it can make another one as itself.
+    """
+    if not is_pending(request) or decide_certificate_validity(wanted, held, now=now) is None:
+        return False
+    return bool((request.get("spec") or {}).get("username") != wanted.subject.user)
+
+
+def decide_request_outcome(
+    spec: CertificateSpec, key: PrivateKey, request: Object, *, now: datetime, new_key: NewKey = PrivateKey.generate
+) -> ObtainResult:
+    """Return what the hub's decision so far means; some time after a refusal another key is used."""
+    decision = read_decision(request)
+    if decision.verdict in (DENIED, FAILED):
+        reason = "CSRDenied" if decision.verdict == DENIED else "CSRFailed"
+        message = f"the hub {decision.verdict.lower()} the request: {decision.message or decision.reason}"
+        return _refused(reason, message, decision.decided_at, now=now, new_key=new_key)
+    if decision.verdict != APPROVED:
+        return replace(awaiting_approval(), recheck=choose_recheck_interval(request, now=now))
+    if not decision.certificate:
+        return _decide_unissued(decision, now=now)
+    answer = _read_certificate(spec, key, decision.certificate, now=now)
+    if isinstance(answer, NewCredential):
+        return answer
+    message = f"the certificate from the hub is not used: {answer}"
+    return _refused("CertificateMismatch", message, decision.decided_at, now=now, new_key=new_key)
+
+
+def _refused(reason: str, message: str, since: datetime | None, *, now: datetime, new_key: NewKey) -> Pending:
+    """Wait before another key is made: storing it triggers a reconcile, and a request made at once is refused again."""
+    left = RETRY_AFTER_REFUSAL - (now - since) if since is not None else IMMEDIATELY
+    if left > IMMEDIATELY:
+        return Pending(reason, message, recheck=left, failed=True)
+    return Pending(reason, message, recheck=IMMEDIATELY, failed=True, keep={PENDING_KEY: new_key().pem.reveal()})
+
+
+def _read_certificate(spec: CertificateSpec, key: PrivateKey, encoded: str, *, now: datetime) -> NewCredential | str:
+    """Return the credential when the certificate is exactly the one that was requested, else why it is not."""
+    try:
+        issued = IssuedCertificate.from_status(key, encoded)
+    except PkiError as cause:
+        return str(cause)
+    # The hub's clock counts: an agent that is behind it must not refuse the only credential that it can get.
+    instant = max(now, issued.certificate.not_before)
+    objection = validate_issued_certificate(issued, spec.subject, now=instant, lifetime=spec.lifetime)
+    if objection:
+        return objection
+    leaf = issued.certificate
+    return NewCredential(
+        data={KEY: key.pem.reveal(), CERTIFICATE: issued.chain_pem},
+        issued_at=leaf.not_before,
+        expires_at=leaf.not_after,
+        renew_at=_renewal_time(leaf),
+        message=_describe(leaf),
+        credential_id=certificate_id(leaf.der),
+    )
+
+
+def _describe(certificate: Certificate) -> str:
+    validity = CredentialValidity(certificate.not_before, certificate.not_after, _renewal_time(certificate))
+    return f"client certificate {format_validity(validity)}"
+
+
+def _decide_unissued(decision: RequestDecision, *, now: datetime) -> Pending:
+    if decision.decided_at is None or now - decision.decided_at < ISSUANCE_TIMEOUT:
+        return awaiting_approval()
+    message = (
+        "the request was approved but no certificate was issued: this hub may not sign client certificates, "
+        "so register with another driver"
+    )
+    return Pending("CertificateNotIssued", message, recheck=RETRY_AFTER_REFUSAL, failed=True)
+
+
+def _renewal_time(certificate: Certificate) -> datetime:
+    return choose_renewal_time(certificate.not_before, certificate.not_after, seed=certificate.key.thumbprint)
+
+
+def choose_recheck_interval(request: Object, *, now: datetime) -> timedelta:
+    """Return when to look again at a request that waits: the longer it has waited, the later."""
+    created = parse_rfc3339(str(request["metadata"].get("creationTimestamp") or ""))
+    waited = now - created if created is not None else IMMEDIATELY
+    return min(max(waited / 4, RECHECK_INTERVAL), LONGEST_RECHECK_INTERVAL)
+
+
+def awaiting_approval() -> Pending:
+    """Return that the hub has not decided about the request yet."""
+    message = "waiting for the hub's administrator to approve the request"
+    return Pending("AwaitingHubApproval", message, recheck=RECHECK_INTERVAL)

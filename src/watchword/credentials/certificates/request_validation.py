@@ -1,0 +1,213 @@
+"""Whether a certificate signing request is exactly what an unmodified agent would send."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from watchword.api.cluster import validate_cluster_name
+from watchword.api.meta import Object, annotations_of, labels_of
+from watchword.api.names import (
+    GRPC_SERVER_SERVICE_ACCOUNT,
+    GRPC_SIGNER,
+    HUB_NAMESPACE,
+    KUBE_CLIENT_SIGNER,
+    MANAGED_CLUSTERS_GROUP,
+    Annotation,
+    Label,
+    addon_fleet_group,
+    addon_group,
+    addon_user,
+    agent_user,
+    cloud_agent_user,
+    cluster_group,
+    cluster_group_plain,
+    service_account_user,
+)
+from watchword.credentials.certificates.request import CertificateRequestRefused
+from watchword.pki.csr import ParsedCsr, parse_csr
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import validate_key_strength
+from watchword.pki.subjects import AlternativeNames
+
+GRPC_SERVER_USER = service_account_user(HUB_NAMESPACE, GRPC_SERVER_SERVICE_ACCOUNT)
+
+
+class Requester(Struct, frozen=True):
+    """An authenticated user."""
+
+    user: str
+    groups: frozenset[str] = frozenset()
+    is_direct: bool = True  # authenticated by the API server itself
+
+
+def requester_of(csr: Object) -> Requester:
+    """Return who requested a certificate.
+
+    The annotations count only on requests of the gRPC server, which overwrites them with what it authenticated.
+    """
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    user, groups = str(spec.get("username") or ""), frozenset(spec.get("groups") or ())
+    if user != GRPC_SERVER_USER:
+        return Requester(user, groups)
+    noted = annotations_of(csr)
+    return Requester(noted.get(Annotation.CSR_USER, ""), _read_groups(noted.get(Annotation.CSR_GROUPS, "")), False)
+
+
+def _read_groups(text: str) -> frozenset[str]:
+    try:
+        groups = orjson.loads(text) if text else []
+    except orjson.JSONDecodeError:
+        return frozenset()
+    return frozenset(group for group in groups if isinstance(group, str)) if isinstance(groups, list) else frozenset()
+
+
+ALLOWED_USAGES = frozenset({"digital signature", "key encipherment", "client auth"})
+SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
+_AGENT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+
+
+class ClusterRequest(Struct, frozen=True):
+    """A well-formed request for a cluster's certificate. Whether it is approved is decided elsewhere."""
+
+    cluster: str
+    agent: str
+    requester: str  # authenticated by the API server, or by the gRPC server
+    requester_groups: frozenset[str]  # likewise
+    key_thumbprint: str
+    signer: str = KUBE_CLIENT_SIGNER
+
+    @property
+    def is_renewal(self) -> bool:
+        """Whether the requester is the agent that the certificate will name."""
+        return self.requester == agent_user(self.cluster, self.agent)
+
+
+class AddonRequest(Struct, frozen=True):
+    """A well-formed request for an add-on's certificate."""
+
+    cluster: str
+    addon: str
+    agent: str
+    requester: str
+    key_thumbprint: str
+
+
+class SignerRequest(Struct, frozen=True):
+    """A well-formed request for a certificate by a signer of an add-on's own."""
+
+    cluster: str
+    addon: str
+    asked: ParsedCsr
+
+
+def read_cluster_request(csr: Object) -> ClusterRequest:
+    """Rebuild what an agent of the labelled cluster would request and compare; raise `CertificateRequestRefused`."""
+    cluster = _labelled_cluster(csr)
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    signer = GRPC_SIGNER if spec.get("signerName") == GRPC_SIGNER else KUBE_CLIENT_SIGNER
+    asked = _read_identity(spec, signer)
+    agent = _last_part(asked.common_name, agent_user(cluster, ""))
+    _require_subject(asked, ({cluster_group(cluster)}, {cluster_group(cluster), MANAGED_CLUSTERS_GROUP}))
+    if asked.names or asked.extensions:
+        raise CertificateRequestRefused("the request asks for alternative names or extensions, which no agent needs")
+    who = requester_of(csr)
+    return ClusterRequest(cluster, agent, who.user, who.groups, asked.key.thumbprint, signer)
+
+
+def read_addon_request(csr: Object) -> AddonRequest:
+    """The same for an add-on's request to the hub's API."""
+    cluster, addon = _labelled_cluster(csr), labels_of(csr).get(Label.ADDON_NAME, "")
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    asked = _read_identity(spec)
+    agent = _last_part(asked.common_name, addon_user(cluster, addon, ""))
+    own = {addon_group(cluster, addon)}
+    fleet = own | {addon_fleet_group(addon)}
+    _require_subject(asked, (own, fleet, fleet | {"system:authenticated"}))
+    _require_addon_names(asked, addon)
+    return AddonRequest(cluster, addon, agent, requester_of(csr).user, asked.key.thumbprint)
+
+
+def read_signer_request(csr: Object, signer: str) -> SignerRequest:
+    """The same for a request to a signer of the add-on's own; which subject it may have is decided elsewhere."""
+    cluster, addon = _labelled_cluster(csr), labels_of(csr).get(Label.ADDON_NAME, "")
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    asked = _read_identity(spec, signer)
+    _require_addon_names(asked, addon)
+    if asked.other_attributes or len(set(asked.organisations)) != len(asked.organisations):
+        raise CertificateRequestRefused(
+            "the subject has parts besides common name, organisations and organisational units"
+        )
+    return SignerRequest(cluster, addon, asked)
+
+
+def is_agent_of(cluster: str, csr: Object) -> bool:
+    """Whether the requester was authenticated as an agent of this very cluster.
+
+    The user name is rebuilt, and not compared by its beginning: cluster c1 is not c10.
+    """
+    who = requester_of(csr)
+    user, groups = who.user, who.groups
+    agent = user.removeprefix(agent_user(cluster, ""))
+    by_certificate = user == agent_user(cluster, agent) and _AGENT_NAME.fullmatch(agent) is not None
+    if by_certificate and cluster_group(cluster) in groups:
+        return True
+    # As clouds authenticate it: with a name of Open Cluster Management, or with one of ours.
+    if user == cloud_agent_user(cluster):
+        return not groups.isdisjoint({cluster_group(cluster), cluster_group_plain(cluster)})
+    return user == cluster and cluster_group_plain(cluster) in groups
+
+
+def _labelled_cluster(csr: Object) -> str:
+    cluster = labels_of(csr).get(Label.CLUSTER_NAME, "")
+    objection = validate_cluster_name(cluster)
+    if objection:
+        raise CertificateRequestRefused(f"the label {Label.CLUSTER_NAME} does not name a cluster: {objection}")
+    return cluster
+
+
+def _read_identity(spec: Mapping[str, Any], signer: str = KUBE_CLIENT_SIGNER) -> ParsedCsr:
+    if spec.get("signerName") != signer:
+        raise CertificateRequestRefused(f"the request is for another signer than {signer}")
+    usages = spec.get("usages") or []
+    if "client auth" not in usages or not set(usages) <= ALLOWED_USAGES:
+        raise CertificateRequestRefused(f"the request asks for other usages than {', '.join(sorted(ALLOWED_USAGES))}")
+    try:
+        asked = parse_csr(base64.b64decode(spec.get("request") or "", validate=True))
+    except (PkiError, binascii.Error, ValueError) as cause:
+        raise CertificateRequestRefused(f"the request cannot be read: {cause}") from cause
+    if not asked.signature_valid:
+        raise CertificateRequestRefused("the request is not signed by the key it asks a certificate for")
+    weakness = validate_key_strength(asked.key)
+    if weakness:
+        raise CertificateRequestRefused(weakness)
+    return asked
+
+
+def _last_part(common_name: str, expected_start: str) -> str:
+    agent = common_name.removeprefix(expected_start)
+    if common_name != expected_start + agent or not _AGENT_NAME.fullmatch(agent):
+        raise CertificateRequestRefused("the common name is not that of an agent of the cluster in the label")
+    return agent
+
+
+def _require_addon_names(asked: ParsedCsr, addon: str) -> None:
+    own = AlternativeNames(dns=(f"{addon}.addon.open-cluster-management.io",))
+    if asked.names not in (AlternativeNames(), own) or not set(asked.extensions) <= {SUBJECT_ALTERNATIVE_NAME}:
+        raise CertificateRequestRefused(
+            "the request asks for alternative names or extensions that are not the add-on's own"
+        )
+
+
+def _require_subject(asked: ParsedCsr, allowed: tuple[set[str], ...]) -> None:
+    unique = set(asked.organisations)
+    if len(unique) != len(asked.organisations) or unique not in allowed:
+        raise CertificateRequestRefused("the organisations are not exactly those of the cluster in the label")
+    if asked.organisational_units or asked.other_attributes:
+        raise CertificateRequestRefused("the subject has parts besides common name and organisations")

@@ -1,1 +1,0 @@
-"""The hub's controllers, one file each."""

@@ -1,0 +1,249 @@
+"""The agent of a managed cluster: what `watchword agent`, its pod and every local fleet run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from msgspec import field
+from msgspec.structs import replace
+
+from watchword._structlog import structlog
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, NAMESPACES, SECRETS
+from watchword.api.sensitive import HiddenFields
+from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch
+from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
+from watchword.kube.client import Client
+from watchword.kube.errors import KubeError
+from watchword.kube.request_sender import Backoff
+from watchword.kube.watch import WatchOptions
+from watchword.pki.keys import PrivateKey
+from watchword.registration.agent.cluster_registration import RegistrationRequest, register_cluster
+from watchword.registration.agent.context import (
+    HUB,
+    AgentControllerContext,
+    ControllerFactory,
+    csr_scope,
+    single_object_scope,
+)
+from watchword.registration.agent.controllers import (
+    CONTROLLER_FACTORIES,
+    RegistrationParts,
+    register_informers,
+    registration_controllers,
+)
+from watchword.registration.agent.errors import NameTaken
+from watchword.registration.agent.hub_credential import CredentialMetricsObserver, HubCredentialReconciler
+from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor
+from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, OwnCredentialTransport
+from watchword.registration.agent.options import AgentIdentity, AgentOptions, restore_identity
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.hub_connector import ConnectorContext, HubConnector
+from watchword.registration.interface import AgentContext, AgentDriver, NewKey
+from watchword.runtime.backoff import Quarantine
+from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock
+from watchword.runtime.event_loop import run_until_stopped, running
+from watchword.runtime.manager import Manager, ManagerOptions, first_error
+from watchword.runtime.metrics import Metrics
+
+REGISTRATION_BACKOFF = Backoff(first=1.0, limit=300.0)
+
+
+class AgentRuntime(HiddenFields, frozen=True, kw_only=True):
+    """What an agent runs on; everything but clock and randomness has the value that the program uses."""
+
+    hidden = ("environment",)
+
+    clock: Clock
+    random: Random
+    controllers: Sequence[ControllerFactory] = CONTROLLER_FACTORIES  # once the cluster is accepted
+    metrics: Metrics = field(default_factory=Metrics)
+    new_key: NewKey = PrivateKey.generate
+    catalog: Catalog = CATALOG
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)  # of the agent's process or pod
+    connector: HubConnector | None = None  # None: by the bootstrap kubeconfig of the options
+    client_factory: ClientFactory | None = None  # None: over sockets; with a connector, the hub is not followed
+    follow: WatchOptions | None = None
+    quarantine: Quarantine = field(default_factory=Quarantine)
+
+
+async def run_agent(
+    cluster: Client, options: AgentOptions, *, runtime: AgentRuntime, stop: asyncio.Event | None = None
+) -> None:
+    """Join the hub and serve it until asked to stop; raises what the manager raises."""
+    stop = stop or asyncio.Event()
+    own = Cache.of(cluster, runtime.follow)
+    own.informer(SECRETS, single_object_scope(options.secret_key))
+    async with running(own.run(), "own secret"):  # read from the watch that is needed anyway
+        system = await cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
+        if not await run_until_stopped(stop, own.sync()):
+            return
+        identity = restore_identity(system, own.get(SECRETS, options.secret_key), options)
+        await _Agent(cluster, options, runtime, identity, own).run(stop)
+
+
+class _Agent:
+    """One cluster's membership of one hub, put together."""
+
+    def __init__(
+        self, cluster: Client, options: AgentOptions, runtime: AgentRuntime, identity: AgentIdentity, own: Cache
+    ) -> None:
+        self.options, self.runtime, self.identity, self.cluster_client = options, runtime, identity, cluster
+        self.manager = Manager(
+            _manager_options(options, runtime), clock=runtime.clock, random=runtime.random, metrics=runtime.metrics
+        )
+        self.connection = HubConnection()
+        self.hub_client = Client(self.connection, user_agent="watchword-agent", random=runtime.random)
+        requests = Cache.of(self.hub_client, runtime.follow)
+        requests.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(identity.cluster))
+        self.csr_watch = PendingCsrWatch(requests, identity.secret_key)
+        self.cluster = self.manager.connect(cluster, beside=own)
+        self.hub = self.manager.connect(self.hub_client, name=HUB, beside=requests)
+        register_informers(self.cluster, self.hub, identity)
+        self.registration = runtime.catalog.clusters[runtime.catalog.cluster_driver(options.registration_auth)]
+        context = AgentContext(
+            hub=self.hub.client,
+            reader=self.hub.cache,
+            clock=runtime.clock,
+            new_key=runtime.new_key,
+            settings=options.settings,
+        )
+        driver = self.registration.agent(context)
+        self.session = self._open_session(driver)
+        self.credential = self._make_credential_reconciler(driver)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Reach the hub with what there is, then run the controllers; nothing of it outlives the call."""
+        valid = self.credential.driver.assess(self.credential.wanted(), self.identity.held)
+        try:
+            if not await run_until_stopped(stop, self.session.resume(valid, self.identity.held)):
+                return
+            self._add_controllers()
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self.csr_watch.run()), group.create_task(self.session.run())]
+                await self.manager.run(stop)
+                for task in tasks:
+                    task.cancel()
+        except BaseExceptionGroup as errors:
+            raise first_error(errors) from errors
+        finally:
+            await self.connection.close()
+
+    def _open_session(self, driver: AgentDriver) -> HubSession:
+        runtime = self.runtime
+        connector = runtime.connector or self.registration.connector(
+            ConnectorContext(
+                cluster=self.identity.cluster,
+                bootstrap=self.options.bootstrap_kubeconfig,
+                settings=self.options.settings,
+                environment=runtime.environment,
+            )
+        )
+        endpoint = HubEndpoint(connector)
+        factory = runtime.client_factory or (HttpsClientFactory() if runtime.connector is None else None)
+        return HubSession(
+            cluster_name=self.identity.cluster,
+            connection=self.connection,
+            connector=connector,
+            endpoint=endpoint,
+            user=driver.user_entry(),
+            hub=self.hub.cache,
+            clock=runtime.clock,
+            random=runtime.random,
+            monitor=HubEndpointMonitor(endpoint=endpoint, client_factory=factory) if factory is not None else None,
+        )
+
+    def _make_credential_reconciler(self, driver: AgentDriver) -> HubCredentialReconciler:
+        clock, metrics = self.runtime.clock, self.runtime.metrics.credentials
+        metrics.watch_skew(lambda: self.hub_client.clock_skew)
+        keeper = CredentialKeeper(
+            reader=self.cluster.cache, cluster=self.cluster.client, clock=clock, csr_watch=self.csr_watch
+        )
+        return HubCredentialReconciler(
+            identity=self.identity,
+            driver=driver,
+            keeper=keeper,
+            session=self.session,
+            hub=self.hub.cache,
+            metrics=CredentialMetricsObserver(metrics, self.identity.cluster, clock),
+        )
+
+    def _add_controllers(self) -> None:
+        parts = RegistrationParts(
+            options=self.options,
+            identity=self.identity,
+            cluster=self.cluster,
+            hub=self.hub,
+            cluster_client=self.cluster_client,
+            session=self.session,
+            credential=self.credential,
+            credential_kind=self.registration.credential,
+            clock=self.runtime.clock,
+            random=self.runtime.random,
+        )
+        self.manager.add(*registration_controllers(parts))
+        self.manager.add_job("registration", self._register)
+        self.manager.add_job("accepted", self._serve_once_joined)
+
+    async def _register(self) -> None:
+        """Create the ManagedCluster when joining; a cluster with its own credential has one already."""
+        log = structlog.get_logger("watchword.registration.agent").bind(cluster=self.identity.cluster)
+        request = RegistrationRequest(
+            self.identity.cluster,
+            self.identity.uid,
+            [{"url": url} for url in self.options.external_urls],
+            self.options.labels,
+            {**self.options.annotations, **self.registration.annotate(self.options.settings)},
+            self.registration.annotations,
+        )
+        failures = 0
+        while self.session.active_credential is not ActiveCredential.OWN:
+            try:
+                await register_cluster(self.hub.client, request)
+                break
+            except (KubeError, NameTaken) as trouble:
+                failures += 1
+                delay = REGISTRATION_BACKOFF.delay(failures, self.runtime.random)
+                log.warning("not registered with the hub yet", error=str(trouble), retry_in=round(delay, 1))
+                await asyncio.sleep(delay)
+        await asyncio.Event().wait()
+
+    async def _serve_once_joined(self) -> None:
+        """Run add-ons and works once the hub has accepted this cluster; before that, it may not even list them."""
+        runtime = self.runtime
+        await self.session.wait_joined()
+        within = replace(self.manager.options, lease=None, health=None)  # leads and serves health as the outer one
+        manager = Manager(within, clock=runtime.clock, random=runtime.random, metrics=runtime.metrics)
+        as_itself = self.hub_client.over(OwnCredentialTransport(self.connection))
+        context = AgentControllerContext(
+            options=self.options,
+            manager=manager,
+            cluster=manager.connect(self.cluster_client, beside=self.cluster.cache),
+            hub=manager.connect(as_itself, name=HUB, beside=self.hub.cache),
+            session=self.session,
+            csr_watch=self.csr_watch,
+            clock=runtime.clock,
+            random=runtime.random,
+            metrics=runtime.metrics,
+            new_key=runtime.new_key,
+            catalog=runtime.catalog,
+        )
+        for factory in runtime.controllers:
+            manager.add(*factory(context))
+        await manager.run()
+
+
+def _manager_options(options: AgentOptions, runtime: AgentRuntime) -> ManagerOptions:
+    return ManagerOptions(
+        name="watchword.dev/agent",
+        identity=options.identity,
+        lease=options.lease_key if options.elect else None,
+        timing=options.timing,
+        health=options.health,
+        follow=runtime.follow,
+        quarantine=runtime.quarantine,
+    )

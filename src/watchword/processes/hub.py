@@ -1,0 +1,170 @@
+"""The hub's controllers: what `watchword hub`, its pod and every local fleet run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from random import Random
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from watchword.addons.definition import AddonDefinition
+from watchword.api.meta import ObjectKey
+from watchword.api.names import HUB_NAMESPACE
+from watchword.api.resources import CONFIG_MAPS, LEASES
+from watchword.credentials.expiry_metrics import MeasuredCredentials
+from watchword.discovery.cluster_info import ClusterAuthorities
+from watchword.discovery.controllers import SCOPES, discovery_controllers
+from watchword.discovery.token_limits import BootstrapTokenValidator
+from watchword.kube.client import Client
+from watchword.kube.watch import WatchOptions
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.hub import controllers as registration
+from watchword.registration.hub.cluster_cleanup import RETENTION
+from watchword.registration.hub.cluster_drivers import HubDrivers
+from watchword.registration.hub.credential_metrics import expiry_controllers, revocation_controllers
+from watchword.registration.hub.installation import HubInstaller
+from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
+from watchword.registration.interface import HubContext
+from watchword.registration.options import Settings
+from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.backoff import Quarantine
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import Ensurer
+from watchword.runtime.event_loop import run_until_stopped
+from watchword.runtime.leader_election import ElectionTiming
+from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.metrics import Metrics
+from watchword.runtime.reconcile import ControllerSpec
+
+LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
+
+HubExtension: TypeAlias = Callable[[registration.HubParts], Iterable[ControllerSpec]]
+"""More controllers for the same process: add-ons, accounts. Asks the cache for what it watches."""
+
+
+HubService: TypeAlias = Callable[[Manager, ApiServerConnection], Awaitable[None]]
+"""Runs in the same process while it leads, and decides itself when it has something to do."""
+
+
+@dataclass(frozen=True)
+class HubOptions:
+    """How a hub behaves."""
+
+    identity: str = "hub"
+    drivers: tuple[str, ...] = ()  # how clusters may register; empty: by the default driver alone
+    catalog: Catalog = CATALOG  # where they are looked up
+    settings: Settings = field(default_factory=dict)  # of the drivers
+    auto_approval: bool = False  # the feature gate ManagedClusterAutoApproval
+    own_ca: bytes = b""
+    signing_namespaces: frozenset[str] = frozenset()  # besides the hub's own
+    left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
+    install: bool = True  # apply what the controllers need; off where another hand does it
+    elect: bool = True
+    health: tuple[str, int] | None = None
+    timing: ElectionTiming = field(default_factory=ElectionTiming)
+    follow: WatchOptions | None = None
+    quarantine: Quarantine = field(default_factory=Quarantine)
+    metrics: Metrics = field(default_factory=Metrics, compare=False)
+    addons: tuple[AddonDefinition, ...] = ()  # built-in ones, each served once the list of add-ons names the hub
+    services: Mapping[str, HubService] = field(default_factory=dict)  # that run beside the controllers
+
+
+async def run_hub(
+    client: Client,
+    options: HubOptions,
+    *,
+    clock: Clock,
+    random: Random,
+    extensions: Sequence[HubExtension] = (),
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Run the hub's controllers until asked to stop; raises what the manager raises.
+
+    A hub whose API server cannot be reached waits for it.
+    """
+    stop = stop or asyncio.Event()
+    if options.install:
+        installation = HubInstaller(client, random).install(options.health, options.metrics)
+        if not await run_until_stopped(stop, installation):
+            return
+    manager = Manager(
+        ManagerOptions(
+            name="watchword.dev/hub",
+            identity=options.identity,
+            lease=LEASE if options.elect else None,
+            timing=options.timing,
+            health=options.health,
+            quarantine=options.quarantine,
+        ),
+        clock=clock,
+        random=random,
+        metrics=options.metrics,
+    )
+    # Leases are renewed by every cluster every minute, and none of these renewals is urgent.
+    follow = replace(options.follow or WatchOptions(), collect=frozenset({LEASES}))
+    connection = manager.connect(client, follow=follow)
+    parts = hub_parts(connection, options, clock)
+    manager.add(*registration.controllers(parts))
+    manager.add(
+        *discovery_controllers(
+            connection.cache,
+            connection.client,
+            clock,
+            authorities=ClusterAuthorities(options.own_ca),
+            warning_recorder=connection.events,
+            events=connection.events,
+        )
+    )
+    manager.add(*_metric_controllers(connection, options, parts.drivers, clock))
+    for extension in extensions:
+        manager.add(*extension(parts))
+    for name, service in options.services.items():
+        manager.add_job(name, partial(service, manager, connection))
+    await manager.run(stop)
+
+
+def _metric_controllers(
+    connection: ApiServerConnection, options: HubOptions, drivers: HubDrivers, clock: Clock
+) -> Iterable[ControllerSpec]:
+    metrics = options.metrics.credentials
+    metrics.watch_skew(lambda: connection.client.clock_skew)
+    yield from expiry_controllers(connection.cache, MeasuredCredentials(metrics, clock), drivers)
+    yield from revocation_controllers(connection.cache, metrics, clock)
+
+
+def hub_parts(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> registration.HubParts:
+    """Return what reconcilers need, and register the cache's informers."""
+    registration.register_informers(connection.cache)
+    for resource, scope in SCOPES:
+        connection.cache.informer(resource, scope)
+    context = HubContext(
+        cache=connection.cache,
+        client=connection.client,
+        events=connection.events,
+        clock=clock,
+        validate_registration=BootstrapTokenValidator(connection.cache, connection.client),
+        cluster_subjects=RetiredClusterNames(Ensurer(connection.cache, connection.client), clock),
+        settings=options.settings,
+        auto_approval=options.auto_approval,
+    )
+    drivers = HubDrivers.make(options.catalog, options.drivers, context)
+    for server in drivers.servers:
+        if server.published_scope is not None:
+            connection.cache.informer(CONFIG_MAPS, server.published_scope)
+    signing = options.signing_namespaces | {HUB_NAMESPACE}
+    return registration.HubParts(
+        connection.cache,
+        connection.client,
+        connection.events,
+        clock,
+        drivers,
+        context,
+        signing,
+        options.left_cluster_retention,
+        options.addons,
+    )

@@ -1,0 +1,210 @@
+"""Reports this cluster's state on the hub: joined, available, version, size, claims."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.credential_report import format_issued, format_used
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import LEASE_EXPIRED_REASON, ConditionType, Label
+from watchword.api.quantity import UNITS, parse_quantity, quantity_suffix
+from watchword.api.resources import CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES
+from watchword.kube.client import Client
+from watchword.kube.errors import KubeError
+from watchword.registration.agent.cluster_lease import LeaseRenewalReconciler
+from watchword.registration.agent.hub_session import HubSession
+from watchword.registration.descriptor import CredentialKind, CredentialStatus
+from watchword.registration.interface import NewCredential, Pending, ValidCredential
+from watchword.runtime.cache import Cache
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.status import StatusChange, StatusWriter
+
+MAX_WATCH_SILENCE = timedelta(seconds=75)  # a watch receives something every minute, at least a bookmark
+HEALTH_CACHE_DURATION = timedelta(seconds=5)  # the report of a check triggers the next one at once
+VERSION_CACHE_DURATION = timedelta(minutes=10)
+
+
+class ClusterHealth(Struct, frozen=True):
+    """The health that the cluster's own API server reports."""
+
+    version: str
+    trouble: str = ""  # empty: all is well
+
+
+class _VersionInfo(msgspec.Struct, rename="camel"):
+    git_version: str = ""
+
+
+class ApiServerHealthCheck(Struct):
+    """A watch that received something lately proves the API server alive; only a silent one is checked."""
+
+    cluster: Client
+    cache: Cache
+    _version: str = ""
+    _read_at: float = float("-inf")
+    _checked_at: float = float("-inf")
+
+    async def check(self) -> ClusterHealth:
+        """Return the version and, when something is wrong, what."""
+        try:
+            now = asyncio.get_running_loop().time
+            if self._is_silent() and now() - self._checked_at > HEALTH_CACHE_DURATION.total_seconds():
+                await self.cluster.read("/livez")
+                self._checked_at = now()
+            if now() - self._read_at > VERSION_CACHE_DURATION.total_seconds():
+                self._version = msgspec.json.decode(await self.cluster.read("/version"), type=_VersionInfo).git_version
+                self._read_at = now()
+        except (KubeError, msgspec.MsgspecError) as trouble:
+            return ClusterHealth(self._version, trouble=str(trouble))
+        return ClusterHealth(self._version)
+
+    def _is_silent(self) -> bool:
+        ages = [informer.age() for informer in self.cache.informers(NODES)]
+        return not ages or any(age is None or age > MAX_WATCH_SILENCE.total_seconds() for age in ages)
+
+
+RESERVED_CLAIMS = frozenset(
+    {
+        "id.k8s.io",
+        "kubeversion.open-cluster-management.io",
+        "platform.open-cluster-management.io",
+        "product.open-cluster-management.io",
+    }
+)
+
+
+class ClaimPolicy(Struct, frozen=True):
+    """Which claims reach the hub."""
+
+    max_custom: int = 20
+    reserved_suffixes: tuple[str, ...] = ()
+
+    def is_reserved(self, name: str) -> bool:
+        """Whether the claim is always reported."""
+        return name in RESERVED_CLAIMS or any(name.endswith(suffix) for suffix in self.reserved_suffixes)
+
+
+def sum_resources(nodes: Iterable[Object], field: str) -> dict[str, str]:
+    """Add up `capacity` or `allocatable` over nodes; what cannot be read counts as nothing."""
+    totals: dict[str, Fraction] = {}
+    shapes: dict[str, str] = {}
+    for node in nodes:
+        if field == "allocatable" and (node.get("spec") or {}).get("unschedulable"):
+            continue
+        for name, text in ((node.get("status") or {}).get(field) or {}).items():
+            totals[name] = totals.get(name, Fraction(0)) + (parse_quantity(str(text)) or 0)
+            shapes.setdefault(name, str(text))
+    return {name: _write_sum(totals[name], shapes[name]) for name in sorted(totals)}
+
+
+def _write_sum(total: Fraction, shape: str) -> str:
+    """Write a sum in the unit of the first part, or in the next smaller one that keeps it whole."""
+    suffix = quantity_suffix(shape)
+    for unit in (suffix if suffix in UNITS else "", ""):
+        scaled = total / UNITS[unit]
+        if scaled.denominator == 1:
+            return f"{scaled}{unit}"
+    return f"{round(total * 1000)}m"
+
+
+def choose_claims(claims: Sequence[Object], policy: ClaimPolicy) -> list[dict[str, str]]:
+    """Return the claims to report: reserved ones first, then as many of the user's as the policy allows."""
+    rows = sorted(
+        (claim["metadata"]["name"], str((claim.get("spec") or {}).get("value") or ""))
+        for claim in claims
+        if Label.SPOKE_ONLY not in labels_of(claim)
+    )
+    reserved = [row for row in rows if policy.is_reserved(row[0])]
+    custom = [row for row in rows if not policy.is_reserved(row[0])][: policy.max_custom]
+    return [{"name": name, "value": value} for name, value in (*reserved, *custom) if value]
+
+
+def cluster_status_fields(version: str, nodes: Sequence[Object], claims: list[dict[str, str]]) -> dict[str, Any]:
+    """Return the part of the status that describes the cluster."""
+    return {
+        "version": {"kubernetes": version},
+        "capacity": sum_resources(nodes, "capacity"),
+        "allocatable": sum_resources(nodes, "allocatable"),
+        "clusterClaims": claims,
+    }
+
+
+LEASE_RECHECK = timedelta(seconds=1)
+
+
+class ClusterStatusReconciler(Struct, frozen=True):
+    """Reconciles this cluster's own ManagedCluster on the hub; triggered by it, by nodes and by claims."""
+
+    hub: Reader
+    cluster: Reader
+    status: StatusWriter
+    health: ApiServerHealthCheck
+    policy: ClaimPolicy
+    session: HubSession  # as a joining cluster the agent may not report anything
+    credential: CredentialKind  # how the cluster's own is reported
+    lease: LeaseRenewalReconciler
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Write the status in one patch, when anything in it differs."""
+        found = self.hub.get(MANAGED_CLUSTERS, key)
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.session.uses_own_credential:
+            return Done()
+        if _clock_is_off(
+            found
+        ):  # conditions of an agent with a wrong clock would be misleading; the lease is still renewed
+            return RetryAfter(Cluster.read(found).lease_duration)
+        if says_lease_expired(found) and not self.lease.is_renewed(key):
+            return RetryAfter(LEASE_RECHECK)  # the hub is the one writer of this condition until the lease is renewed
+        health = await self.health.check()
+        claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
+        facts = cluster_status_fields(health.version, self.cluster.list(NODES), claims) if health.version else {}
+        session = self.session
+        reported = decide_credential_conditions(
+            self.credential, session.held, session.refusal, used=session.used_credential_id
+        )
+        change = StatusChange(conditions=(*decide_cluster_conditions(health), *reported), fields=facts)
+        await self.status.write(MANAGED_CLUSTERS, found, change)
+        return RetryAfter(Cluster.read(found).lease_duration)
+
+
+def decide_cluster_conditions(health: ClusterHealth) -> tuple[Condition, ...]:
+    """Return the conditions that the agent itself can decide."""
+    joined = Condition.true(ConditionType.JOINED, "ManagedClusterJoined", "the cluster has joined this hub")
+    if health.trouble:
+        message = f"the cluster's API server is not well: {health.trouble}"
+        down = Condition.false(ConditionType.AVAILABLE, "ManagedClusterKubeAPIServerUnavailable", message)
+        return joined, down
+    up = Condition.true(ConditionType.AVAILABLE, "ManagedClusterAvailable", "the cluster is available")
+    return joined, up
+
+
+def decide_credential_conditions(
+    kind: CredentialKind, held: ValidCredential | NewCredential | None, refusal: Pending | None, *, used: str = ""
+) -> tuple[Condition, ...]:
+    """Return what to report about the cluster's own credential: its validity and use, or why another was refused."""
+    if refusal is not None:
+        return kind.report([CredentialStatus(False, refusal.reason, refusal.message)])
+    if held is None or not held.message:
+        return ()
+    message = held.message + format_issued(held.credential_id) + format_used(used)
+    return kind.report([CredentialStatus(True, "", message)])
+
+
+def says_lease_expired(cluster: Object) -> bool:
+    """Whether the hub has written that the lease was not renewed in time."""
+    said = find_condition(cluster, ConditionType.AVAILABLE)
+    return said is not None and (said.status, said.reason) == ("Unknown", LEASE_EXPIRED_REASON)
+
+
+def _clock_is_off(cluster: Object) -> bool:
+    condition = find_condition(cluster, ConditionType.CLOCK_SYNCED)
+    return condition is not None and condition.status == "False"

@@ -1,0 +1,122 @@
+"""The controllers of an agent as data: those of every agent, and those of an accepted cluster's agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+from msgspec import Struct
+
+from watchword.api.conditions import without_messages
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES, SECRETS
+from watchword.kube.client import Client
+from watchword.registration.agent.cluster_lease import LeaseRenewalReconciler
+from watchword.registration.agent.cluster_status import ApiServerHealthCheck, ClusterStatusReconciler
+from watchword.registration.agent.context import (
+    HUB,
+    AgentControllerContext,
+    ControllerFactory,
+    csr_scope,
+    single_object_scope,
+)
+from watchword.registration.agent.hub_credential import HubCredentialReconciler
+from watchword.registration.agent.hub_session import HubSession, HubSessionReconciler
+from watchword.registration.agent.options import AgentIdentity, AgentOptions
+from watchword.registration.descriptor import CredentialKind
+from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.clock import Clock
+from watchword.runtime.reconcile import ControllerSpec, Trigger
+
+
+class RegistrationParts(Struct, frozen=True, kw_only=True):
+    """What the controllers of every agent are made of."""
+
+    options: AgentOptions
+    identity: AgentIdentity
+    cluster: ApiServerConnection
+    hub: ApiServerConnection
+    cluster_client: Client  # reads without leadership
+    session: HubSession
+    credential: HubCredentialReconciler
+    credential_kind: CredentialKind
+    clock: Clock
+    random: Random
+
+
+def register_informers(cluster: ApiServerConnection, hub: ApiServerConnection, identity: AgentIdentity) -> None:
+    """Register the informers of everything that every agent reads."""
+    cluster.cache.informer(SECRETS, single_object_scope(identity.secret_key))
+    cluster.cache.informer(NODES, project=_without_images)
+    cluster.cache.informer(CLUSTER_CLAIMS)
+    hub.cache.informer(MANAGED_CLUSTERS, single_object_scope(ObjectKey.cluster(identity.cluster)))
+    hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(identity.cluster))  # shared: see PendingCsrWatch
+
+
+def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpec]:
+    """Return the controllers that keep this cluster registered with its hub."""
+    hub, session, secret = parts.hub, parts.session, parts.identity.secret_key
+    own = [ObjectKey.cluster(parts.identity.cluster)]
+    lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, session.connection)
+    status = ClusterStatusReconciler(
+        hub.cache,
+        parts.cluster.cache,
+        hub.status,
+        ApiServerHealthCheck(parts.cluster_client, parts.cluster.cache),
+        parts.options.claims,
+        session,
+        parts.credential_kind,
+        lease,
+    )
+    to_secret = (
+        Trigger(MANAGED_CLUSTERS, lambda _: [secret], connection_name=HUB, facts=without_messages),
+        Trigger(
+            CERTIFICATE_SIGNING_REQUESTS,
+            lambda csr: () if Label.ADDON_NAME in labels_of(csr) else [secret],
+            connection_name=HUB,
+        ),
+    )
+    to_cluster = tuple(Trigger(resource, lambda _: own) for resource in (NODES, CLUSTER_CLAIMS))
+    changed = session.changed
+    yield ControllerSpec(
+        "hub-credential", SECRETS, parts.credential, to_secret, workers=1, trigger_source=changed.for_key(secret)
+    )
+    yield ControllerSpec("hub-session", MANAGED_CLUSTERS, HubSessionReconciler(session), workers=1, connection_name=HUB)
+    yield ControllerSpec(
+        "cluster-lease",
+        MANAGED_CLUSTERS,
+        lease,
+        workers=1,
+        connection_name=HUB,
+        trigger_source=changed,
+        facts=without_messages,
+    )
+    yield ControllerSpec(
+        "cluster-status", MANAGED_CLUSTERS, status, to_cluster, workers=1, connection_name=HUB, trigger_source=changed
+    )
+
+
+def addons(context: AgentControllerContext) -> Iterable[ControllerSpec]:
+    """Keep the credentials of add-ons, and report the health of the add-ons."""
+    from watchword.addons.agent.controllers import addon_controllers
+
+    return addon_controllers(context)
+
+
+def works(context: AgentControllerContext) -> Iterable[ControllerSpec]:
+    """Apply the works of this cluster."""
+    from watchword.work import work_controllers
+
+    return work_controllers(context)
+
+
+CONTROLLER_FACTORIES: tuple[ControllerFactory, ...] = (addons, works)
+"""What an accepted cluster's agent does, each imported when it is first needed."""
+
+
+def _without_images(node: Object) -> Object:
+    """Keep only the fields that are reported: a node's list of images is longer than all the rest."""
+    status = node.get("status") or {}
+    kept = {name: status[name] for name in ("capacity", "allocatable") if name in status}
+    return {**node, "status": kept}

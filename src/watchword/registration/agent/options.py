@@ -1,0 +1,132 @@
+"""The options of an agent."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from watchword.api.cluster import validate_cluster_name
+from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.names import (
+    ADDON_NAMESPACE,
+    AGENT_NAMESPACE,
+    HUB_KUBECONFIG_SECRET,
+    MANAGED_CLUSTERS_GROUP,
+    agent_user,
+    cluster_group,
+)
+from watchword.api.sensitive import HiddenFields
+from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
+from watchword.registration.agent.cluster_status import ClaimPolicy
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.errors import UnknownDriver
+from watchword.registration.interface import CredentialSubject, SecretData
+from watchword.registration.options import Settings, Side
+from watchword.runtime.leader_election import ElectionTiming
+
+
+class AgentOptions(Struct, frozen=True):
+    """How this cluster joins one hub."""
+
+    cluster_name: str
+    agent_name: str = ""  # empty: the one on record, or a new one
+    namespace: str = AGENT_NAMESPACE
+    addon_namespace: str = ADDON_NAMESPACE
+    hub_secret: str = HUB_KUBECONFIG_SECRET
+    registration_auth: str = ""  # how the cluster registers; empty: by the default driver
+    addon_auth: str = ""  # how its add-ons do; likewise
+    settings: Settings = field(default_factory=dict)  # of the drivers
+    external_urls: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    claims: ClaimPolicy = field(default_factory=ClaimPolicy)
+    eviction_grace: timedelta = timedelta(minutes=60)
+    feedback_interval: timedelta = timedelta(seconds=30)
+    work_recheck: timedelta = timedelta(minutes=4)  # of works to which nothing has happened
+    bootstrap_kubeconfig: Path | None = None  # None: the cluster has its own credential already
+    identity: str = "agent"  # of this process, unique among its replicas
+    elect: bool = True
+    health: tuple[str, int] | None = None
+    timing: ElectionTiming = field(default_factory=ElectionTiming)
+
+    @property
+    def secret_key(self) -> ObjectKey:
+        """The Secret that holds the cluster's own credential."""
+        return ObjectKey(self.namespace, self.hub_secret)
+
+    @property
+    def lease_key(self) -> ObjectKey:
+        """The Lease by which one of several replicas is elected."""
+        return ObjectKey(self.namespace, f"{self.hub_secret}-lock")
+
+
+def validate_agent_options(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
+    """Return everything that keeps the agent from starting, one sentence each."""
+    objections = [validate_cluster_name(options.cluster_name) or ""]
+    chosen = []
+    for find, name in ((catalog.cluster_driver, options.registration_auth), (catalog.addon_driver, options.addon_auth)):
+        try:
+            chosen.append(find(name))
+        except UnknownDriver as unknown:
+            objections.append(str(unknown))
+    objections += catalog.validate(Side.CLUSTER, options.settings, *chosen)
+    objections += [
+        f"{url!r} is not an https address" for url in options.external_urls if not url.startswith("https://")
+    ]
+    return [objection for objection in objections if objection]
+
+
+def agent_option_warnings(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
+    """Return what is allowed and yet unwise."""
+    rows = [(option, option.read(options.settings)) for option in catalog.options(Side.CLUSTER)]
+    return [warning for option, value in rows if value and (warning := option.warn(value))]
+
+
+_ALPHABET = string.ascii_lowercase + string.digits
+
+
+class AgentIdentity(HiddenFields, frozen=True):
+    """Kept across restarts by the Secret that holds the credential."""
+
+    hidden = ("held",)
+
+    cluster: str
+    agent: str
+    uid: str
+    secret_key: ObjectKey
+    held: SecretData
+
+    @property
+    def subject(self) -> CredentialSubject:
+        """The subject of the cluster's credential."""
+        groups = (cluster_group(self.cluster), MANAGED_CLUSTERS_GROUP)
+        return CredentialSubject(agent_user(self.cluster, self.agent), groups)
+
+
+def restore_identity(system: Object, secret: Object | None, options: AgentOptions) -> AgentIdentity:
+    """Restore the identity from the Secret, and the cluster's UID from the namespace kube-system.
+
+    What is not stored yet is decided now.
+    """
+    held = decode_data(secret)
+    return AgentIdentity(
+        cluster=options.cluster_name or _text(held, CLUSTER_NAME),
+        agent=options.agent_name or _text(held, AGENT_NAME) or new_agent_name(),
+        uid=uid_of(system),
+        secret_key=options.secret_key,
+        held=held,
+    )
+
+
+def new_agent_name() -> str:
+    """Return a name that no other agent of the cluster has."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(5))
+
+
+def _text(held: SecretData, name: str) -> str:
+    return held.get(name, b"").decode(errors="replace")

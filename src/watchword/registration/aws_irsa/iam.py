@@ -1,0 +1,175 @@
+"""Creates, repairs, verifies and deletes roles in IAM."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
+from typing import Any, TypeVar
+
+from msgspec import Struct, field
+
+from watchword.kube.request_sender import Backoff
+from watchword.registration.aws_irsa.aws_api import AwsApi, find
+from watchword.registration.aws_irsa.documents import IamRole
+from watchword.registration.aws_irsa.errors import AwsRefused, WrongAccount
+from watchword.registration.aws_irsa.role_repair import (
+    RoleChange,
+    StoredRole,
+    decide_repairs,
+    validate_deletion,
+    validate_ownership,
+)
+
+EXISTS, IN_USE = "EntityAlreadyExists", "DeleteConflict"
+SETTLING = Backoff(first=1.0, limit=10.0)
+"""IAM is eventually consistent: what it has just stored may be unknown to the next request for some seconds."""
+
+SETTLING_ATTEMPTS = 6
+T = TypeVar("T")
+
+
+class RoleWriter(Struct):
+    """Makes IAM have a role; writes only what differs."""
+
+    api: AwsApi
+    random: Random
+    extra_tags: Mapping[str, str] = field(default_factory=dict)  # written, and no proof of whose role it is
+    _caller: tuple[str, str] | None = None
+
+    async def apply(self, role: IamRole) -> tuple[RoleChange, ...]:
+        """Create or repair a role and return what changed.
+
+        Raises `WrongAccount`, `ForeignRole`, `AwsRefused` or `AwsUnreachable`; nothing is written after the first two.
+        """
+        await self.check_account(role)
+        stored = await self.read(role.name)
+        if stored is None:
+            return await self._create(role)
+        return await self._repair_all(role, stored)
+
+    async def create(self, role: IamRole) -> tuple[RoleChange, ...]:
+        """Create a role that probably does not exist, in two requests; one that exists must have its tags.
+
+        Raises as `apply` does.
+        """
+        await self.check_account(role)
+        try:
+            return await self._create(role)
+        except AwsRefused as refusal:
+            if refusal.code != EXISTS:
+                raise
+        stored = await settled(lambda: self.read(role.name), self.random, is_settled=lambda found: found is not None)
+        if stored is None:
+            return await self._create(role)
+        validate_ownership(role, stored)
+        return await self._repair_all(role, stored)
+
+    async def find_differences(self, role: IamRole) -> tuple[RoleChange, ...]:
+        """Return what `apply` would change; writes nothing."""
+        await self.check_account(role)
+        stored = await self.read(role.name)
+        return (RoleChange.CREATED,) if stored is None else decide_repairs(role, stored, self.extra_tags)
+
+    async def delete(self, role: IamRole) -> None:
+        """Delete a role with its policies, unless it is gone; `ForeignRole` when it is not that of the cluster."""
+        await self.check_account(role)
+        found = await find(self.api, "iam", "get_role", RoleName=role.name)
+        if found is None:
+            return
+        validate_deletion(role, _stored(found["Role"], None))
+        await find(self.api, "iam", "delete_role_policy", RoleName=role.name, PolicyName=role.name)
+        try:
+            await find(self.api, "iam", "delete_role", RoleName=role.name)
+        except AwsRefused as refusal:
+            if refusal.code != IN_USE:
+                raise
+            await self._delete_policies(role.name)
+            await find(self.api, "iam", "delete_role", RoleName=role.name)
+
+    async def check_account(self, role: IamRole) -> None:
+        """Raise `WrongAccount` when the credentials belong to another account than the role."""
+        if self._caller is None:
+            caller = await self.api.call("sts", "get_caller_identity")
+            self._caller = caller["Arn"].split(":")[1], caller["Account"]
+        partition, account = self._caller
+        if (partition, account) != (role.partition, role.account):
+            self._caller = None  # the credentials may be replaced
+            raise WrongAccount(
+                f"the AWS credentials belong to account {account} in partition {partition}: "
+                f"use credentials of account {role.account} in partition {role.partition} for role {role.name}"
+            )
+
+    async def read(self, name: str) -> StoredRole | None:
+        """Return a role as IAM has it; None when there is none."""
+        found = await find(self.api, "iam", "get_role", RoleName=name)
+        if found is None:
+            return None
+        policy = await find(self.api, "iam", "get_role_policy", RoleName=name, PolicyName=name)
+        return _stored(found["Role"], policy and policy["PolicyDocument"])
+
+    async def _create(self, role: IamRole) -> tuple[RoleChange, ...]:
+        trust, tags = role.trust_policy, self._tags(role)
+        await self.api.call("iam", "create_role", RoleName=role.name, AssumeRolePolicyDocument=trust, Tags=tags)
+        await settled(lambda: self._repair(role, RoleChange.ACCESS), self.random)
+        return (RoleChange.CREATED, RoleChange.ACCESS)
+
+    async def _repair_all(self, role: IamRole, stored: StoredRole) -> tuple[RoleChange, ...]:
+        changes = decide_repairs(role, stored, self.extra_tags)
+        for change in changes:
+            await self._repair(role, change)
+        return changes
+
+    async def _repair(self, role: IamRole, change: RoleChange) -> None:
+        name, call = role.name, self.api.call
+        if change is RoleChange.TRUST:
+            await call("iam", "update_assume_role_policy", RoleName=name, PolicyDocument=role.trust_policy)
+        elif change is RoleChange.TAGS:
+            await call("iam", "tag_role", RoleName=name, Tags=self._tags(role))
+        else:
+            await call("iam", "put_role_policy", RoleName=name, PolicyName=name, PolicyDocument=role.access_policy)
+
+    def _tags(self, role: IamRole) -> list[dict[str, str]]:
+        return [{"Key": key, "Value": value} for key, value in {**self.extra_tags, **role.tags}.items()]
+
+    async def _delete_policies(self, name: str) -> None:
+        inline = await find(self.api, "iam", "list_role_policies", RoleName=name) or {}
+        for policy in inline.get("PolicyNames", []):
+            await find(self.api, "iam", "delete_role_policy", RoleName=name, PolicyName=policy)
+        attached = await find(self.api, "iam", "list_attached_role_policies", RoleName=name) or {}
+        for row in attached.get("AttachedPolicies", []):
+            await find(self.api, "iam", "detach_role_policy", RoleName=name, PolicyArn=row["PolicyArn"])
+
+
+def is_anything(_found: object) -> bool:
+    """Take every answer."""
+    return True
+
+
+async def settled(
+    ask: Callable[[], Awaitable[T]],
+    random: Random,
+    *,
+    is_settled: Callable[[T], bool] = is_anything,
+    unsettled_codes: frozenset[str] = frozenset(),
+) -> T:
+    """Repeat a request while AWS does not know yet what it was told; the last answer or refusal counts."""
+    for failures in range(1, SETTLING_ATTEMPTS):
+        try:
+            answer = await ask()
+            if is_settled(answer):
+                return answer
+        except AwsRefused as refusal:
+            if not refusal.is_absence and refusal.code not in unsettled_codes:
+                raise
+        await asyncio.sleep(SETTLING.delay(failures, random))
+    return await ask()
+
+
+def _stored(role: Any, access: Any) -> StoredRole:
+    return StoredRole(
+        arn=role["Arn"],
+        trust=role["AssumeRolePolicyDocument"],
+        access=access,
+        tags={tag["Key"]: tag["Value"] for tag in role.get("Tags", [])},
+    )

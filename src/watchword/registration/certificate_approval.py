@@ -1,0 +1,203 @@
+"""Approves the requests that an accepted or allow-listed cluster may make, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from watchword.api.cluster import Cluster
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
+from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, REGISTER_GROUP, ConditionType, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
+from watchword.credentials.certificates.approval import (
+    APPROVED,
+    APPROVED_REASON,
+    is_approved,
+    is_approved_by_hub,
+    is_pending,
+    with_decision,
+)
+from watchword.credentials.certificates.name_ownership import (
+    NameOwner,
+    approved_by_others_at,
+    choose_name_owner,
+    first_requests,
+    name_owner_patch,
+    read_name_owner,
+    validate_name_ownership,
+)
+from watchword.credentials.certificates.request import CertificateRequestRefused
+from watchword.credentials.certificates.request_validation import ClusterRequest, read_cluster_request, requester_of
+from watchword.registration.allow_list import AllowList
+from watchword.registration.descriptor import CredentialCondition, CredentialKind
+from watchword.registration.interface import HubContext
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
+
+AWAITING_CLUSTER = timedelta(minutes=1)
+AWAITING_ACCEPTANCE = timedelta(seconds=10)  # after an approval by hand comes the acceptance, which records the key
+
+
+class CertificateApprovalReconciler(Struct, frozen=True):
+    """Reconciles CertificateSigningRequest of clusters to one signer; triggered by it and by its ManagedCluster."""
+
+    context: HubContext
+    signer: str
+    allow_list: AllowList
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Approve the request or leave it to an administrator, and report why."""
+        csr = self.context.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        if csr is None or Label.ADDON_NAME in labels_of(csr) or not self._is_own(csr):
+            return Done()
+        if not is_pending(csr):
+            return await self._record_external_approval(csr)
+        try:
+            request = read_cluster_request(csr)
+        except CertificateRequestRefused as objection:
+            self.context.events.refusal(csr, "CSRRefused", str(objection))
+            return Done()
+        if request.is_renewal:
+            return await self._approve_renewal(csr, request)
+        return await self._approve_first_request(csr, request)
+
+    async def _approve_renewal(self, csr: Object, request: ClusterRequest) -> Outcome:
+        review = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr, request))
+        if (review.get("status") or {}).get("allowed") is not True:
+            self.context.events.refusal(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
+            return Done()
+        return await self._approve(csr, "the agent renews its own certificate")
+
+    async def _approve_first_request(self, csr: Object, request: ClusterRequest) -> Outcome:
+        if not self.allows(request):
+            return Done()  # waits for an administrator: `accept`
+        cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
+        if cluster is None:
+            return RetryAfter(AWAITING_CLUSTER)
+        objection = validate_name_ownership(
+            cluster, request, choose_name_owner(cluster, self.requests_of(request.cluster))
+        )
+        if objection is None:
+            objection = await self.context.validate_registration(request.requester, request.cluster)
+        if objection:
+            self.context.events.refusal(csr, "NameAlreadyOwned", objection)
+            return Done()
+        await self._record_owner(cluster, request)
+        return await self._approve(csr, "the requester is on the allow-list")
+
+    async def _record_owner(self, cluster: Object, request: ClusterRequest) -> None:
+        """Note the key before it is approved: of two at once, seen by two hubs even, one meets the other's note."""
+        noted = read_name_owner(cluster)
+        if noted is None or not noted.is_of(request):
+            await self._write_owner(cluster, NameOwner.of(request, self.context.clock.now()))
+
+    async def _write_owner(self, cluster: Object, owner: NameOwner) -> None:
+        note = with_preconditions(cluster, name_owner_patch(cluster, owner))
+        await self.context.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), note)
+
+    async def _record_external_approval(self, csr: Object) -> Outcome:
+        """Record who got the name by another approver: requests are soon deleted, certificates stay valid."""
+        if approved_by_others_at(csr) is None:
+            return Done()
+        name = labels_of(csr).get(Label.CLUSTER_NAME, "")
+        cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+        if cluster is None or is_deleting(cluster):
+            return Done()
+        owner = choose_name_owner(cluster, self.requests_of(name))
+        if owner is None or owner == read_name_owner(cluster):
+            return Done()
+        if not Cluster.read(cluster).accepted and self.context.clock.now() - owner.since < AWAITING_ACCEPTANCE:
+            return RetryAfter(AWAITING_ACCEPTANCE)
+        await self._write_owner(cluster, owner)
+        return Done()
+
+    def allows(self, request: ClusterRequest) -> bool:
+        """Whether the requester is on the allow-list."""
+        return request.signer == self.signer and self.allow_list.allows(request.requester, request.requester_groups)
+
+    def _is_own(self, csr: Object) -> bool:
+        """Whether a request is for this signer; those for signers that no driver knows are refused by the default."""
+        wanted = str((csr.get("spec") or {}).get("signerName") or "")
+        return wanted == self.signer or (self.signer == KUBE_CLIENT_SIGNER and wanted != GRPC_SIGNER)
+
+    def requests_of(self, cluster: str) -> Sequence[Object]:
+        """Return the requests on record that carry a cluster's label."""
+        return self.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
+
+    async def _approve(self, csr: Object, message: str) -> Outcome:
+        """Approve, with the reason in the approval itself."""
+        approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.context.clock.now())
+        await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
+        self.context.events.normal(csr, APPROVED_REASON, message)
+        return Done()
+
+
+def renewal_review(csr: Object, request: ClusterRequest) -> Object:
+    """Return the question whether the requester may renew a cluster's certificate."""
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    if requester_of(csr).is_direct:
+        who = {name: spec[name] for name in ("uid", "groups", "extra") if spec.get(name)}
+    else:
+        who = {"groups": sorted(request.requester_groups)}
+    asked = {
+        "group": REGISTER_GROUP,
+        "resource": "managedclusters",
+        "subresource": "clientcertificates",
+        "verb": "renew",
+    }
+    return {
+        "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
+        "kind": SUBJECT_ACCESS_REVIEWS.kind,
+        "spec": {"user": request.requester, **who, "resourceAttributes": asked},
+    }
+
+
+class CertificateHubDriver(Struct, frozen=True):
+    """The hub's side: certificates need nothing besides the approval of requests."""
+
+    approvals: CertificateApprovalReconciler
+    name: str = "csr-approval"  # of the controller
+
+    async def grant(self, cluster: Cluster) -> None:
+        """Nothing: the signer trusts the approval, and RBAC trusts the certificate."""
+
+    async def revoke(self, cluster: Cluster) -> None:
+        """Nothing: without RBAC the certificate has no rights, and its renewal is refused."""
+
+    def is_auto_accepted(self, cluster: Cluster) -> bool:
+        """Whether this very cluster, and no earlier one of its name, was given a certificate by allow-list."""
+        noted = read_name_owner(cluster.object)
+        if noted is None:
+            return False
+        found = first_requests(self.approvals.requests_of(cluster.name))
+        return any(is_approved(csr) and noted.is_of(row) and self.approvals.allows(row) for csr, row in found)
+
+    def controllers(self) -> Iterable[ControllerSpec]:
+        """Return the approval of requests."""
+        yield ControllerSpec(
+            name=self.name,
+            root=CERTIFICATE_SIGNING_REQUESTS,
+            reconciler=self.approvals,
+            triggers=(Trigger(MANAGED_CLUSTERS, self._pending_requests),),
+            concerns=lambda csr: not (Label.ADDON_NAME in labels_of(csr) or is_approved_by_hub(csr)),
+            acts_on_deletion=False,
+        )
+
+    def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:
+        name = cluster["metadata"]["name"]
+        found = self.approvals.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
+        return [ObjectKey.of(csr) for csr in found if is_pending(csr)]
+
+
+CLUSTER_CERTIFICATE = CredentialKind(
+    name="cluster certificate",
+    conditions=(
+        CredentialCondition(
+            ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", "ClientCertificateUpdateFailed"
+        ),
+    ),
+    consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
+)

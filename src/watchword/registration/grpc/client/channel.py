@@ -1,0 +1,168 @@
+"""One gRPC connection to a hub as one identity: events go out by Publish and come in by Subscribe."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from grpclib.client import Channel, Stream, UnaryStreamMethod, UnaryUnaryMethod
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+from msgspec import Struct
+
+from watchword.api.sensitive import HiddenFields, Sensitive
+from watchword.kube.errors import Stalled, Unreachable
+from watchword.kube.tls import ClientCertificate, Trust, make_context
+from watchword.registration.grpc.client.channel_errors import to_kube_error
+from watchword.registration.grpc.cloud_events import CloudEvent, Subscription
+from watchword.registration.grpc.config import GrpcEndpoint
+from watchword.registration.grpc.errors import MalformedEvent
+from watchword.registration.grpc.event_types import DataType
+from watchword.registration.grpc.service import PUBLISH, RESYNC_END, SUBSCRIBE, Empty, EventCodec, PublishRequest
+
+CONNECT_SECONDS = 10.0
+PUBLISH_SECONDS = 20.0
+_ERRORS = (GRPCError, StreamTerminatedError, ProtocolError, MalformedEvent, OSError, TimeoutError)
+
+EventStream: TypeAlias = Stream[Subscription, CloudEvent]
+
+
+class GrpcCredential(HiddenFields, frozen=True):
+    """What the server knows a client by: a token, or a certificate."""
+
+    hidden = ("certificate",)
+
+    token: Sensitive[str] | None = None
+    certificate: ClientCertificate | None = None
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata of every call."""
+        return {} if self.token is None else {"authorization": f"Bearer {self.token.reveal()}"}
+
+
+class EventSubscription(Struct, frozen=True):
+    """An open stream of events."""
+
+    events: AsyncGenerator[CloudEvent, None]
+    marks_resync: bool  # whether the answer to a resync ends with a heartbeat that has the identifier of the request
+
+
+def make_tls_context(endpoint: GrpcEndpoint, certificate: ClientCertificate | None) -> ssl.SSLContext:
+    """Return the context of a connection; `ConfigError` when authorities or certificate are not usable."""
+    context = make_context(Trust(endpoint.ca_data), certificate)
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+class EventChannel:
+    """Sends and receives events. Connects when it is first used, and again when the connection was lost.
+
+    Raises the errors of `kube.errors`: a refusal is the one that an API server would have answered.
+    """
+
+    def __init__(self, endpoint: GrpcEndpoint, credential: GrpcCredential, *, cluster: str) -> None:
+        host, port = endpoint.address
+        self.cluster = cluster
+        self.source = f"{cluster}-klusterlet-agent"  # as OCM's agent calls itself
+        self._endpoint = endpoint
+        self._metadata = credential.metadata
+        self._has_certificate = credential.certificate is not None
+        self._channel = Channel(host, port, ssl=make_tls_context(endpoint, credential.certificate), codec=EventCodec())
+        self._publish: UnaryUnaryMethod[CloudEvent, Empty] = UnaryUnaryMethod(
+            self._channel,
+            PUBLISH,
+            PublishRequest,  # type: ignore[arg-type]  # what the codec writes a CloudEvent as
+            Empty,
+        )
+        self._subscribe = UnaryStreamMethod(self._channel, SUBSCRIBE, Subscription, CloudEvent)
+        self._calls = 0
+        self._closed = False
+
+    async def publish(self, event: CloudEvent) -> None:
+        """Send one event; returns once the server has processed it."""
+        self._begin()
+        try:
+            async with asyncio.timeout(PUBLISH_SECONDS):
+                await self._publish(event, metadata=self._metadata)
+        except _ERRORS as cause:
+            raise self._explain(cause) from cause
+        finally:
+            self._end()
+
+    @asynccontextmanager
+    async def subscribe(self, data_type: DataType) -> AsyncIterator[EventSubscription]:
+        """Open a stream of the events of one kind; inside the context the server has registered the subscription.
+
+        Its events end with `Stalled` when a server that sends heartbeats falls silent, and with `Unreachable` else.
+        """
+        self._begin()
+        try:
+            async with self._subscribe.open(metadata=self._metadata) as stream:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    await stream.send_message(Subscription(cluster=self.cluster, data_type=data_type), end=True)
+                    await stream.recv_initial_metadata()
+                events = self._events(stream)
+                try:
+                    yield EventSubscription(events, RESYNC_END in (stream.initial_metadata or ()))
+                finally:
+                    await events.aclose()
+                await stream.cancel()
+        except _ERRORS as cause:
+            raise self._explain(cause) from cause
+        finally:
+            self._end()
+
+    async def _events(self, stream: EventStream) -> AsyncGenerator[CloudEvent, None]:
+        patience: float | None = None
+        while True:
+            event = await self._next(stream, patience)
+            if event.is_heartbeat:  # a server may be configured to send none
+                patience = self._endpoint.health_timeout.total_seconds()
+            yield event
+
+    async def _next(self, stream: EventStream, patience: float | None) -> CloudEvent:
+        try:
+            async with asyncio.timeout(patience) as limit:
+                event = await stream.recv_message()
+                if event is None:
+                    await stream.recv_trailing_metadata()  # raises the reason, when the server gave one
+        except TimeoutError as cause:
+            if not limit.expired():
+                raise
+            self._drop_connection()  # the other streams of it are as dead; the next call connects again
+            raise Stalled(f"{self._endpoint.url} has been silent for {patience:g} seconds") from cause
+        if event is None:
+            raise Unreachable(f"{self._endpoint.url} ended the subscription")
+        return event
+
+    async def close(self) -> None:
+        """Refuse calls from now on; the connection closes when those under way have ended."""
+        self._closed = True
+        self._close_if_unused()
+
+    def _begin(self) -> None:
+        if self._closed:
+            raise Unreachable("the connection to the gRPC server is closed", maybe_processed=False)
+        self._calls += 1
+
+    def _end(self) -> None:
+        self._calls -= 1
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        if self._closed and self._calls == 0:
+            self._drop_connection()
+
+    def _drop_connection(self) -> None:
+        """Close the connection at once: nothing is on the way, and a server that is gone would not end it with us."""
+        protocol = self._channel._protocol  # noqa: SLF001 - the library only closes gently
+        transport = getattr(protocol.connection, "_transport", None) if protocol is not None else None
+        self._channel.close()
+        if transport is not None:
+            transport.abort()
+
+    def _explain(self, cause: BaseException) -> Exception:
+        return to_kube_error(cause, self._endpoint.url, with_certificate=self._has_certificate)

@@ -1,0 +1,76 @@
+"""Publishes what an agent writes, under the versions that the hub knows."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from msgspec import Struct, field
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.registration.grpc.client.channel import EventChannel
+from watchword.registration.grpc.client.channel_errors import make_refusal
+from watchword.registration.grpc.client.object_store import ObjectStore, StoredObject
+from watchword.registration.grpc.event_types import DataType, EventType
+
+ECHO_SECONDS = 2.0
+"""How long a second write of an object waits for the hub's version of the first; the hub refuses older versions."""
+
+
+class ObjectWriter(Struct, frozen=True):
+    """Publishes one change of a kind at a time."""
+
+    channel: EventChannel
+    locks: dict[DataType, asyncio.Lock] = field(default_factory=dict)
+
+    async def create(self, store: ObjectStore, type_: EventType, obj: Object, *, is_followed: bool) -> Object:
+        """Create an object; returns it as the hub sends it, or as it was sent where the kind is not followed."""
+        event = store.codec.encode(type_, obj, {})
+        await self.channel.publish(event.to_event(self.channel.source, self.channel.cluster))
+        stored = await _wait_for(store, ObjectKey.of(obj), lambda found: found is not None) if is_followed else None
+        return obj if stored is None else stored.object
+
+    async def change(
+        self, store: ObjectStore, key: ObjectKey, type_: EventType, change: Callable[[Object], Object]
+    ) -> StoredObject:
+        """Change an object; a refusal when it is not there, or was changed or replaced meanwhile."""
+        async with self.locks.setdefault(store.codec.data_type, asyncio.Lock()):
+            stored = await self._find_settled(store, key)
+            if stored is None:
+                resource = store.codec.resource.group_resource
+                raise make_refusal(404, "NotFound", f"{resource} {key.name!r} not found")
+            present = stored.object
+            changed = change(present)
+            _require_same_version(present, changed, key)
+            known = {**changed, "metadata": {**changed["metadata"], "resourceVersion": stored.version}}
+            event = store.codec.encode(type_, known, {})
+            await self.channel.publish(event.to_event(self.channel.source, self.channel.cluster))
+            latest = store.find(key)
+            if latest is None or latest.revision != stored.revision:
+                return latest or stored  # the hub's result was faster
+            return store.write(stored, changed)
+
+    async def _find_settled(self, store: ObjectStore, key: ObjectKey) -> StoredObject | None:
+        if not store.codec.returns_writes:
+            return store.find(key)
+        return await _wait_for(store, key, lambda found: found is None or not found.is_written)
+
+
+async def _wait_for(
+    store: ObjectStore, key: ObjectKey, is_settled: Callable[[StoredObject | None], bool]
+) -> StoredObject | None:
+    """Return an object once the hub has sent the result of a write, or as it is when that takes too long."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ECHO_SECONDS):
+            while not is_settled(store.find(key)):
+                await store.wait_changed()
+    return store.find(key)
+
+
+def _require_same_version(present: Object, changed: Object, key: ObjectKey) -> None:
+    for name in ("uid", "resourceVersion"):
+        wanted = changed["metadata"].get(name)
+        if wanted and wanted != present["metadata"].get(name):
+            message = f"{key} was changed or replaced meanwhile: read it again"
+            raise make_refusal(409, "Conflict", message)

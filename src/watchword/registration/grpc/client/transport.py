@@ -1,0 +1,270 @@
+"""The transport over gRPC: answers the requests of an agent as the hub's API server would."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+
+import orjson
+from msgspec import Struct
+
+from watchword.api.http import Request, Response
+from watchword.api.meta import Object
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    EVENTS,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.kube.errors import ApiStatusError, Unreachable
+from watchword.registration.grpc.client.channel import EventChannel
+from watchword.registration.grpc.client.channel_errors import make_refusal
+from watchword.registration.grpc.client.object_events import ObjectCodec, creation, replacement, status_update
+from watchword.registration.grpc.client.object_store import ObjectStores
+from watchword.registration.grpc.client.object_subscription import ObjectSubscription
+from watchword.registration.grpc.client.object_writes import ObjectWriter
+from watchword.registration.grpc.client.request_target import ObjectFilter, RequestTarget, parse_target
+from watchword.registration.grpc.client.token_requests import TokenRequester
+from watchword.registration.grpc.client.watch_response import StoreWatch
+from watchword.registration.grpc.client.work_events import WorkCodec
+from watchword.registration.grpc.event_types import DataType, EventType
+from watchword.runtime.diff import apply_merge_patch
+
+MERGE_PATCH = "application/merge-patch+json"
+
+
+class ServedKind(Struct, frozen=True, kw_only=True):
+    """What the protocol carries of one kind."""
+
+    codec: ObjectCodec
+    is_read: bool = True  # the hub sends its objects
+    lingers: bool = False  # read again and again, but never watched
+    create: EventType | None = None
+    update: EventType | None = None
+    patches: dict[str, EventType]  # by subresource
+
+
+def served_kinds() -> dict[tuple[str, str, str], ServedKind]:
+    """Return every kind by group, version and plural."""
+    cluster, addon, csr, lease, event = (
+        ObjectCodec(each)
+        for each in (
+            DataType.MANAGED_CLUSTER,
+            DataType.ADDON,
+            DataType.CERTIFICATE_REQUEST,
+            DataType.LEASE,
+            DataType.EVENT,
+        )
+    )
+    work = WorkCodec()
+    kinds = {
+        MANAGED_CLUSTERS: ServedKind(
+            codec=cluster,
+            create=creation(cluster.data_type),
+            update=replacement(cluster.data_type),
+            patches={"status": status_update(cluster.data_type)},
+        ),
+        MANAGED_CLUSTER_ADDONS: ServedKind(codec=addon, patches={"status": status_update(addon.data_type)}),
+        CERTIFICATE_SIGNING_REQUESTS: ServedKind(codec=csr, create=creation(csr.data_type), patches={}),
+        LEASES: ServedKind(
+            codec=lease,
+            lingers=True,
+            update=replacement(lease.data_type),
+            patches={"": replacement(lease.data_type)},
+        ),
+        EVENTS: ServedKind(codec=event, is_read=False, create=creation(event.data_type), patches={}),
+        MANIFEST_WORKS: ServedKind(
+            codec=work, patches={"": status_update(work.data_type), "status": status_update(work.data_type)}
+        ),
+    }
+    return {(each.group, each.version, each.plural): kind for each, kind in kinds.items()}
+
+
+class GrpcTransport:
+    """Sends the requests of one agent over one gRPC connection.
+
+    What the hub sends is kept, so that reads and watches need no requests. A read of one object asks the hub whether
+    there is a newer version. What the protocol does not carry is refused as an API server would refuse it.
+    """
+
+    def __init__(self, channel: EventChannel, stores: ObjectStores) -> None:
+        self._channel = channel
+        self._stores = stores
+        self._kinds = served_kinds()
+        self._subscriptions: dict[DataType, ObjectSubscription] = {}
+        self._writer = ObjectWriter(channel)
+        self._in_flight = 0
+        self._closed = False
+
+    async def send(self, request: Request) -> Response:
+        """Answer one request; a refusal is an answer, too."""
+        if self._closed:
+            raise Unreachable("the connection to the hub is closed", maybe_processed=False)
+        self._in_flight += 1
+        try:
+            return await self._dispatch(request)
+        except ApiStatusError as refused:
+            return refusal_response(refused)
+        finally:
+            self._in_flight -= 1
+            await self._close_if_unused()
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Response]:
+        """Answer a watch; inside the context `Response.stream` yields its lines."""
+        target = parse_target(request.path)
+        kind = self._find_kind(target)
+        if target is None or kind is None or not kind.is_read or not request.parameter("watch"):
+            yield await self.send(request)
+            return
+        async with AsyncExitStack() as stack:
+            try:
+                response = await self._watch(kind, target, request, stack)
+            except ApiStatusError as refused:
+                response = refusal_response(refused)
+            yield response
+
+    async def _watch(
+        self, kind: ServedKind, target: RequestTarget, request: Request, stack: AsyncExitStack
+    ) -> Response:
+        subscription, selected = self._subscription(kind), _filter(target, request)
+        feed = await stack.enter_async_context(subscription.use())
+        watch = StoreWatch(
+            store=subscription.store,
+            feed=feed,
+            selected=selected,
+            since=_revision(request, subscription),
+            seconds=float(request.parameter("timeoutSeconds") or 0) or None,
+        )
+        return Response(200, stream=await stack.enter_async_context(aclosing(watch.lines())))
+
+    async def close(self) -> None:
+        """Refuse requests from now on; those under way end first."""
+        self._closed = True
+        await self._close_if_unused()
+
+    async def _close_if_unused(self) -> None:
+        if self._closed and self._in_flight == 0:
+            for subscription in self._subscriptions.values():
+                await subscription.stop()
+            await self._channel.close()
+
+    async def _dispatch(self, request: Request) -> Response:
+        target = parse_target(request.path)
+        if target is not None and _is_token_request(request, target):
+            answer = await TokenRequester(self._channel).request(target.key, _body(request))
+            return object_response(answer, 201)
+        kind = self._find_kind(target)
+        if target is None or kind is None:
+            raise _not_carried(request, target)
+        if request.method == "GET" and kind.is_read:
+            return await (self._get(kind, target) if target.name else self._list(kind, target, request))
+        return await self._write(kind, target, request)
+
+    async def _get(self, kind: ServedKind, target: RequestTarget) -> Response:
+        subscription = self._subscription(kind)
+        await subscription.refresh()
+        stored = subscription.store.find(target.key)
+        if stored is None:
+            raise _not_found(target)
+        return Response(200, (("Content-Type", "application/json"),), stored.raw)
+
+    async def _list(self, kind: ServedKind, target: RequestTarget, request: Request) -> Response:
+        subscription, selected = self._subscription(kind), _filter(target, request)
+        await subscription.refresh()
+        resource, store = kind.codec.resource, subscription.store
+        found = [stored.object for stored in store]
+        listed = {
+            "apiVersion": resource.api_version,
+            "kind": f"{resource.kind}List",
+            "metadata": {"resourceVersion": str(store.revision)},
+            "items": [obj for obj in found if selected.matches(obj)],
+        }
+        return object_response(listed)
+
+    async def _write(self, kind: ServedKind, target: RequestTarget, request: Request) -> Response:
+        patch = kind.patches.get(target.subresource)
+        if request.method == "POST" and kind.create is not None and not target.name:
+            subscription = self._subscription(kind)
+            created = await self._writer.create(
+                subscription.store, kind.create, _body(request), is_followed=subscription.is_open
+            )
+            return object_response(created, 201)
+        if request.method == "PUT" and kind.update is not None and not target.subresource:
+            return await self._change(kind, target, kind.update, lambda _: _body(request))
+        if request.method == "PATCH" and patch is not None and request.header("Content-Type") == MERGE_PATCH:
+            return await self._change(kind, target, patch, lambda stored: apply_merge_patch(stored, _body(request)))
+        raise _not_carried(request, target)
+
+    async def _change(
+        self, kind: ServedKind, target: RequestTarget, type_: EventType, change: Callable[[Object], Object]
+    ) -> Response:
+        subscription = self._subscription(kind)
+        async with subscription.use():
+            stored = await self._writer.change(subscription.store, target.key, type_, change)
+        return Response(200, (("Content-Type", "application/json"),), stored.raw)
+
+    def _find_kind(self, target: RequestTarget | None) -> ServedKind | None:
+        return None if target is None else self._kinds.get((target.group, target.version, target.plural))
+
+    def _subscription(self, kind: ServedKind) -> ObjectSubscription:
+        data_type = kind.codec.data_type
+        found = self._subscriptions.get(data_type)
+        if found is None:
+            store = self._stores.of(kind.codec)
+            found = self._subscriptions[data_type] = ObjectSubscription(self._channel, store, lingers=kind.lingers)
+        return found
+
+
+def _is_token_request(request: Request, target: RequestTarget) -> bool:
+    account = (target.group, target.plural, target.subresource)
+    return request.method == "POST" and account == ("", SERVICE_ACCOUNTS.plural, "token")
+
+
+def _body(request: Request) -> Object:
+    try:
+        parsed = orjson.loads(request.body)
+    except orjson.JSONDecodeError as cause:
+        raise make_refusal(400, "BadRequest", "the body of the request is not JSON") from cause
+    if not isinstance(parsed, dict):
+        raise make_refusal(400, "BadRequest", "the body of the request is not a JSON object")
+    return parsed
+
+
+def _filter(target: RequestTarget, request: Request) -> ObjectFilter:
+    return ObjectFilter.read(target, request.parameter("labelSelector"), request.parameter("fieldSelector"))
+
+
+def _revision(request: Request, subscription: ObjectSubscription) -> int | None:
+    """Return where a watch continues; a refusal when changes since then are not known."""
+    text = request.parameter("resourceVersion")
+    if request.parameter("sendInitialEvents") == "true" or text in ("", "0"):
+        return None
+    revision = int(text) if text.isascii() and text.isdecimal() else -1
+    if subscription.store.changes_since(revision) is None:
+        raise make_refusal(410, "Expired", "the changes since that resourceVersion are not known: list again")
+    return revision
+
+
+def _not_carried(request: Request, target: RequestTarget | None) -> ApiStatusError:
+    what = str(target) if target is not None else request.path
+    return make_refusal(405, "MethodNotAllowed", f"the gRPC server of a hub does not serve {request.method} of {what}")
+
+
+def _not_found(target: RequestTarget) -> ApiStatusError:
+    return make_refusal(404, "NotFound", f"{target} {str(target.key)!r} not found")
+
+
+def object_response(obj: Object, status: int = 200) -> Response:
+    """Return a response with an object."""
+    return Response(status, (("Content-Type", "application/json"),), orjson.dumps(obj))
+
+
+def refusal_response(refused: ApiStatusError) -> Response:
+    """Return the response that a refusal is."""
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": refused.code}
+    status |= {"message": str(refused), "reason": refused.reason, **refused.status}
+    return object_response(status, refused.code)

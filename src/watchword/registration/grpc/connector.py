@@ -1,0 +1,140 @@
+"""Reaches a hub through its gRPC server: by the bootstrap `config.yaml` at first, by the Secret's own later."""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import sha256
+from pathlib import Path
+from typing import Self
+
+from msgspec import Struct
+
+from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
+from watchword.api.sensitive import Sensitive
+from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
+from watchword.kube.errors import ConfigError
+from watchword.kube.kubeconfig import ClusterEntry
+from watchword.kube.kubeconfig_files import parse_kubeconfig
+from watchword.kube.tls import ClientCertificate
+from watchword.kube.transport import Transport
+from watchword.registration.grpc.client.channel import CONNECT_SECONDS, EventChannel, GrpcCredential, make_tls_context
+from watchword.registration.grpc.client.object_store import ObjectStores
+from watchword.registration.grpc.client.transport import GrpcTransport
+from watchword.registration.grpc.config import GrpcConfig, GrpcEndpoint, hub_config, parse_config, read_token
+from watchword.registration.hub_connector import BootstrapCredential, ConnectorContext
+from watchword.registration.interface import ENDPOINT_CONFIG, KUBECONFIG, SecretData
+from watchword.registration.kubeconfig_connector import KubeconfigConnector
+
+
+class GrpcConnector(Struct):
+    """Connects to the gRPC server; the kubeconfig beside `config.yaml` tells where add-ons find the API server."""
+
+    cluster: str
+    api_server: KubeconfigConnector
+    endpoint: GrpcEndpoint | None = None  # the one in use; None: nothing is recorded yet
+    _stores: tuple[GrpcEndpoint, ObjectStores] | None = None  # what that one has sent
+
+    @classmethod
+    def make(cls, context: ConnectorContext) -> Self:
+        """Return the connector, ready to use."""
+        return cls(context.cluster, KubeconfigConnector(context.bootstrap))
+
+    def entry(self) -> ClusterEntry:
+        """Return how add-ons reach the hub's API server."""
+        return self.api_server.entry()
+
+    def has_bootstrap_credential(self) -> bool:
+        """Whether there is a bootstrap configuration."""
+        path = self._path()
+        return path is not None and path.is_file()
+
+    def bootstrap_credential(self) -> BootstrapCredential | None:
+        """Return the credential of this moment; None when there is none that can be read."""
+        kubeconfig = self.api_server.bootstrap_credential()
+        try:
+            content = self._read()
+            token = TOKEN_PATTERN.fullmatch(read_token(self._parse(content)).reveal())
+        except ConfigError:
+            return None
+        digest = sha256(content)
+        digest.update((kubeconfig.digest if kubeconfig is not None else "").encode())
+        requester = bootstrap_user(token.group(1)) if token is not None else ""
+        name = kubeconfig.cluster_name if kubeconfig is not None else "hub"
+        return BootstrapCredential(digest.hexdigest(), name, requester)
+
+    def joining(self) -> Transport:
+        """Return a transport with the bootstrap token."""
+        config = self._parse(self._read())
+        return self._connect(config.endpoint, GrpcCredential(token=read_token(config)))
+
+    def own(self, data: SecretData) -> Transport:
+        """Return a transport with the certificate that lies in the Secret."""
+        if data.get(KUBECONFIG):
+            self.api_server.known = parse_kubeconfig(data[KUBECONFIG]).choose().cluster
+        endpoint = parse_config(data.get(ENDPOINT_CONFIG, b"")).endpoint
+        certificate = ClientCertificate(data.get(CERTIFICATE, b""), Sensitive(data.get(KEY, b"")))
+        return self._connect(endpoint, GrpcCredential(certificate=certificate))
+
+    def _connect(self, endpoint: GrpcEndpoint, credential: GrpcCredential) -> Transport:
+        if self._stores is None or self._stores[0] != endpoint:  # another server may be that of another hub
+            self._stores = endpoint, ObjectStores()
+        return GrpcTransport(EventChannel(endpoint, credential, cluster=self.cluster), self._stores[1])
+
+    def restore_endpoint(self, data: SecretData) -> None:
+        """Continue with the endpoint in the Secret; where there is none, with the configured one."""
+        try:
+            self.endpoint = parse_config(data[ENDPOINT_CONFIG]).endpoint
+        except (KeyError, ConfigError):
+            self.endpoint = self._configured()
+
+    def endpoint_data(self) -> SecretData:
+        """Return how the Secret describes the endpoint in use."""
+        endpoint = self.endpoint or self._configured()
+        return {} if endpoint is None else {ENDPOINT_CONFIG: hub_config(endpoint, CERTIFICATE, KEY)}
+
+    async def check_endpoint(self) -> bool:
+        """Adopt a bootstrap configuration that changed, once its server proved itself; return whether it did."""
+        configured = self._configured()
+        if configured is None or configured == self.endpoint:
+            return False
+        if self.endpoint is not None and not await proves_itself(configured):
+            return False
+        self.endpoint = configured
+        return True
+
+    def _configured(self) -> GrpcEndpoint | None:
+        try:
+            return self._parse(self._read()).endpoint
+        except ConfigError:
+            return None
+
+    def _path(self) -> Path | None:
+        kubeconfig = self.api_server.bootstrap
+        return None if kubeconfig is None else kubeconfig.parent / ENDPOINT_CONFIG
+
+    def _read(self) -> bytes:
+        path = self._path()
+        if path is None:
+            raise ConfigError("there is no bootstrap configuration of a gRPC server: give the agent one to join with")
+        try:
+            return path.read_bytes()
+        except OSError as cause:
+            raise ConfigError(f"{path} cannot be read: {cause.strerror}") from cause
+
+    def _parse(self, content: bytes) -> GrpcConfig:
+        path = self._path()
+        return parse_config(content, None if path is None else path.parent)
+
+
+async def proves_itself(endpoint: GrpcEndpoint) -> bool:
+    """Whether a server answers there with a certificate of the endpoint's authorities; shows no credential."""
+    host, port = endpoint.address
+    try:
+        context = make_tls_context(endpoint, None)
+        async with asyncio.timeout(CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+    except (OSError, TimeoutError, ConfigError):
+        return False
+    protocol = writer.get_extra_info("ssl_object").selected_alpn_protocol()
+    writer.transport.abort()
+    return bool(protocol == "h2")

@@ -1,0 +1,131 @@
+"""Accepts connections: TLS with optional client certificates, HTTP/2, bounded in number and size."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Collection
+from typing import Any
+
+from grpclib.config import Configuration
+from grpclib.encoding.base import CodecBase
+from grpclib.protocol import Connection, H2Protocol
+from grpclib.server import Handler, Server
+from h2.settings import SettingCodes
+
+from watchword._structlog import structlog
+from watchword.http.limits import ConnectionTable, choose_address_limit, choose_connection_limit, descriptor_limit
+from watchword.registration.grpc.server.limits import GrpcLimits
+
+
+def connection_table(limits: GrpcLimits) -> ConnectionTable[Connection]:
+    """Return the table that counts connections within the limits."""
+    connections = choose_connection_limit(limits.connections, descriptor_limit())
+    return ConnectionTable(connections, choose_address_limit(connections))
+
+
+class BoundedProtocol(H2Protocol):
+    """One connection: counted, limited in streams, and closed by whatever grpclib does not expect."""
+
+    def __init__(self, handler: Handler, listener: GrpcListener) -> None:
+        super().__init__(handler, listener.configuration, listener.h2_configuration)
+        self._listener = listener
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start HTTP/2, unless there are too many connections."""
+        super().connection_made(transport)
+        streams = self._listener.limits.streams_per_connection
+        self.connection._connection.update_settings({SettingCodes.MAX_CONCURRENT_STREAMS: streams})  # noqa: SLF001
+        self.connection.flush()
+        address = transport.get_extra_info("peername")
+        if not self._listener.admit(self.connection, str(address[0]) if address else ""):
+            abort(self.connection)
+
+    def data_received(self, data: bytes) -> None:
+        """Process received bytes; those that the library cannot process end the connection, and nothing else."""
+        try:
+            super().data_received(data)
+        except Exception as error:  # noqa: BLE001 - untrusted bytes, and a library that does not expect all of them
+            self._listener.log.info("connection closed", reason="invalid HTTP/2", error=type(error).__name__)
+            abort(self.connection)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget the connection."""
+        self._listener.table.discard(self.connection)
+        super().connection_lost(exc)
+
+
+def abort(connection: Connection) -> None:
+    """Close a connection at once, without waiting for the client to read."""
+    if not connection.is_closing():
+        connection._transport.abort()  # noqa: SLF001 - the library only closes gently
+
+
+class GrpcListener(Server):
+    """grpclib's server with limits."""
+
+    def __init__(
+        self, handlers: Collection[Any], codec: CodecBase, limits: GrpcLimits, table: ConnectionTable[Connection]
+    ) -> None:
+        super().__init__(handlers, codec=codec, config=_configuration(limits))
+        self.limits = limits
+        self.table = table
+        self.configuration = self._config
+        self.h2_configuration = self._h2_config
+        self.log: Any = structlog.get_logger("watchword.grpc-server")
+
+    async def listen(self, host: str, port: int, context: ssl.SSLContext) -> int:
+        """Listen; return the port, which the system chooses when 0 was requested."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._protocol_factory,
+            host,
+            port,
+            ssl=context,
+            ssl_handshake_timeout=self.limits.handshake_seconds,
+            backlog=1024,
+        )
+        self._server_closed_fut = loop.create_future()
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def stop_listening(self) -> None:
+        """Accept no more connections."""
+        if self._server is not None:
+            self._server.close()
+
+    async def idle(self) -> None:
+        """Wait until no call is in progress."""
+        tasks = [task for handler in self._handlers for task in handler._tasks.values()]  # noqa: SLF001 - no other way
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def abort_connections(self) -> None:
+        """Close every connection at once."""
+        for connection in self.table.connections():
+            abort(connection)
+
+    def admit(self, connection: Connection, address: str) -> bool:
+        """Count a new connection, in place of an unauthenticated one when there are too many."""
+        victim = self.table.choose_victim(address)
+        if victim is not None:
+            self.table.discard(victim)
+            abort(victim)
+        return self.table.add(connection, address)
+
+    def _protocol_factory(self) -> H2Protocol:
+        self.__gc_step__()
+        handler = Handler(self._mapping, self._codec, self._status_details_codec, self.__dispatch__)
+        self._handlers.add(handler)
+        return BoundedProtocol(handler, self)
+
+
+def _configuration(limits: GrpcLimits) -> Configuration:
+    return Configuration(
+        _keepalive_time=limits.ping_seconds,
+        _keepalive_timeout=limits.ping_timeout_seconds,
+        _keepalive_permit_without_calls=True,
+        _http2_max_pings_without_data=0,
+        _http2_min_sent_ping_interval_without_data=limits.ping_seconds / 2,
+        http2_connection_window_size=limits.window_bytes,
+        http2_stream_window_size=limits.window_bytes,
+    )

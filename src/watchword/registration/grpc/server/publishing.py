@@ -1,0 +1,207 @@
+"""Writes what agents publish: each data type accepts few actions, and every write is rebuilt from the payload."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+
+from msgspec import Struct
+
+from watchword.api.conditions import is_true
+from watchword.api.meta import Object, ObjectKey, finalizers_of, uid_of
+from watchword.api.names import Finalizer
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    EVENTS,
+    LEASES,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.kube.access_reviews import ResourceAccess
+from watchword.kube.client import Client
+from watchword.kube.request_sender import decode
+from watchword.registration.grpc.cloud_events import Attribute, CloudEvent
+from watchword.registration.grpc.errors import UnknownEventType
+from watchword.registration.grpc.event_types import RESOURCES, Action, DataType, EventType, SubResource
+from watchword.registration.grpc.server import payloads
+from watchword.registration.grpc.server.authentication import Caller
+from watchword.registration.grpc.server.authorization import Authorizer, choose_access
+from watchword.registration.grpc.server.event_streams import EventStream, PendingAnswer
+from watchword.registration.grpc.server.hub_objects import HubObjects
+from watchword.registration.grpc.server.object_events import token_event
+from watchword.registration.grpc.server.refusals import RequestRefused
+from watchword.runtime.ensure import with_preconditions
+
+DELETED = "Deleted"
+"""The condition of a work that its agent has removed from the cluster."""
+
+
+class Published(Struct, frozen=True):
+    """One event that was authenticated and authorized for its cluster."""
+
+    event: CloudEvent
+    kind: EventType
+    cluster: str
+    caller: Caller
+    connection: Hashable
+
+
+Write = Callable[["Publisher", Published, Object], Awaitable[None]]
+
+
+class Publisher(Struct, frozen=True):
+    """Handles published events."""
+
+    client: Client
+    objects: HubObjects
+    authorizer: Authorizer
+
+    async def publish(self, event: CloudEvent, caller: Caller, connection: Hashable) -> EventType:
+        """Do what an event asks for, if its sender may; raises what `grpc_error` understands."""
+        kind = EventType.parse(event.type)
+        cluster = payloads.cluster_of(event)
+        published = Published(event, kind, cluster, caller, connection)
+        if kind.action is Action.RESYNC_REQUEST and kind.subresource is SubResource.SPEC:
+            await self.authorizer.authorize(caller, cluster, choose_access(kind, cluster))
+            await self.objects.ensure_followed(kind.data_type)
+            self._resync(published)
+        elif kind.data_type is DataType.MANIFEST_BUNDLE:
+            await self._report_work(published)
+        else:
+            write = _WRITES.get((kind.data_type, kind.subresource, kind.action))
+            if write is None:
+                raise UnknownEventType(f"an agent does not send {kind}: send an event that the protocol defines")
+            sent = payloads.read_payload(event, kind, cluster)
+            access = choose_access(kind, cluster, _named(kind, sent))
+            await self.authorizer.authorize(caller, cluster, access)
+            await write(self, published, sent)
+        return kind
+
+    def _resync(self, published: Published) -> None:
+        self.objects.resync(published.event, published.kind.data_type, self._own_streams(published), published.cluster)
+
+    def _own_streams(self, published: Published) -> list[EventStream]:
+        """Return the streams of the very connection: nothing is sent to others that subscribe for the same cluster."""
+        streams = self.objects.streams.of(published.cluster, published.kind.data_type)
+        return [stream for stream in streams if stream.connection == published.connection]
+
+    async def create_cluster(self, _published: Published, sent: Object) -> None:
+        """Register the cluster."""
+        await self.client.create(MANAGED_CLUSTERS, payloads.new_cluster(sent))
+
+    async def update_cluster(self, published: Published, sent: Object) -> None:
+        """Change what an agent may change of its ManagedCluster."""
+        key = ObjectKey.cluster(published.cluster)
+        present = self.objects.cache.get(MANAGED_CLUSTERS, key)
+        if present is None or payloads.is_of_another_version(sent, present):
+            present = await self.client.get(MANAGED_CLUSTERS, key)  # the agent may have read from another replica
+        await self.client.update(MANAGED_CLUSTERS, payloads.changed_cluster(sent, present))
+
+    async def update_status(self, published: Published, sent: Object) -> None:
+        """Replace the status of an object."""
+        resource = RESOURCES[published.kind.data_type]
+        await self.client.update(resource, payloads.reported_status(sent, published.kind), subresource="status")
+
+    async def request_certificate(self, published: Published, sent: Object) -> None:
+        """Create a certificate request in the name of the caller."""
+        request = payloads.new_certificate_request(sent, published.cluster, published.caller.user)
+        await self.client.create(CERTIFICATE_SIGNING_REQUESTS, request)
+
+    async def renew_lease(self, published: Published, sent: Object) -> None:
+        """Show that the agent is alive."""
+        key = ObjectKey.of(sent)
+        present = self.objects.cache.get(LEASES, key) or await self.client.get(LEASES, key)
+        await self.client.update(LEASES, payloads.renewed_lease(sent, present, published.cluster))
+
+    async def create_event(self, _published: Published, sent: Object) -> None:
+        """Record an Event."""
+        await self.client.create(EVENTS, payloads.recorded_event(sent))
+
+    async def update_event(self, _published: Published, sent: Object) -> None:
+        """Record the repetition of an Event: agents send its series, and nothing else of it."""
+        await self.client.patch(EVENTS, ObjectKey.of(sent), payloads.event_series(sent))
+
+    async def request_token(self, published: Published, sent: Object) -> None:
+        """Request a token, and send it to the subscription of the same connection alone."""
+        streams = [stream for stream in self._own_streams(published) if stream.caller == published.caller]
+        if not streams or not uid_of(sent):
+            raise RequestRefused(
+                400, "a token request needs an identifier, and a subscription to token requests on its connection"
+            )
+        account = ObjectKey.of(sent)
+        path = SERVICE_ACCOUNTS.path(account, subresource="token")
+        answer = decode(await self.client.request("POST", path, body=payloads.token_request(sent)))
+        metadata = {"name": account.name, "namespace": account.namespace, "uid": uid_of(sent)}
+        kind = EventType(DataType.TOKEN_REQUEST, SubResource.SPEC, Action.CREATE)
+        event = token_event(
+            {**answer, "metadata": metadata}, uid_of(sent), published.cluster, kind, now=self.objects.clock.now()
+        )
+        for stream in streams:
+            stream.offer(uid_of(sent), PendingAnswer(event))
+
+    async def _report_work(self, published: Published) -> None:
+        """Write the status of a ManifestWork, and maintain the finalizer by which its agent removes it."""
+        kind, cluster, event = published.kind, published.cluster, published.event
+        if (kind.subresource, kind.action) != (SubResource.STATUS, Action.UPDATE):
+            raise UnknownEventType(f"an agent does not send {kind}: send an event that the protocol defines")
+        await self.authorizer.authorize(published.caller, cluster, choose_access(kind, cluster))
+        present = self._find_work(event.text(Attribute.RESOURCE_ID), cluster)
+        status = work_status(event)
+        if present is None:  # deleted meanwhile
+            return
+        may_change = ResourceAccess("update", MANIFEST_WORKS, ObjectKey(cluster, ""))
+        await self.authorizer.authorize(published.caller, cluster, may_change)
+        key, held = ObjectKey.of(present), finalizers_of(present)
+        if is_true({"status": status}, DELETED):
+            if Finalizer.MANIFEST_WORK in held:
+                left = [name for name in held if name != Finalizer.MANIFEST_WORK]
+                await self._patch_work(present, {"metadata": {"finalizers": left}})
+            return
+        if int(present["metadata"].get("generation") or 0) > event.number(Attribute.RESOURCE_VERSION):
+            return  # about an earlier version of the work
+        if Finalizer.MANIFEST_WORK not in held and not present["metadata"].get("deletionTimestamp"):
+            present = await self._patch_work(present, {"metadata": {"finalizers": [*held, Finalizer.MANIFEST_WORK]}})
+        patch = {"metadata": {"uid": uid_of(present)}, "status": status}
+        await self.client.patch(MANIFEST_WORKS, key, patch, subresource="status")
+
+    async def _patch_work(self, present: Object, patch: Object) -> Object:
+        return await self.client.patch(MANIFEST_WORKS, ObjectKey.of(present), with_preconditions(present, patch))
+
+    def _find_work(self, uid: str, cluster: str) -> Object | None:
+        found = self.objects.cache.by_index(MANIFEST_WORKS, "uid", uid) if uid else []
+        own = [work for work in found if work["metadata"].get("namespace") == cluster]
+        if found and not own:
+            raise RequestRefused(403, f"the work is not one of cluster {cluster}: correct clustername")
+        return next(iter(own), None)
+
+
+def work_status(event: CloudEvent) -> Object:
+    """Return the status of a ManifestWork from the data of an event; `RequestRefused` when it is not one."""
+    data = event.json()
+    conditions, manifests = data.get("conditions") or [], data.get("resourceStatus") or []
+    rows = (conditions, manifests)
+    if not all(isinstance(row, list) and all(isinstance(each, dict) for each in row) for row in rows):
+        raise RequestRefused(400, "the status of the work is not one: conditions and resourceStatus are lists")
+    return {"conditions": conditions, "resourceStatus": {"manifests": manifests}}
+
+
+def _named(kind: EventType, sent: Object) -> str:
+    """Return the name that a right may be restricted to; requests for certificates are created under any name."""
+    unrestricted = kind.data_type in (DataType.CERTIFICATE_REQUEST, DataType.EVENT)
+    return "" if unrestricted and kind.action is Action.CREATE else str(sent["metadata"].get("name") or "")
+
+
+_SPEC, _STATUS = SubResource.SPEC, SubResource.STATUS
+_WRITES: dict[tuple[DataType, SubResource, Action], Write] = {
+    (DataType.MANAGED_CLUSTER, _SPEC, Action.CREATE): Publisher.create_cluster,
+    (DataType.MANAGED_CLUSTER, _SPEC, Action.UPDATE): Publisher.update_cluster,
+    (DataType.MANAGED_CLUSTER, _STATUS, Action.UPDATE): Publisher.update_status,
+    (DataType.CERTIFICATE_REQUEST, _SPEC, Action.CREATE): Publisher.request_certificate,
+    (DataType.LEASE, _SPEC, Action.UPDATE): Publisher.renew_lease,
+    (DataType.EVENT, _SPEC, Action.CREATE): Publisher.create_event,
+    (DataType.EVENT, _SPEC, Action.UPDATE): Publisher.update_event,
+    (DataType.ADDON, _STATUS, Action.UPDATE): Publisher.update_status,
+    (DataType.ADDON_V1ALPHA1, _STATUS, Action.UPDATE): Publisher.update_status,
+    (DataType.TOKEN_REQUEST, _SPEC, Action.CREATE): Publisher.request_token,
+}
+"""What agents may send besides resyncs and the status of works."""

@@ -1,0 +1,54 @@
+"""How the server refuses: a gRPC error that contains a Status, whatever went wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+
+from watchword._structlog import structlog
+from watchword.kube.errors import ApiStatusError, KubeError, Unauthorized, Unreachable, error_from_status
+from watchword.registration.grpc.errors import GrpcDriverError
+from watchword.registration.grpc.status_errors import encode_status
+
+_CODES = {
+    400: (Status.INVALID_ARGUMENT, "BadRequest"),
+    401: (Status.UNAUTHENTICATED, "Unauthorized"),
+    403: (Status.PERMISSION_DENIED, "Forbidden"),
+    404: (Status.FAILED_PRECONDITION, "NotFound"),
+    413: (Status.RESOURCE_EXHAUSTED, "RequestEntityTooLarge"),
+    429: (Status.RESOURCE_EXHAUSTED, "TooManyRequests"),
+    500: (Status.INTERNAL, "InternalError"),
+    503: (Status.UNAVAILABLE, "ServiceUnavailable"),
+}
+
+
+class RequestRefused(GrpcDriverError):
+    """The server refuses a request; `code` is the HTTP code of the Status that the client receives."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def grpc_error(error: Exception) -> GRPCError:
+    """Return the gRPC error with which a request ends; an unexpected error is logged, and reveals nothing."""
+    if isinstance(error, GRPCError):
+        return error
+    if isinstance(error, RequestRefused):
+        return _refusal(error.code, str(error))
+    if isinstance(error, GrpcDriverError):
+        return _refusal(400, str(error))
+    if isinstance(error, ApiStatusError) and not isinstance(error, Unauthorized):
+        return GRPCError(Status.FAILED_PRECONDITION, encode_status(error))
+    if isinstance(error, Unreachable | Unauthorized):  # the server's own trouble, not the agent's
+        return _refusal(503, "the gRPC server cannot use the hub's API server now: try again")
+    log: Any = structlog.get_logger("watchword.grpc-server")
+    log.error("request failed", error=type(error).__name__, exc_info=None if isinstance(error, KubeError) else error)
+    return _refusal(500, "the gRPC server failed: its log says why")
+
+
+def _refusal(code: int, message: str) -> GRPCError:
+    status, reason = _CODES[code]
+    return GRPCError(status, encode_status(error_from_status(code, {"reason": reason, "message": message})))

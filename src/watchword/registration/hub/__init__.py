@@ -1,0 +1,1 @@
+"""The hub's side of registration: acceptance, rights, availability and removal of clusters."""

@@ -1,0 +1,321 @@
+"""Gives an accepted cluster its namespace and rights, and takes the rights from a denied one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+from enum import Enum, auto
+
+from msgspec import Struct
+
+from watchword.api.cluster import Cluster, validate_cluster_name
+from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
+from watchword.api.names import (
+    HUB_FINALIZERS,
+    Annotation,
+    ConditionType,
+    Label,
+    cluster_role,
+    registration_binding,
+    work_binding,
+)
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    LEASES,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+)
+from watchword.api.time import rfc3339
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+from watchword.registration.errors import DriverError, NotGranted
+from watchword.registration.hub import cluster_rbac
+from watchword.registration.hub.acceptance_guard import AcceptanceGuard
+from watchword.registration.hub.cluster_drivers import HubDrivers
+from watchword.registration.hub.cluster_lease import lease_manifest
+from watchword.registration.hub.cluster_sets import DEFAULT_SET
+from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import Ensurer, with_preconditions
+from watchword.runtime.errors import BeingDeleted, NameConflict
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, Terminal
+from watchword.runtime.status import StatusWriter
+
+DENIED = "HubClusterAdminDenied"
+POLICY_RECHECK = timedelta(seconds=5)
+DRIVER_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the cluster, which triggers the reconciler
+
+
+class AcceptanceDecision(Enum):
+    """What the hub owes a cluster now."""
+
+    NOTHING = auto()  # not decided yet, or it is being removed
+    REFUSE_NAME = auto()
+    GRANT = auto()
+    DENY = auto()
+    RECORD_DENIAL = auto()  # it never had rights, and shall not get any
+
+
+def decide_acceptance(cluster: Cluster, *, has_cluster_rbac: bool) -> AcceptanceDecision:
+    """Decide from the object and from what was granted: the condition alone is the agent's to forge."""
+    if cluster.deleting:
+        return AcceptanceDecision.NOTHING
+    if validate_cluster_name(cluster.name):
+        return AcceptanceDecision.REFUSE_NAME
+    if cluster.accepted:
+        return AcceptanceDecision.GRANT
+    if has_cluster_rbac or is_true(cluster.object, ConditionType.HUB_ACCEPTED):
+        return AcceptanceDecision.DENY
+    denied = Annotation.DENIED_ON in cluster.annotations
+    return AcceptanceDecision.RECORD_DENIAL if denied else AcceptanceDecision.NOTHING
+
+
+class ClusterAcceptanceReconciler(Struct, frozen=True):
+    """Reconciles ManagedCluster; triggered by it and by every object made for it."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+    status: StatusWriter
+    events: EventRecorder
+    guard: AcceptanceGuard
+    drivers: HubDrivers
+    retired_cluster_names: RetiredClusterNames
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring rights and condition in line with what the administrator decided."""
+        found = self.reader.get(MANAGED_CLUSTERS, key)
+        if found is None:  # its finalizers may have been removed: no right may outlive its cluster
+            await remove_cluster_rbac(self.ensurer, key.name)
+            return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
+        cluster = Cluster.read(found)
+        match decide_acceptance(cluster, has_cluster_rbac=has_cluster_rbac(self.reader, cluster.name)):
+            case AcceptanceDecision.REFUSE_NAME:
+                await remove_cluster_rbac(self.ensurer, cluster.name)  # an earlier version may have granted it
+                await self._set_not_accepted(found, "InvalidName", validate_cluster_name(cluster.name) or "")
+            case AcceptanceDecision.GRANT:
+                if not await self._is_acceptance_enforced(cluster):
+                    return RetryAfter(POLICY_RECHECK)
+                if not await self._grant(cluster):
+                    return RetryAfter(DRIVER_RECHECK)
+            case AcceptanceDecision.DENY:
+                await self._deny(cluster)
+            case AcceptanceDecision.RECORD_DENIAL:
+                await self._record_denial(cluster)
+            case AcceptanceDecision.NOTHING:
+                pass
+        return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
+
+    async def _is_acceptance_enforced(self, cluster: Cluster) -> bool:
+        """Whether clusters cannot accept themselves; a server may enforce the policy some time after it is stored."""
+        if is_true(cluster.object, ConditionType.HUB_ACCEPTED) or await self.guard.is_enforced():
+            return True
+        await self._set_not_accepted(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
+        return False
+
+    async def _grant(self, cluster: Cluster) -> bool:
+        """Give the cluster what it is entitled to; return False while its driver is not ready."""
+        try:
+            driver = self.drivers.of(cluster)
+        except DriverError as objection:
+            await self._set_not_accepted(cluster.object, "RegistrationDriverRefused", str(objection))
+            return True
+        if await self._release_terminating_bindings(cluster):
+            return True  # one was deleted; its removal triggers this reconciler, and it is created again
+        current = await self._write_missing_metadata(cluster)
+        try:
+            await self._write_access(Cluster.read(current))
+        except NameConflict as conflict:
+            await self._set_not_accepted(current, "NameConflict", str(conflict))
+            raise Terminal(str(conflict)) from conflict
+        except BeingDeleted as leftover:
+            await self._set_not_accepted(current, "LeftoversGoing", str(leftover))
+            raise
+        try:
+            await driver.grant(Cluster.read(current))
+        except NotGranted as pending:
+            await self._set_not_accepted(current, pending.reason, str(pending))
+            return False
+        await self._set_accepted(current)
+        return True
+
+    async def _set_accepted(self, current: Object) -> None:
+        cluster = Cluster.read(current)
+        objection = self.drivers.find_changed_claim(cluster)
+        if objection:
+            self.events.refusal(current, "DriverChangeRefused", objection)
+        message = f"the hub's administrator accepted this cluster{self.retired_cluster_names.condition_note(current)}"
+        if not is_true(current, ConditionType.HUB_ACCEPTED):
+            self.events.normal(current, "ManagedClusterAccepted", f"cluster {cluster.name} is accepted")
+        accepted = Condition.true(ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", message)
+        await self.status.set_condition(MANAGED_CLUSTERS, current, accepted)
+
+    async def _release_terminating_bindings(self, cluster: Cluster) -> bool:
+        """Take the finalizer from bindings that are being deleted: while it stays they neither work nor go."""
+        names = (registration_binding(cluster.name), work_binding(cluster.name))
+        bindings = [self.reader.get(ROLE_BINDINGS, ObjectKey(cluster.name, name)) for name in names]
+        going = [binding for binding in bindings if binding is not None and is_deleting(binding)]
+        for binding in going:
+            await force_delete_binding(self.client, self.reader, ObjectKey.of(binding))
+        return bool(going)
+
+    async def _write_missing_metadata(self, cluster: Cluster) -> Object:
+        metadata = choose_missing_metadata(cluster)
+        notes = self.drivers.choose_note(cluster)
+        if self.retired_cluster_names.is_retired(cluster.name) and not cluster.name_used_before:
+            notes[Annotation.NAME_USED_BEFORE] = "true"
+        if notes:
+            metadata["annotations"] = notes
+        if not metadata:
+            return cluster.object
+        patch = with_preconditions(cluster.object, {"metadata": metadata})
+        return await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)
+
+    async def _write_access(self, cluster: Cluster) -> None:
+        ours = belongs_to(cluster.name)
+        ensure, subjects = self.ensurer.ensure, self.retired_cluster_names.subjects(cluster.object)
+        role = cluster_rbac.cluster_role_manifest(cluster, cluster_rbac.accepted_rules(cluster.name))
+        await ensure(
+            NAMESPACES, cluster_rbac.namespace_manifest(cluster), ours=ours
+        )  # with another owner: no rights at all
+        await asyncio.gather(
+            ensure(CLUSTER_ROLES, role, ours=ours),
+            ensure(CLUSTER_ROLE_BINDINGS, cluster_rbac.cluster_role_binding_manifest(cluster, subjects), ours=ours),
+        )
+        await asyncio.gather(
+            ensure(ROLE_BINDINGS, cluster_rbac.registration_binding_manifest(cluster, subjects), ours=ours),
+            ensure(ROLE_BINDINGS, cluster_rbac.work_binding_manifest(cluster, subjects), ours=ours),
+            self.ensurer.ensure_exists(
+                LEASES, lease_manifest(cluster, now=self.status.clock.now())
+            ),  # before its agent
+        )
+
+    async def _deny(self, cluster: Cluster) -> None:
+        ours = belongs_to(cluster.name)
+        role = cluster_rbac.cluster_role_manifest(cluster, cluster_rbac.denied_rules(cluster.name))
+        await self.ensurer.ensure(CLUSTER_ROLES, role, ours=ours)
+        for name in (registration_binding(cluster.name), work_binding(cluster.name)):
+            await force_delete_binding(self.client, self.reader, ObjectKey(cluster.name, name))
+        await self.drivers.revoke(cluster)
+        cluster = await self._forget_driver(cluster)
+        self.events.normal(cluster.object, "RightsRevoked", f"the rights of cluster {cluster.name} are revoked")
+        await self._record_denial(cluster)
+
+    async def _forget_driver(self, cluster: Cluster) -> Cluster:
+        """Let a denied cluster register by another driver when it is accepted again."""
+        if Annotation.ACCEPTED_DRIVER not in cluster.annotations:
+            return cluster
+        forgotten = {"metadata": {"annotations": {Annotation.ACCEPTED_DRIVER: None}}}
+        patch = with_preconditions(cluster.object, forgotten)
+        return Cluster.read(await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch))
+
+    async def _record_denial(self, cluster: Cluster) -> None:
+        said = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
+        if said is None or said.reason != DENIED:
+            self.events.normal(cluster.object, "ManagedClusterDenied", f"cluster {cluster.name} is denied")
+        await self._set_not_accepted(cluster.object, DENIED, "the hub's administrator denied this cluster")
+
+    async def _set_not_accepted(self, obj: Object, reason: str, message: str) -> None:
+        known = find_condition(obj, ConditionType.HUB_ACCEPTED)
+        if reason != DENIED and (known is None or known.reason != reason):
+            self.events.warning(obj, "ManagedClusterNotAccepted", f"{reason}: {message}")
+        refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
+        await self.status.set_condition(MANAGED_CLUSTERS, obj, refusal)
+
+
+def _outcome_after(delay: timedelta | None) -> Outcome:
+    return Done() if delay is None else RetryAfter(delay)
+
+
+def choose_missing_metadata(cluster: Cluster) -> Object:
+    """Return what is missing of finalizers and default set, for one write before anything exists to be cleaned."""
+    metadata: Object = {}
+    missing = [name for name in HUB_FINALIZERS if name not in cluster.finalizers]
+    if missing:
+        metadata["finalizers"] = [*cluster.finalizers, *missing]
+    if not cluster.cluster_set:
+        metadata["labels"] = {Label.CLUSTER_SET: DEFAULT_SET}
+    return metadata
+
+
+def belongs_to(cluster: str) -> Callable[[Object], bool]:
+    """Return the test whether an object was made for this cluster."""
+    return lambda obj: labels_of(obj).get(Label.CLUSTER_NAME) == cluster
+
+
+def has_cluster_rbac(reader: Reader, cluster: str) -> bool:
+    """Whether anything is left of what only an accepted cluster has; no agent can write any of it."""
+    role = reader.get(CLUSTER_ROLES, ObjectKey.cluster(cluster_role(cluster)))
+    names = (registration_binding(cluster), work_binding(cluster))
+    bindings = [reader.get(ROLE_BINDINGS, ObjectKey(cluster, name)) for name in names]
+    ours = belongs_to(cluster)
+    may_act = role is not None and ours(role) and role.get("rules") != cluster_rbac.denied_rules(cluster)
+    return may_act or any(binding is not None and ours(binding) for binding in bindings)
+
+
+def was_accepted_before(reader: Reader, cluster: Cluster) -> bool:
+    """Whether this very cluster was accepted before, by the one record that its agent cannot write."""
+    role = reader.get(CLUSTER_ROLES, ObjectKey.cluster(cluster_role(cluster.name)))
+    owners = role["metadata"].get("ownerReferences") or [] if role is not None else []
+    return any(owner.get("uid") == uid_of(cluster.object) for owner in owners)
+
+
+async def remove_cluster_rbac(ensurer: Ensurer, cluster: str) -> None:
+    """Take every right that was made for a cluster; what is gone already costs nothing."""
+    for name in (registration_binding(cluster), work_binding(cluster)):
+        await force_delete_binding(ensurer.client, ensurer.reader, ObjectKey(cluster, name))
+    role = ObjectKey.cluster(cluster_role(cluster))
+    for resource in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES):
+        with contextlib.suppress(NotFound):  # the garbage collector was faster
+            await ensurer.remove(resource, role, ours=belongs_to(cluster))
+
+
+async def force_delete_binding(client: Client, reader: Reader, key: ObjectKey) -> None:
+    """Delete a binding at once, together with the finalizer that guards it in quieter times."""
+    binding = reader.get(ROLE_BINDINGS, key)
+    if binding is None or not belongs_to(key.namespace)(binding):
+        return
+    with contextlib.suppress(NotFound):  # removing the finalizer completes the deletion of the binding
+        if binding["metadata"].get("finalizers"):
+            patch = with_preconditions(binding, {"metadata": {"finalizers": None}})
+            binding = await client.patch(ROLE_BINDINGS, key, patch)
+        await client.delete(ROLE_BINDINGS, key, uid=binding["metadata"]["uid"])
+
+
+class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
+    """Reconciles ManagedCluster; accepts it once when a driver approves it, so that a later denial stands."""
+
+    reader: Reader
+    client: Client
+    drivers: HubDrivers
+    clock: Clock
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Accept the cluster without an administrator, at most once."""
+        found = self.reader.get(MANAGED_CLUSTERS, key)
+        if found is None:
+            return Done()
+        cluster = Cluster.read(found)
+        if not is_undecided(found):
+            return Done()
+        if was_accepted_before(self.reader, cluster):  # the agent may have erased the annotation
+            return Done()
+        if self.drivers.is_auto_accepted(cluster):
+            accepted_on = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now())}
+            metadata = {**choose_missing_metadata(cluster), "annotations": accepted_on}
+            patch = {"metadata": metadata, "spec": {"hubAcceptsClient": True}}
+            await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, patch))
+        return Done()
+
+
+def is_undecided(found: Object) -> bool:
+    """Whether a cluster was neither accepted nor denied, by a person or automatically."""
+    cluster = Cluster.read(found)
+    decided = {Annotation.AUTO_ACCEPTED_ON, Annotation.DENIED_ON} & cluster.annotations.keys()
+    return not (cluster.deleting or cluster.accepted or decided)

@@ -1,0 +1,132 @@
+"""Removes everything a deleted cluster had on the hub, in an order that lets its agent finish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from msgspec import Struct
+
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition, find_condition
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, finalizers_of, is_deleting, uid_of
+from watchword.api.names import HUB_FINALIZERS, Annotation, ConditionType
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS, NAMESPACES
+from watchword.credentials.certificates.name_ownership import read_name_owner
+from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
+from watchword.registration.hub.cluster_acceptance import belongs_to, remove_cluster_rbac, was_accepted_before
+from watchword.registration.hub.cluster_drivers import HubDrivers
+from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
+from watchword.runtime.ensure import Ensurer, with_preconditions
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.status import StatusWriter
+
+CONTENT: tuple[Resource, ...] = (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
+"""What is removed from a cluster's namespace, in this order: add-ons first, for they withdraw their own work."""
+
+RECHECK = timedelta(minutes=5)  # changes trigger this reconciler; the delay is for an event that was lost
+LAST_PRIORITY = 100
+
+
+class ClusterRemovalReconciler(Struct, frozen=True):
+    """Reconciles ManagedCluster; triggered by it and by the content of its namespace."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+    status: StatusWriter
+    events: EventRecorder
+    drivers: HubDrivers
+    retired_cluster_names: RetiredClusterNames
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Remove content, then access, then the namespace, then the finalizers."""
+        found = self.reader.get(MANAGED_CLUSTERS, key)
+        if found is None or not is_deleting(found):
+            return Done()
+        cluster = Cluster.read(found)
+        remaining = await self._delete_content(cluster)
+        if remaining:
+            await self._set_deleting_condition(
+                found, "ResourceRemaining", f"waiting for {', '.join(remaining)} to be gone"
+            )
+            return RetryAfter(RECHECK)
+        if read_name_owner(found) is not None or was_accepted_before(self.reader, cluster):
+            await self.retired_cluster_names.retire(cluster)
+        await remove_cluster_rbac(self.ensurer, cluster.name)
+        await self.drivers.revoke(cluster)  # last: without rights, what is left elsewhere is useless
+        outside = self.drivers.remaining(cluster)
+        if outside:
+            await self._set_deleting_condition(
+                found, "ResourceRemaining", f"waiting for {', '.join(outside)} to be gone"
+            )
+            return RetryAfter(RECHECK)
+        if await self.ensurer.remove(NAMESPACES, cluster.namespace_key, ours=belongs_to(cluster.name)):
+            await self._set_deleting_condition(found, "NoResource", "waiting for the namespace to be gone")
+        await self._release(cluster)
+        return Done()
+
+    async def _delete_content(self, cluster: Cluster) -> list[str]:
+        """Delete what is left of the first kind that is left; return what is waited for."""
+        for resource in CONTENT:
+            left = self.reader.list(resource, namespace=cluster.name)
+            if left:
+                for obj in choose_next_to_delete(left):
+                    await self._delete(cluster, resource, obj)
+                return [f"{resource.plural}/{obj['metadata']['name']}" for obj in left[:5]]
+        return []
+
+    async def _delete(self, cluster: Cluster, resource: Resource, obj: Object) -> None:
+        key = ObjectKey.of(obj)
+        try:
+            if not is_deleting(obj):
+                await self.client.delete(resource, key, uid=uid_of(obj))
+            elif is_abandoned(cluster.object) and finalizers_of(obj):
+                await self.client.patch(resource, key, with_preconditions(obj, {"metadata": {"finalizers": None}}))
+                what = f"{resource.plural}/{key.name}"
+                note = f"{what} is removed without its agent: the cluster is gone and cannot finish the removal itself"
+                # About the cluster: its namespace takes no more Events once it is being deleted.
+                self.events.warning(cluster.object, "FinalizersDropped", note, action=what)
+        except NotFound:
+            pass  # another writer was faster
+
+    async def _release(self, cluster: Cluster) -> None:
+        kept = [name for name in cluster.finalizers if name not in HUB_FINALIZERS]
+        if len(kept) != len(cluster.finalizers):
+            self.events.normal(cluster.object, "ManagedClusterRemoved", f"nothing is left of cluster {cluster.name}")
+            patch = with_preconditions(cluster.object, {"metadata": {"finalizers": kept or None}})
+            await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)
+
+    async def _set_deleting_condition(self, obj: Object, reason: str, message: str) -> None:
+        await self.status.set_condition(MANAGED_CLUSTERS, obj, Condition.true(ConditionType.DELETING, reason, message))
+
+
+def clusters_being_removed(reader: Reader, obj: Object) -> list[ObjectKey]:
+    """Map what lies in a cluster's namespace to that cluster, while it is being removed."""
+    key = ObjectKey.cluster(obj["metadata"]["namespace"])
+    cluster = reader.get(MANAGED_CLUSTERS, key)
+    return [key] if cluster is not None and is_deleting(cluster) else []
+
+
+def choose_next_to_delete(objects: Iterable[Object]) -> list[Object]:
+    """Return the objects whose turn it is: those with the lowest clean-up priority."""
+    rows = [(cleanup_priority(obj), obj) for obj in objects]
+    lowest = min((priority for priority, _ in rows), default=LAST_PRIORITY)
+    return [obj for priority, obj in rows if priority == lowest]
+
+
+def cleanup_priority(obj: Object) -> int:
+    """Return 0 to 100; an unreadable value counts as unset."""
+    text = annotations_of(obj).get(Annotation.CLEANUP_PRIORITY, "0")
+    return min(LAST_PRIORITY, int(text)) if text.isascii() and text.isdigit() else 0
+
+
+def is_abandoned(cluster: Object) -> bool:
+    """Whether no agent will come to finish: it never joined, was denied, or went silent."""
+    joined = find_condition(cluster, ConditionType.JOINED)
+    available = find_condition(cluster, ConditionType.AVAILABLE)
+    accepted = find_condition(cluster, ConditionType.HUB_ACCEPTED)
+    denied = accepted is None or accepted.status != "True"
+    return joined is None or denied or (available is not None and available.status == "Unknown")

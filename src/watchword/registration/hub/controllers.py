@@ -1,0 +1,211 @@
+"""The hub's controllers for clusters, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from functools import partial
+
+from msgspec import Struct
+
+from watchword.addons.definition import AddonDefinition
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
+from watchword.api.names import HUB_NAMESPACE, Label
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+)
+from watchword.credentials.certificates.approval import without_issued_certificate
+from watchword.kube.client import Client
+from watchword.registration.hub.acceptance_guard import AcceptanceGuard
+from watchword.registration.hub.cluster_acceptance import (
+    ClusterAcceptanceReconciler,
+    ClusterAutoAcceptanceReconciler,
+    is_undecided,
+)
+from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanupReconciler, may_have_left
+from watchword.registration.hub.cluster_drivers import HubDrivers
+from watchword.registration.hub.cluster_lease import ClusterLeaseReconciler, ClusterTaintReconciler
+from watchword.registration.hub.cluster_removal import ClusterRemovalReconciler, clusters_being_removed
+from watchword.registration.hub.cluster_sets import (
+    ClusterSetBindingReconciler,
+    ClusterSetReconciler,
+    sets_affected_by,
+)
+from watchword.registration.hub.credential_events import credential_event_controllers, request_event_controller
+from watchword.registration.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
+from watchword.registration.interface import HubContext
+from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import Ensurer
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.reconcile import ControllerSpec, Reader, Reconciler, Trigger
+from watchword.runtime.status import StatusWriter
+from watchword.work.work_expiry import WorkExpiryReconciler, may_expire
+
+OF_CLUSTERS = WatchScope(labels=Label.CLUSTER_NAME)
+"""Only what was made for a cluster; everything else on the hub is not even read."""
+
+MADE_FOR_CLUSTERS = (
+    NAMESPACES,
+    CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS,
+    ROLE_BINDINGS,
+    LEASES,
+    CERTIFICATE_SIGNING_REQUESTS,
+)
+WHOLE_KINDS = (
+    MANAGED_CLUSTERS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_ADDONS,
+    MANIFEST_WORKS,
+)
+
+
+class HubParts(Struct, frozen=True):
+    """What the hub's reconcilers are made of."""
+
+    cache: Cache
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    drivers: HubDrivers
+    context: HubContext  # for what drivers bring for add-ons
+    signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})  # where templates may name authorities
+    left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
+    addons: tuple[AddonDefinition, ...] = ()  # built-in ones
+
+    @property
+    def ensurer(self) -> Ensurer:
+        """Creates and mends what clusters need."""
+        return Ensurer(self.cache, self.client)
+
+    @property
+    def retired_cluster_names(self) -> RetiredClusterNames:
+        """Distinguishes clusters that had the same name."""
+        return RetiredClusterNames(self.ensurer, self.clock)
+
+    @property
+    def status(self) -> StatusWriter:
+        """Writes conditions."""
+        return StatusWriter(self.client, self.clock, self.cache)
+
+
+def register_informers(cache: Cache) -> None:
+    """Register the informers of everything that the hub reads."""
+    cache.informer(CERTIFICATE_SIGNING_REQUESTS, OF_CLUSTERS, project=without_issued_certificate)
+    for resource in MADE_FOR_CLUSTERS:
+        cache.informer(resource, OF_CLUSTERS)
+    for resource in WHOLE_KINDS:
+        cache.informer(resource)
+    cache.index(CERTIFICATE_SIGNING_REQUESTS, "cluster", _index_cluster_requests)
+
+
+def controllers(parts: HubParts) -> list[ControllerSpec]:
+    """Return every controller: its root kind, what else triggers it, its reconciler."""
+    return [
+        *_cluster_controllers(parts),
+        *_set_and_work_controllers(parts),
+        *credential_event_controllers(parts.cache, parts.events, parts.drivers.catalog),
+        request_event_controller(parts.cache, parts.events, parts.clock),
+        *parts.drivers.controllers(),
+    ]
+
+
+def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
+    """Return the controllers of ManagedCluster."""
+    reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
+    acceptance = ClusterAcceptanceReconciler(
+        reader,
+        client,
+        ensurer,
+        status,
+        parts.events,
+        AcceptanceGuard(client, parts.clock),
+        parts.drivers,
+        parts.retired_cluster_names,
+    )
+    access = (
+        *(Trigger(r, cluster_from_label) for r in (NAMESPACES, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)),
+        Trigger(LEASES, clusters_with_retired_name),
+        Trigger(CERTIFICATE_SIGNING_REQUESTS, lambda obj: _with_retired_name(parts, obj)),
+    )
+    yield _of_cluster("cluster-acceptance", acceptance, access)
+    automatic = ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock)
+    requests = Trigger(CERTIFICATE_SIGNING_REQUESTS, lambda obj: _undecided(reader, obj))
+    yield _of_cluster("cluster-auto-acceptance", automatic, (requests,), concerns=is_undecided)
+    removal = ClusterRemovalReconciler(
+        reader, client, ensurer, status, parts.events, parts.drivers, parts.retired_cluster_names
+    )
+    content = tuple(
+        Trigger(r, lambda obj: clusters_being_removed(reader, obj)) for r in (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
+    )
+    yield _of_cluster("cluster-removal", removal, (*content, *parts.drivers.removal_triggers), concerns=is_deleting)
+    cleanup = ClusterCleanupReconciler(reader, client, status, parts.events, parts.left_cluster_retention)
+    yield _of_cluster("cluster-cleanup", cleanup, concerns=may_have_left)
+    lease = ClusterLeaseReconciler(reader, ensurer, status, parts.clock)
+    yield _of_cluster("cluster-lease", lease, (Trigger(LEASES, lease.clusters_affected_by),))
+    taints = ClusterTaintReconciler(reader, client, parts.clock)
+    yield _of_cluster("cluster-taints", taints, concerns=taints.concerns)
+
+
+def _set_and_work_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
+    """Return the controllers of cluster sets, their bindings, and works."""
+    cache, status = parts.cache, parts.status
+    sets = ClusterSetReconciler(cache, parts.ensurer, status, partial(cache.labels, MANAGED_CLUSTERS))
+    changed_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: sets_affected_by(cache, obj))
+    yield ControllerSpec("cluster-sets", MANAGED_CLUSTER_SETS, sets, (changed_cluster,), workers=1)
+    expiry = WorkExpiryReconciler(cache, parts.client, parts.clock)
+    yield ControllerSpec("work-expiry", MANIFEST_WORKS, expiry, workers=2, concerns=may_expire)
+    bindings = ClusterSetBindingReconciler(cache, status)
+    changed_set = Trigger(MANAGED_CLUSTER_SETS, lambda obj: _bindings_of(cache, obj))
+    yield ControllerSpec("cluster-set-bindings", MANAGED_CLUSTER_SET_BINDINGS, bindings, (changed_set,), workers=2)
+
+
+def _of_cluster(
+    name: str,
+    reconciler: Reconciler,
+    triggers: tuple[Trigger, ...] = (),
+    *,
+    concerns: Callable[[Object], bool] = lambda _: True,
+) -> ControllerSpec:
+    return ControllerSpec(name, MANAGED_CLUSTERS, reconciler, triggers, workers=16, concerns=concerns)
+
+
+def _undecided(reader: Reader, csr: Object) -> Iterable[ObjectKey]:
+    """Map a request to its cluster while that is neither accepted nor denied: a later request changes nothing."""
+    found = ((key, reader.get(MANAGED_CLUSTERS, key)) for key in cluster_from_label(csr))
+    return [key for key, cluster in found if cluster is not None and is_undecided(cluster)]
+
+
+def _index_cluster_requests(csr: Object) -> list[str]:
+    """Return the cluster of a request for its own certificate; what its add-ons request has an index of its own."""
+    labels = labels_of(csr)
+    return [] if Label.ADDON_NAME in labels else [labels.get(Label.CLUSTER_NAME, "")]
+
+
+def _with_retired_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
+    """Map a request to its cluster where the requester matters for rights: under a retired name."""
+    return [key for key in cluster_from_label(csr) if parts.retired_cluster_names.is_retired(key.name)]
+
+
+def cluster_from_label(obj: Object) -> Iterable[ObjectKey]:
+    """Map what was made for a cluster to that cluster."""
+    name = labels_of(obj).get(Label.CLUSTER_NAME)
+    return [ObjectKey.cluster(name)] if name else []
+
+
+def _bindings_of(cache: Cache, cluster_set: Object) -> Iterable[ObjectKey]:
+    name = cluster_set["metadata"]["name"]
+    return [ObjectKey.of(obj) for obj in cache.list(MANAGED_CLUSTER_SET_BINDINGS) if obj["metadata"]["name"] == name]

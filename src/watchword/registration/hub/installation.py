@@ -1,0 +1,120 @@
+"""Applies what the hub's controllers need, as soon as its API server can be reached."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from random import Random
+from typing import Any
+
+from watchword._structlog import structlog
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
+from watchword.api.crds import HUB_CRDS
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT, HUB_NAMESPACE
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MANAGED_CLUSTER_SETS,
+    NAMESPACES,
+    RBAC_GROUP,
+    SERVICE_ACCOUNTS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+)
+from watchword.kube.client import Client
+from watchword.kube.errors import Unreachable, Untrusted
+from watchword.kube.request_sender import Backoff
+from watchword.registration.hub.acceptance_guard import policy_manifests
+from watchword.registration.hub.agent_token_policy import install_agent_token_policy
+from watchword.registration.hub.cluster_rbac import CLUSTER_GROUP, COMMON_ROLES, rule
+from watchword.registration.hub.cluster_sets import BUILT_IN_SETS, DEFAULT_SET
+from watchword.runtime.health import HealthEndpoints, serve_health
+from watchword.runtime.manifests import apply_manifests
+from watchword.runtime.metrics import Metrics
+
+FIELD_MANAGER = "watchword-hub"
+BOOTSTRAP_ROLE = "open-cluster-management:bootstrap"
+
+BOOTSTRAP_RULES = [
+    rule("", "configmaps", ["get"], ["cluster-info", "kube-root-ca.crt"]),
+    rule("certificates.k8s.io", "certificatesigningrequests", ["create", "get", "list", "watch"]),
+    rule(CLUSTER_GROUP, "managedclusters", ["create", "get", "list", "watch"]),
+    rule(CLUSTER_GROUP, "managedclustersets/join", ["create"], [DEFAULT_SET]),
+]
+"""What a joining cluster may do before it is accepted. The set of a cluster decides who works with it, so a holder of
+a token may not choose it: that needs an authenticated user with the right to do so."""
+
+
+def manifests() -> Iterable[tuple[Resource, Object]]:
+    """Return everything, in an order in which it can be applied."""
+    for definition in HUB_CRDS:
+        yield CUSTOM_RESOURCE_DEFINITIONS, definition
+    for name in (HUB_NAMESPACE, BOOTSTRAP_NAMESPACE):
+        yield NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name))
+    account = ObjectKey(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)
+    yield SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(account)
+    for name, rules in {**COMMON_ROLES, BOOTSTRAP_ROLE: BOOTSTRAP_RULES}.items():
+        yield CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=rules)
+    yield from _bootstrap_bindings(account)
+    for name, spec in BUILT_IN_SETS.items():
+        yield MANAGED_CLUSTER_SETS, MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec=spec)
+    policy, binding = policy_manifests()
+    yield VALIDATING_ADMISSION_POLICIES, policy
+    yield VALIDATING_ADMISSION_POLICY_BINDINGS, binding
+
+
+def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]:
+    subjects: dict[str, Object] = {
+        "agent-registration": {"kind": "ServiceAccount", "namespace": account.namespace, "name": account.name},
+        "managedcluster": {"kind": "Group", "apiGroup": RBAC_GROUP, "name": MANAGED_CLUSTER_GROUP},
+    }
+    reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": BOOTSTRAP_ROLE}
+    for name, subject in subjects.items():
+        key = ObjectKey.cluster(f"{BOOTSTRAP_ROLE}:{name}")
+        yield CLUSTER_ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=[subject])
+
+
+async def install(client: Client) -> None:
+    """Apply everything; what is there already as wanted stays as it is."""
+    await apply_manifests(client, manifests(), manager=FIELD_MANAGER)
+
+
+BACKOFF = Backoff(first=1.0, limit=30.0)
+
+
+class HubInstaller:
+    """Waits for the API server and says so: in the log, and at the health port, which answers meanwhile."""
+
+    def __init__(self, client: Client, random: Random) -> None:
+        self._client = client
+        self._random = random
+        self._trouble = "not reached yet"
+        self._log: Any = structlog.get_logger("watchword.registration.hub")
+
+    async def install(self, health: tuple[str, int] | None, metrics: Metrics) -> None:
+        """Apply everything; raises `KubeError` when that is refused, and `Untrusted` at once."""
+        endpoints = HealthEndpoints(metrics.registry, readiness={"api server": lambda: self._trouble})
+        async with AsyncExitStack() as stack:
+            if health is not None:
+                await stack.enter_async_context(serve_health(endpoints, *health))
+            await self._until_reached()
+
+    async def _until_reached(self) -> None:
+        failures = 0
+        while True:
+            try:
+                await install(self._client)
+                await install_agent_token_policy(self._client)
+            except Untrusted:
+                raise  # waiting does not change a certificate
+            except Unreachable as error:
+                failures += 1
+                self._trouble = str(error)
+                pause = BACKOFF.delay(failures, self._random)
+                self._log.warning("waiting for the API server", error=self._trouble, next_attempt_in=f"{pause:.0f}s")
+                await asyncio.sleep(pause)
+            else:
+                return

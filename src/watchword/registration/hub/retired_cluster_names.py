@@ -1,0 +1,142 @@
+"""Distinguishes clusters that had one name one after the other, because a certificate contains only the name.
+
+Kubernetes cannot revoke a certificate. One that was issued to a deleted cluster would be valid again as soon as
+another cluster of its name is accepted, because rights are bound to a group that both are in. So a deleted cluster's
+name stays leased to its UID for as long as such a certificate can be valid; a new cluster of that name meanwhile gets
+rights bound to its one accepted agent, and not to the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import is_true
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import HUB_NAMESPACE, ConditionType, Label, agent_user, cluster_group
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, RBAC_GROUP
+from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
+from watchword.credentials.certificates.approval import is_pending
+from watchword.credentials.certificates.name_ownership import NameOwner, choose_name_owner, first_requests
+from watchword.registration.hub.cluster_rbac import cluster_subjects
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import Ensurer
+
+LONGEST_CERTIFICATE_LIFETIME = timedelta(days=366)
+"""The longest lifetime that a hub's signer grants: kube-controller-manager signs for a year by default."""
+
+PREFIX = "retired-cluster-"
+
+
+class RetiredClusterNames(Struct, frozen=True):
+    """Knows which names are leased to deleted clusters, and the subjects of rights under such a name."""
+
+    ensurer: Ensurer
+    clock: Clock
+
+    async def retire(self, cluster: Cluster) -> None:
+        """Lease the name to a cluster that is deleted; once for each, because a later expiry is not needed."""
+        lease = self._lease(cluster.name)
+        if lease is not None and (lease.get("spec") or {}).get("holderIdentity") == cluster.uid:
+            return
+        wanted = retired_name_lease(cluster, now=self.clock.now())
+        await self.ensurer.ensure(LEASES, wanted, ours=lambda obj: retired_name(obj) == cluster.name)
+
+    async def remove_expired(self, name: str) -> timedelta | None:
+        """Remove a lease that has ended; return how long one still lasts, None when there is none."""
+        until = self.retired_until(name)
+        if until is None or until > self.clock.now():
+            return None if until is None else until - self.clock.now()
+        await self.ensurer.remove(LEASES, retired_name_key(name), ours=lambda obj: retired_name(obj) == name)
+        return None
+
+    def retired_until(self, name: str) -> datetime | None:
+        """Return until when certificates of a deleted cluster of this name may live; None when there was none."""
+        lease = self._lease(name)
+        return None if lease is None else lease_end(lease)
+
+    def is_retired(self, name: str) -> bool:
+        """Whether a certificate of an earlier cluster of this name may still be valid."""
+        until = self.retired_until(name)
+        return until is not None and self.clock.now() < until
+
+    def subjects(self, cluster: Object) -> list[Object]:
+        """Return the subjects to which the rights of a cluster are bound."""
+        name = cluster["metadata"]["name"]
+        if not self.is_retired(name):
+            return cluster_subjects(name)
+        requests = self.ensurer.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
+        return choose_subjects(cluster, choose_name_owner(cluster, requests), requests)
+
+    def condition_note(self, cluster: Object) -> str:
+        """Return a note about certificates of earlier clusters; empty when there are none."""
+        name = cluster["metadata"]["name"]
+        until = self.retired_until(name)
+        if until is None or not self.is_retired(name):
+            return ""
+        closed = cluster_group(name) not in {row["name"] for row in self.subjects(cluster)}
+        effect = "have no rights on the cluster" if closed else "work until a request of this one is approved"
+        return (
+            f"; certificates of an earlier cluster of this name may live until {rfc3339(until)}: they {effect} "
+            f"(Lease {HUB_NAMESPACE}/{PREFIX}{name} says so)"
+        )
+
+    def _lease(self, name: str) -> Object | None:
+        found = self.ensurer.reader.get(LEASES, retired_name_key(name))
+        return found if found is not None and retired_name(found) == name else None
+
+
+def choose_subjects(cluster: Object, owner: NameOwner | None, requests: Iterable[Object]) -> list[Object]:
+    """Return the subjects under a retired name.
+
+    The accepted agent, once there is one; none while a new request is pending. Without a new request the record of the
+    old cluster was created again, and its agent continues with its certificate.
+    """
+    name = cluster["metadata"]["name"]
+    both = cluster_subjects(name)
+    others = [row for row in both if row["name"] != cluster_group(name)]  # what no certificate of ours carries
+    if owner is not None:
+        return [{"kind": "User", "apiGroup": RBAC_GROUP, "name": agent_user(name, owner.agent)}, *others]
+    asked = any(is_pending(csr) for csr, _ in first_requests(requests))
+    return others if asked and not is_true(cluster, ConditionType.JOINED) else both
+
+
+def retired_name_key(name: str) -> ObjectKey:
+    """Return where the lease of a deleted cluster's name lies."""
+    return ObjectKey(HUB_NAMESPACE, PREFIX + name)
+
+
+def retired_name_lease(cluster: Cluster, *, now: datetime) -> Object:
+    """Return the lease of a name to the cluster that had it."""
+    return LEASES.manifest(
+        retired_name_key(cluster.name),
+        metadata={"labels": {Label.CLUSTER_NAME: cluster.name}},
+        spec={
+            "holderIdentity": cluster.uid,
+            "acquireTime": rfc3339_micro(now),
+            "renewTime": rfc3339_micro(now),
+            "leaseDurationSeconds": int(LONGEST_CERTIFICATE_LIFETIME.total_seconds()),
+        },
+    )
+
+
+def retired_name(lease: Object) -> str:
+    """Return whose name a lease is about; empty for every other lease."""
+    name = labels_of(lease).get(Label.CLUSTER_NAME, "")
+    return name if name and ObjectKey.of(lease) == retired_name_key(name) else ""
+
+
+def lease_end(lease: Object) -> datetime | None:
+    """Return when a lease ends; None when it has no duration."""
+    spec: Object = lease.get("spec") or {}
+    since = parse_rfc3339(str(spec.get("acquireTime") or ""))
+    return None if since is None else since + timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0))
+
+
+def clusters_with_retired_name(lease: Object) -> list[ObjectKey]:
+    """Map the lease of a retired name to the cluster that has, or may have, that name now."""
+    name = retired_name(lease)
+    return [ObjectKey.cluster(name)] if name else []

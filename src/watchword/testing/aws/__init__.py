@@ -1,5 +1,0 @@
-"""AWS on a socket, for tests and trials: IAM, STS and EKS with real signatures and trust policies."""
-
-from watchword.testing.aws.emulator import AwsEmulator, EksCluster
-
-__all__ = ["AwsEmulator", "EksCluster"]

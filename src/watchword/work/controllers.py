@@ -1,0 +1,122 @@
+"""Puts the work part of the agent together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from msgspec import Struct
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
+from watchword.kube.rest_mapper import RestMapper
+from watchword.registration.agent.context import HUB, AgentControllerContext
+from watchword.registration.agent.hub_endpoint import original_server
+from watchword.registration.agent.options import AgentOptions
+from watchword.runtime.informer import WatchScope
+from watchword.runtime.reconcile import ControllerSpec, Trigger
+from watchword.work.applied_work import AppliedWorkReconciler
+from watchword.work.applied_work_store import AppliedWorkStore
+from watchword.work.applier import Applier
+from watchword.work.executor import ExecutorPermissions
+from watchword.work.manifest_work import WorkReconciler
+from watchword.work.object_watches import ObjectWatches
+from watchword.work.objects import OBJECT_INDEX, ObjectClient, ObjectRemover, SharedObjects, index_by_object
+from watchword.work.status import FeedbackThrottle, WorkStatusReporter
+
+WORKERS = 4
+DEADLINE = timedelta(minutes=5)
+ADDRESS_CACHE_SECONDS = 60.0
+
+
+def work_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
+    """Apply the works that the hub hands to this cluster, and remove what is gone."""
+    cluster, hub, name = parts.cluster, parts.hub, parts.options.cluster_name
+    hub.cache.informer(MANIFEST_WORKS, WatchScope(namespace=name))
+    cluster.cache.index(APPLIED_MANIFEST_WORKS, OBJECT_INDEX, index_by_object)
+    watches = ObjectWatches(cluster.client, parts.random, options=cluster.follow)
+    parts.manager.add_job("applied objects", watches.run)
+    objects, rest_mapper = ObjectClient(cluster.client, watches), RestMapper(cluster.client)
+    remover = ObjectRemover(objects, rest_mapper)
+    address = _HubAddress(lambda: original_server(parts.session.endpoint.entry()))
+    applied_work_store = AppliedWorkStore(
+        cluster.cache, cluster.client, cluster.status, address, agent_id(parts.options)
+    )
+    shared = SharedObjects(cluster.cache, applied_work_store, hub.cache, name)
+    works = WorkReconciler(
+        hub,
+        applied_work_store,
+        rest_mapper,
+        Applier(objects, ExecutorPermissions(cluster.client)),
+        remover,
+        watches,
+        shared,
+        WorkStatusReporter(hub.status, objects, FeedbackThrottle(parts.options.feedback_interval), parts.clock),
+        parts.random,
+        parts.options.work_recheck,
+    )
+    records = AppliedWorkReconciler(
+        cluster,
+        hub,
+        name,
+        applied_work_store,
+        remover,
+        watches,
+        shared,
+        parts.clock,
+        parts.options.eviction_grace,
+        parts.options.work_recheck,
+        works.trigger_source,
+    )
+    return _specs(works, records, shared)
+
+
+def _specs(
+    works: WorkReconciler, records: AppliedWorkReconciler, shared: SharedObjects
+) -> tuple[ControllerSpec, ControllerSpec]:
+    """Let each trigger the other: a work looks at its record and those it shares objects with, a record at its work."""
+
+    def record_of(work: Object) -> Iterable[ObjectKey]:
+        return [shared.store.key(work["metadata"]["name"])]
+
+    return (
+        ControllerSpec(
+            "work",
+            MANIFEST_WORKS,
+            works,
+            (Trigger(APPLIED_MANIFEST_WORKS, shared.works_affected_by),),
+            workers=WORKERS,
+            deadline=DEADLINE,
+            connection_name=HUB,
+            trigger_source=works.trigger_source,
+        ),
+        ControllerSpec(
+            "applied-work",
+            APPLIED_MANIFEST_WORKS,
+            records,
+            (Trigger(MANIFEST_WORKS, record_of, connection_name=HUB),),
+            workers=WORKERS,
+            deadline=DEADLINE,
+            trigger_source=records.trigger_source,
+        ),
+    )
+
+
+def agent_id(options: AgentOptions) -> str:
+    """Return what tells this agent from others on the same cluster, the same after every restart."""
+    return f"{options.namespace}/{options.hub_secret}"
+
+
+class _HubAddress(Struct):
+    """The hub's address, not read from its file for every object."""
+
+    read: Callable[[], str]
+    _text: str = ""
+    _until: float = float("-inf")
+
+    def __call__(self) -> str:
+        now = asyncio.get_running_loop().time()
+        if now >= self._until:
+            self._text, self._until = self.read(), now + ADDRESS_CACHE_SECONDS
+        return self._text

@@ -1,0 +1,83 @@
+"""Asks whether the identity on whose behalf a work is applied may do what the work does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct, field
+
+from watchword.api.meta import ObjectKey, ObjectRef
+from watchword.api.names import service_account_user
+from watchword.api.resources import RBAC_GROUP
+from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may
+from watchword.kube.client import Client
+from watchword.registration.agent.errors import NotPermitted
+
+ALLOWED_FOR = timedelta(minutes=4)
+DENIED_FOR = timedelta(seconds=55)  # a denied work is looked at again after a minute
+MAX_CACHED_REVIEWS = 4096
+READ_VERBS = ("get",)
+WRITE_VERBS = ("get", "create", "update", "patch")
+DELETE_VERBS = ("delete",)
+
+
+def executor_of(work: Mapping[str, Any]) -> ObjectKey | None:
+    """Return the ServiceAccount on whose behalf a work is applied, None when the agent acts on its own.
+
+    Raises `NotPermitted` for a subject of any other kind: the agent's own rights must not stand in for it.
+    """
+    executor = (work.get("spec") or {}).get("executor") or {}
+    subject = executor.get("subject")
+    if not subject:
+        return None
+    account = subject.get("serviceAccount") or {}
+    namespace, name = account.get("namespace"), account.get("name")
+    if subject.get("type") != "ServiceAccount" or not namespace or not name:
+        raise NotPermitted("the executor of the work is not a ServiceAccount with a namespace and a name")
+    return ObjectKey(str(namespace), str(name))
+
+
+def service_account_identity(account: ObjectKey) -> UserIdentity:
+    """Return whom the server takes a ServiceAccount for."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", "system:authenticated")
+    return UserIdentity(service_account_user(account.namespace, account.name), groups=groups)
+
+
+def is_escalating(target: ObjectRef) -> bool:
+    """Whether an object grants rights, so that the right to write it says too little."""
+    return target.resource.group == RBAC_GROUP
+
+
+class ExecutorPermissions(Struct):
+    """Answers are kept for a few minutes, refusals for one; a right that is withdrawn counts after that."""
+
+    client: Client
+    _reviews: dict[tuple[str, ResourceAccess], tuple[bool, float]] = field(default_factory=dict)
+
+    async def require(self, account: ObjectKey | None, verbs: Sequence[str], target: ObjectRef) -> None:
+        """Return when the executor may do all of this; raises `NotPermitted`, which names what it may not do."""
+        if account is None:
+            return
+        who = service_account_identity(account)
+        for verb in verbs:
+            if not await self._is_allowed(who, ResourceAccess(verb, target.resource, target.key)):
+                raise NotPermitted(f"the executor {account} may not {verb} {target}: bind a role that allows it")
+
+    def impersonating(self, account: ObjectKey) -> Client:
+        """Return a client with which something is tried as the executor."""
+        return self.client.impersonating(service_account_identity(account).username)
+
+    async def _is_allowed(self, who: UserIdentity, access: ResourceAccess) -> bool:
+        now = asyncio.get_running_loop().time()
+        answer, until = self._reviews.get((who.username, access), (False, 0.0))
+        if until > now:
+            return answer
+        answer = await may(self.client, who, access)
+        if len(self._reviews) >= MAX_CACHED_REVIEWS:
+            self._reviews.clear()
+        patience = ALLOWED_FOR if answer else DENIED_FOR
+        self._reviews[who.username, access] = answer, now + patience.total_seconds()
+        return answer

@@ -1,0 +1,198 @@
+"""Keeps the objects of a ManifestWork on the managed cluster as the hub wants them, and tells the hub about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey, ObjectRef, finalizers_of, is_deleting, owner_reference
+from watchword.api.names import ConditionType, Finalizer
+from watchword.api.resources import MANIFEST_WORKS
+from watchword.kube.errors import NotFound
+from watchword.kube.request_sender import Backoff
+from watchword.kube.rest_mapper import RestMapper
+from watchword.runtime.api_errors import is_kind_missing
+from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
+from watchword.work.applied_work_store import AppliedResource, AppliedWorkStore, read_applied_resources
+from watchword.work.applier import Applier
+from watchword.work.condition_rules import is_work_complete
+from watchword.work.manifests import resolve_manifests
+from watchword.work.object_watches import ObjectWatches
+from watchword.work.objects import ObjectRemover, RemovalFailure, SharedObjects
+from watchword.work.plan import (
+    ApplyOutcome,
+    ApplyOutcomes,
+    ApplyPlan,
+    ApplyStep,
+    RetryMode,
+    choose_applied_resources,
+    choose_apply_plan,
+    is_orphaned,
+)
+from watchword.work.status import MAX_MESSAGE_LENGTH, NEVER, WorkStatusReporter
+
+EXECUTOR_RECHECK = timedelta(seconds=60)
+RECHECK = timedelta(seconds=5)
+REMOVAL_RECHECK = timedelta(seconds=30)
+RETRY = Backoff(first=1.0, limit=240.0)
+
+
+class WorkReconciler(Struct):
+    """Reconciles ManifestWork on the hub; woken by it, by its record and by the objects it has applied."""
+
+    hub: ApiServerConnection
+    applied_work_store: AppliedWorkStore
+    rest_mapper: RestMapper
+    applier: Applier
+    remover: ObjectRemover
+    watches: ObjectWatches
+    shared: SharedObjects
+    reporter: WorkStatusReporter
+    random: Random
+    recheck: timedelta  # of what nothing has happened to
+    trigger_source: TriggerSource = field(default_factory=TriggerSource)
+    _failures: dict[ObjectKey, int] = field(default_factory=dict)
+    _known: dict[ObjectKey, frozenset[ObjectRef]] = field(default_factory=dict)
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Apply, record, let go of what is not wanted any more, and report in one request."""
+        work = self.hub.cache.get(MANIFEST_WORKS, key)
+        if work is None or is_deleting(work) or is_work_complete(work):
+            self._forget(key)
+            if work is None or not is_deleting(work):
+                return Done()
+            return await WorkFinalizer(self.hub, self.applied_work_store, self.remover).finalize(work)
+        work = await self._add_finalizer(work)
+        record = await self.applied_work_store.ensure(key.name)
+        if is_deleting(record):  # it is being removed; everything is applied again once it is gone
+            return RetryAfter(RECHECK)
+        plan = choose_apply_plan(work, record, await resolve_manifests(work, self.rest_mapper))
+        plan = replace(plan, record=await self.applied_work_store.record_targets(record, plan.written))
+        outcomes = await self._apply(key, plan)
+        left, failure = await self._remove_stale(plan, outcomes)
+        waiting = await self.reporter.report(work, plan, outcomes, failure)
+        if failure is not None:
+            raise failure.error
+        return RetryAfter(min(waiting, RECHECK if left else NEVER, self._requeue_delay(key, plan, outcomes)))
+
+    async def _add_finalizer(self, work: Object) -> Object:
+        """Make sure that the work cannot vanish before its objects do."""
+        if Finalizer.MANIFEST_WORK in finalizers_of(work):
+            return work
+        patch = with_preconditions(work, {"metadata": {"finalizers": [*finalizers_of(work), Finalizer.MANIFEST_WORK]}})
+        return await self.hub.client.patch(MANIFEST_WORKS, ObjectKey.of(work), patch)
+
+    async def _apply(self, key: ObjectKey, plan: ApplyPlan) -> ApplyOutcomes:
+        if plan.objection:
+            return {step.target: ApplyOutcome.failed(plan.objection, RetryMode.ON_CHANGE) for step in plan.steps}
+        await self._watch_objects(key, plan)
+        outcomes = {}
+        for step in plan.steps:
+            outcome = outcomes[step.target] = await self.applier.apply(self._with_sharing(step, plan.record))
+            if outcome.error is not None and is_kind_missing(outcome.error):
+                self.rest_mapper.forget(step.target.resource)
+        return outcomes
+
+    def _with_sharing(self, step: ApplyStep, record: Object) -> ApplyStep:
+        """Look for other works only now that our own record names the object: two works cannot miss each other."""
+        others = self.shared.others(record, step.target)
+        if not others:
+            return step
+        deciding = self.shared.choose_deciding_work(record, others, step.target)
+        return replace(step, is_shared=True, deciding_work=deciding)
+
+    async def _watch_objects(self, key: ObjectKey, plan: ApplyPlan) -> None:
+        """Watch the objects, and wait for those that are likely there: one look instead of many questions."""
+        for target in self._known.get(key, frozenset()) - plan.targets:
+            self.applier.forget(target)
+        self._known[key] = plan.targets
+        self.watches.watch_objects(self.trigger_source, key, plan.targets)
+        await self.watches.wait_for_sync(step.target for step in plan.steps if step.recorded)
+
+    async def _remove_stale(
+        self, plan: ApplyPlan, outcomes: ApplyOutcomes
+    ) -> tuple[Sequence[AppliedResource], RemovalFailure | None]:
+        targets = await self.remover.resolve(plan.stale_resources())
+
+        def is_kept(target: ObjectRef) -> bool:
+            return plan.is_kept(target) or self.shared.is_kept(plan.record, target)
+
+        left, failure = await self.remover.remove(targets, plan.owner, keep=is_kept)
+        await self.applied_work_store.write(plan.record, choose_applied_resources(plan, outcomes, left))
+        return left, failure
+
+    def _requeue_delay(self, key: ObjectKey, plan: ApplyPlan, outcomes: ApplyOutcomes) -> timedelta:
+        urgency = max((outcome.retry for outcome in outcomes.values() if outcome.why), default=RetryMode.ON_CHANGE)
+        if urgency is RetryMode.WITH_BACKOFF or any(one.retryable for one in plan.refused):
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            return timedelta(seconds=RETRY.delay(failures, self.random))
+        self._failures.pop(key, None)
+        if urgency is RetryMode.AFTER_MINUTE:
+            return EXECUTOR_RECHECK
+        asked = [step.target for step in plan.steps if step.config.feedback or step.config.rules]
+        blind = any(not self.watches.has_synced(target) for target in asked)
+        return (self.reporter.throttle.interval if blind else self.recheck) * self.random.uniform(1.0, 1.5)
+
+    def _forget(self, key: ObjectKey) -> None:
+        """Follow and remember nothing about a work that is over."""
+        self.watches.forget(self.trigger_source, key)
+        self.reporter.throttle.forget(key)
+        self._failures.pop(key, None)
+        for target in self._known.pop(key, frozenset()):
+            self.applier.forget(target)
+
+
+class WorkFinalizer(Struct, frozen=True):
+    """Removes the record, whose own finalizer waits for the objects, then the work's finalizer."""
+
+    hub: ApiServerConnection
+    applied_work_store: AppliedWorkStore
+    remover: ObjectRemover
+
+    async def finalize(self, work: Object) -> Outcome:
+        """Bring a work that is being deleted one step closer to its end."""
+        if Finalizer.MANIFEST_WORK not in finalizers_of(work):
+            return Done()
+        name = work["metadata"]["name"]
+        record = self.applied_work_store.find(name)
+        if record is None:
+            await self._remove_finalizer(work)
+            return Done()
+        record = await self.applied_work_store.adopt(record, name)
+        if not is_deleting(record):
+            refusal = await self._release_orphans(work, record)
+            if refusal is not None:
+                await self._set_deleting_condition(work, record, f"; {refusal}")
+                raise refusal.error
+            await self.applied_work_store.delete(record)
+        refused = self.remover.failures.get(ObjectKey.of(record))
+        await self._set_deleting_condition(work, record, f"; {refused}" if refused else "")
+        return RetryAfter(REMOVAL_RECHECK)
+
+    async def _set_deleting_condition(self, work: Object, record: Object, refused: str) -> None:
+        message = f"waiting for {len(read_applied_resources(record))} objects to be gone{refused}"
+        deleting = Condition.true(ConditionType.DELETING, "WorkDeleting", message[:MAX_MESSAGE_LENGTH])
+        await self.hub.status.set_condition(MANIFEST_WORKS, work, deleting)
+
+    async def _release_orphans(self, work: Object, record: Object) -> RemovalFailure | None:
+        """Disown what is to stay: the wish may have come together with the deletion."""
+        spec = work.get("spec") or {}
+        located = await self.remover.resolve(read_applied_resources(record))
+        kept = {one: target for one, target in located.items() if is_orphaned(spec, target)}
+        _, refusal = await self.remover.remove(kept, owner_reference(record), keep=lambda _: True)
+        return refusal
+
+    async def _remove_finalizer(self, work: Object) -> None:
+        kept = [name for name in finalizers_of(work) if name != Finalizer.MANIFEST_WORK]
+        patch = with_preconditions(work, {"metadata": {"finalizers": kept or None}})
+        try:
+            await self.hub.client.patch(MANIFEST_WORKS, ObjectKey.of(work), patch)
+        except NotFound:
+            return  # it is gone already

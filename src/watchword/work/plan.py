@@ -1,0 +1,284 @@
+"""What a work asks for, as a whole: which objects to apply and how, which to let go, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from msgspec import Struct, field
+
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey, ObjectRef, owner_reference, uid_of
+from watchword.api.names import ConditionType
+from watchword.kube.errors import ApiStatusError
+from watchword.registration.agent.errors import NotPermitted
+from watchword.work.applied_work_store import AppliedResource, choose_stale_resources, read_applied_resources
+from watchword.work.executor import DELETE_VERBS, WRITE_VERBS, executor_of
+from watchword.work.manifests import RejectedManifest, ResolvedManifest, choose_apply_order
+
+FIELD_MANAGER = "work-agent"
+UNDELETABLE_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
+"""Namespaces that no server lets go: owning one would only keep its work from ever being removed."""
+
+
+class Strategy(StrEnum):
+    """How an object is kept as wanted."""
+
+    UPDATE = "Update"
+    CREATE_ONLY = "CreateOnly"
+    SERVER_SIDE_APPLY = "ServerSideApply"
+    READ_ONLY = "ReadOnly"
+
+
+class ManifestConfig(Struct, frozen=True):
+    """What the configuration of a work says about one manifest."""
+
+    strategy: Strategy = Strategy.UPDATE
+    manager: str = FIELD_MANAGER
+    force: bool = False
+    ignored: tuple[Object, ...] = ()
+    feedback: tuple[Object, ...] = ()
+    rules: tuple[Object, ...] = field(default=())
+
+
+def choose_manifest_config(spec: Mapping[str, Any], target: ObjectRef) -> ManifestConfig:
+    """Return the configuration of one object: an exact match first, then a match by pattern."""
+    matching = [row for row in spec.get("manifestConfigs") or () if is_match(row.get("resourceIdentifier"), target)]
+    exact = [row for row in matching if is_exact_match(row.get("resourceIdentifier"), target)]
+    return read_manifest_config((exact or matching)[0]) if matching else ManifestConfig()
+
+
+def read_manifest_config(config: Mapping[str, Any]) -> ManifestConfig:
+    """Read one configuration; an unknown strategy is read as the one that writes nothing."""
+    asked = config.get("updateStrategy") or {}
+    kind = asked.get("type") or Strategy.UPDATE
+    apply = asked.get("serverSideApply") or {}
+    manager = str(apply.get("fieldManager") or FIELD_MANAGER)
+    return ManifestConfig(
+        Strategy(kind) if kind in set(Strategy) else Strategy.READ_ONLY,
+        manager if manager.startswith(FIELD_MANAGER) else FIELD_MANAGER,
+        force=apply.get("force") is True,
+        ignored=tuple(apply.get("ignoreFields") or ()),
+        feedback=tuple(config.get("feedbackRules") or ()),
+        rules=tuple(config.get("conditionRules") or ()),
+    )
+
+
+def is_orphaned(spec: Mapping[str, Any], target: ObjectRef) -> bool:
+    """Whether an object outlives its work."""
+    if target.identity[:2] == ("", "namespaces") and target.key.name in UNDELETABLE_NAMESPACES:
+        return True
+    option = spec.get("deleteOption") or {}
+    policy = option.get("propagationPolicy") or "Foreground"
+    if policy == "SelectivelyOrphan":
+        rules = (option.get("selectivelyOrphans") or {}).get("orphaningRules") or ()
+        return any(is_match(rule, target) for rule in rules)
+    return bool(policy == "Orphan")
+
+
+def is_exact_match(identifier: Any, target: ObjectRef) -> bool:
+    """Whether an identifier is exactly that of an object."""
+    return isinstance(identifier, Mapping) and _coordinates(identifier) == target.identity
+
+
+def is_match(identifier: Any, target: ObjectRef) -> bool:
+    """Whether an identifier, in which `*` stands for anything in namespace and name, includes an object."""
+    if not isinstance(identifier, Mapping):
+        return False
+    group, resource, namespace, name = _coordinates(identifier)
+    same_kind = (group, resource) == target.identity[:2]
+    return same_kind and matches_pattern(namespace, target.key.namespace) and matches_pattern(name, target.key.name)
+
+
+def _coordinates(identifier: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    group, resource, namespace, name = (
+        str(identifier.get(field) or "") for field in ("group", "resource", "namespace", "name")
+    )
+    return group, resource, namespace, name
+
+
+def matches_pattern(pattern: str, text: str) -> bool:
+    """Whether a text is what a pattern says, in time proportional to both."""
+    first, *others = pattern.split("*")
+    if not others:
+        return pattern == text
+    *middle, last = others
+    if not text.startswith(first) or not text.endswith(last) or len(text) < len(first) + len(last):
+        return False
+    rest = text[len(first) : len(text) - len(last)]
+    for part in middle:
+        _, found, rest = rest.partition(part) if part else ("", "-", rest)
+        if not found:
+            return False
+    return True
+
+
+class ApplyStep(Struct, frozen=True):
+    """One object to apply, and everything that decides how."""
+
+    manifest: ResolvedManifest
+    config: ManifestConfig
+    owner: Object  # the reference to the work's record
+    executor: ObjectKey | None = None
+    orphaned: bool = False
+    recorded: bool = False  # whether it has been applied before, so that it is likely there
+    is_generation_applied: bool = False  # whether this very manifest has been applied before
+    is_shared: bool = False  # whether other works name the object, too
+    deciding_work: str = ""  # the older work that says what a shared object holds
+
+    @property
+    def target(self) -> ObjectRef:
+        """The object."""
+        return self.manifest.target
+
+    @property
+    def wanted(self) -> Object:
+        """What is wanted of it."""
+        return self.manifest.wanted
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """What the executor must be allowed to do before anything is written."""
+        return WRITE_VERBS if self.orphaned else (*WRITE_VERBS, *DELETE_VERBS)
+
+    @property
+    def unwanted_owner(self) -> str:
+        """The UID of the owner that the object must not have: it outlives its work."""
+        return str(self.owner["uid"]) if self.orphaned else ""
+
+    def other_owners(self, present: Object | None) -> list[Object]:
+        """Return the references to other works, which server-side apply by the same manager would take off."""
+        rows = ((present or {}).get("metadata") or {}).get("ownerReferences") or ()
+        return [row for row in rows if row.get("kind") == self.owner["kind"] and row.get("uid") != self.owner["uid"]]
+
+    def with_owner_references(self, body: Object, present: Object | None = None) -> Object:
+        """Return what is written: with our reference, unless the object outlives its work, and those of other works."""
+        owners = [*self.other_owners(present), *([] if self.orphaned else [self.owner])]
+        return {**body, "metadata": {**body["metadata"], "ownerReferences": owners}} if owners else body
+
+
+class AppliedReason(StrEnum):
+    """Why a manifest counts as applied or not, for programs."""
+
+    COMPLETE = "AppliedManifestComplete"
+    FAILED = "AppliedManifestFailed"
+    IGNORE_FIELD_ERROR = "AppliedManifestSSAIgnoreFieldError"
+
+
+class RetryMode(IntEnum):
+    """When to try again, the most urgent last."""
+
+    ON_CHANGE = 0  # or at the next regular look
+    AFTER_MINUTE = 1
+    WITH_BACKOFF = 2
+
+
+class ApplyOutcome(Struct, frozen=True):
+    """The object as it is now, or why it could not be applied."""
+
+    present: Object | None = None
+    why: str = ""  # empty: it is applied
+    retry: RetryMode = RetryMode.ON_CHANGE
+    reason: AppliedReason = AppliedReason.COMPLETE
+    error: ApiStatusError | None = None
+    is_readable: bool = True  # whether the executor may know what is there
+
+    @classmethod
+    def failed(
+        cls,
+        why: str,
+        retry: RetryMode,
+        reason: AppliedReason = AppliedReason.FAILED,
+        error: ApiStatusError | None = None,
+    ) -> ApplyOutcome:
+        """Say why it was not applied."""
+        return cls(None, why, retry, reason, error)
+
+
+ApplyOutcomes = Mapping[ObjectRef, ApplyOutcome]
+
+
+class ApplyPlan(Struct, frozen=True):
+    """Everything that one look at a work and its record has decided."""
+
+    spec: Object
+    record: Object
+    refused: Sequence[RejectedManifest]
+    steps: Sequence[ApplyStep]  # in the order in which they are applied
+    objection: str = ""  # why nothing at all may be applied
+
+    @property
+    def written(self) -> list[ObjectRef]:
+        """The objects that are ours to write."""
+        return [step.target for step in self.steps if step.config.strategy is not Strategy.READ_ONLY]
+
+    @property
+    def targets(self) -> frozenset[ObjectRef]:
+        """Every object that the work speaks of."""
+        return frozenset(step.target for step in self.steps)
+
+    @property
+    def owner(self) -> Object:
+        """The reference that marks what is ours."""
+        return owner_reference(self.record)
+
+    def stale_resources(self) -> list[AppliedResource]:
+        """Return what is to be let go: nothing while any manifest might yet turn out to mean one of these objects."""
+        if any(one.retryable for one in self.refused):
+            return []
+        return choose_stale_resources(read_applied_resources(self.record), self.written)
+
+    def is_kept(self, target: ObjectRef) -> bool:
+        """Whether an object that is let go stays on the cluster."""
+        return target in self.targets or is_orphaned(self.spec, target)
+
+
+def choose_apply_plan(
+    work: Object, record: Object, manifests: Sequence[ResolvedManifest | RejectedManifest]
+) -> ApplyPlan:
+    """Decide what to do about each manifest."""
+    spec = work.get("spec") or {}
+    known = {one.identity for one in read_applied_resources(record) if one.uid}
+    try:
+        executor, objection = executor_of(work), ""
+    except NotPermitted as refusal:
+        executor, objection = None, str(refusal)
+    steps = [
+        ApplyStep(
+            manifest,
+            choose_manifest_config(spec, manifest.target),
+            owner_reference(record),
+            executor,
+            orphaned=is_orphaned(spec, manifest.target),
+            recorded=manifest.target.identity in known,
+            is_generation_applied=is_generation_applied(work),
+        )
+        for manifest in choose_apply_order(one for one in manifests if isinstance(one, ResolvedManifest))
+    ]
+    return ApplyPlan(spec, record, [one for one in manifests if isinstance(one, RejectedManifest)], steps, objection)
+
+
+def is_generation_applied(work: Mapping[str, Any]) -> bool:
+    """Whether the manifests as they stand have all been applied before."""
+    applied = find_condition(work, ConditionType.WORK_APPLIED)
+    if applied is None or applied.status != "True":
+        return False
+    row = next(row for row in work["status"]["conditions"] if row.get("type") == ConditionType.WORK_APPLIED)
+    return bool(row.get("observedGeneration") == (work.get("metadata") or {}).get("generation"))
+
+
+def choose_applied_resources(
+    plan: ApplyPlan, outcomes: ApplyOutcomes, left: Sequence[AppliedResource]
+) -> list[AppliedResource]:
+    """Return what the record should say after everything was tried: what is there, and what still has to go."""
+    recorded = {one.identity: one for one in read_applied_resources(plan.record)}
+    entries = {one.identity: one for one in left}
+    if not plan.stale_resources():
+        entries |= recorded
+    for target in plan.written:
+        present = outcomes[target].present
+        before = recorded.get(target.identity)
+        uid = uid_of(present) if present is not None else before.uid if before is not None else ""
+        entries[target.identity] = AppliedResource.of(target, uid)
+    return sorted(entries.values(), key=lambda one: one.identity)

@@ -1,0 +1,75 @@
+"""The kubeconfig in a Secret is that of Open Cluster Management's agent, so that either agent keeps the other's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from watchword.credentials.secret_data import HubKubeconfigRenderer, hub_kubeconfig
+from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
+from watchword.kube.kubeconfig_files import write_kubeconfig
+from watchword.registration.agent.hub_endpoint import HubEndpoint
+from watchword.registration.hub_connector import BootstrapCredential
+from watchword.registration.interface import KUBECONFIG
+from watchword.registration.kubeconfig_connector import KubeconfigConnector
+
+HUB = ClusterEntry("https://hub.test:6443", ca_data=b"authority", proxy_url="http://proxy:3128")
+
+WRITTEN = """\
+apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: YXV0aG9yaXR5
+    proxy-url: http://proxy:3128
+    server: https://hub.test:6443
+  name: hub
+contexts:
+- context:
+    cluster: hub
+    namespace: configuration
+    user: default-auth
+  name: default-context
+current-context: default-context
+kind: Config
+users:
+- name: default-auth
+  user:
+"""
+
+
+@pytest.mark.parametrize(
+    ("user", "lines"),
+    [
+        pytest.param(
+            UserEntry(certificate_file=Path("tls.crt"), key_file=Path("tls.key")),
+            "    client-certificate: tls.crt\n    client-key: tls.key\n",
+            id="csr",
+        ),
+        pytest.param(UserEntry(token_file=Path("token")), "    tokenFile: token\n", id="token"),
+    ],
+)
+def test_a_kubeconfig_has_the_bytes_that_client_go_writes(user: UserEntry, lines: str) -> None:
+    assert hub_kubeconfig(HUB, user).decode() == WRITTEN + lines
+
+
+def bootstrap_file(folder: Path, name: str) -> Path:
+    path = folder / "bootstrap.kubeconfig"
+    write_kubeconfig(path, Kubeconfig({name: HUB}, {"join": UserEntry()}, {"c": ContextEntry(name, "join")}, "c"))
+    return path
+
+
+def test_the_hub_has_the_name_that_the_bootstrap_kubeconfig_gives_it(tmp_path: Path) -> None:
+    connector = KubeconfigConnector(bootstrap_file(tmp_path, "hub-of-berlin"))
+    endpoint = HubEndpoint(connector)
+    endpoint.restore({KUBECONFIG: hub_kubeconfig(HUB, UserEntry())})
+
+    assert isinstance(connector.bootstrap_credential(), BootstrapCredential)
+    assert b"name: hub-of-berlin" in HubKubeconfigRenderer(endpoint).for_user(UserEntry())
+
+
+def test_without_a_bootstrap_kubeconfig_the_hub_keeps_its_name() -> None:
+    endpoint = HubEndpoint(KubeconfigConnector(None))
+    endpoint.restore({KUBECONFIG: hub_kubeconfig(HUB, UserEntry(), name="hub-of-berlin")})
+
+    assert b"name: hub-of-berlin" in HubKubeconfigRenderer(endpoint).for_user(UserEntry())

@@ -1,0 +1,40 @@
+"""OIDC providers of EKS clusters: whose ServiceAccount tokens IAM trusts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+import orjson
+from msgspec import Struct, field
+from tests.emulators.aws.errors import AwsFault
+
+from watchword.pki.errors import PkiError
+from watchword.pki.jwt import TokenVerifier, audiences_of, check_claims, parse_key_set
+
+KeySetReader = Callable[[], Awaitable[bytes]]
+"""Returns the JWKS that a cluster publishes."""
+
+
+class OidcProviders(Struct, frozen=True):
+    """The providers of each account."""
+
+    known: dict[tuple[str, str], list[KeySetReader]] = field(default_factory=dict)  # by account and provider
+
+    def add(self, account: str, provider: str, read_keys: KeySetReader) -> None:
+        """Let an account trust the tokens of a provider; `provider` is its issuer without https://."""
+        self.known.setdefault((account, provider), []).append(read_keys)
+
+    async def verify(self, account: str, token: str, now: datetime) -> tuple[str, dict[str, tuple[str, ...]]]:
+        """Return the provider and the claims of a token that the account trusts; `AwsFault` otherwise."""
+        for (owner, provider), readers in self.known.items():
+            if owner != account:
+                continue
+            keys = [key for read in readers for key in parse_key_set(orjson.loads(await read()))]
+            try:
+                claims = TokenVerifier(tuple(keys)).verify(token)
+                check_claims(claims, now=now, issuers=(f"https://{provider}",))
+            except PkiError:
+                continue
+            return provider, {"sub": (str(claims.get("sub", "")),), "aud": audiences_of(claims)}
+        raise AwsFault("InvalidIdentityToken", "No OpenIDConnect provider in this account verifies the token")

@@ -1,0 +1,96 @@
+"""The agent renews its lease with what the hub lets it do: patch it, or only replace it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import CLUSTER_LEASE
+from watchword.api.resources import LEASES, MANAGED_CLUSTERS, RBAC_GROUP, ROLE_BINDINGS, ROLES
+from watchword.kube.errors import Conflict
+from watchword.registration.agent.cluster_lease import LeaseRenewalReconciler
+from watchword.registration.agent.hub_session import HubConnection
+from watchword.testing.builders import a_cluster, a_lease
+from watchword.testing.plane import Plane
+
+PATCHING = ["get", "list", "watch", "update", "patch"]
+REPLACING = ["get", "list", "watch", "update"]  # what OCM's hub grants
+
+
+@dataclass
+class OneCluster:
+    """A reader that knows one accepted cluster."""
+
+    name: str
+
+    def get(self, resource: Resource, key: ObjectKey) -> Object | None:
+        said = [{"type": "HubAcceptedManagedCluster", "status": "True"}]
+        known = resource is MANAGED_CLUSTERS and key.name == self.name
+        return {**a_cluster(self.name, accepted=True), "status": {"conditions": said}} if known else None
+
+    def list(self, resource: Resource, *, namespace: str = "", labels: str = "") -> Sequence[Object]:
+        del resource, namespace, labels
+        return ()
+
+    def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
+        del resource, index, value
+        return ()
+
+
+@dataclass
+class Renewal:
+    """An agent with just these rights, and its lease."""
+
+    plane: Plane
+    name: str
+    reconciler: LeaseRenewalReconciler
+
+    async def renew(self) -> str:
+        """Renew now, whatever was renewed before; returns the lease."""
+        self.reconciler.due.clear()
+        await self.reconciler.reconcile(ObjectKey.cluster(self.name))
+        return str((await self.lease())["spec"]["renewTime"])
+
+    async def lease(self) -> Object:
+        return await self.plane.client().get(LEASES, ObjectKey(self.name, CLUSTER_LEASE))
+
+
+async def an_agent(plane: Plane, verbs: list[str]) -> Renewal:
+    name, admin = await plane.namespace("edge"), plane.client()
+    key, user = ObjectKey(name, "lease-keeper"), f"agent-of-{name}"
+    rules = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}]
+    await admin.create(ROLES, ROLES.manifest(key, rules=rules))
+    reference = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": key.name}
+    subjects = [{"apiGroup": RBAC_GROUP, "kind": "User", "name": user}]
+    await admin.create(ROLE_BINDINGS, ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=subjects))
+    await admin.create(LEASES, a_lease(namespace=name, holder="the hub"))
+    connection, hub = HubConnection(), plane.client(user)
+    await connection.use(hub.transport, own=True)
+    reconciler = LeaseRenewalReconciler(OneCluster(name), hub, plane.clock, Random(1), connection)
+    return Renewal(plane, name, reconciler)
+
+
+@pytest.mark.parametrize("verbs", [PATCHING, REPLACING], ids=["may patch", "may only replace"])
+async def test_a_lease_is_renewed_again_and_again(plane: Plane, verbs: list[str]) -> None:
+    agent = await an_agent(plane, verbs)
+
+    times = [await agent.renew() for _ in range(3)]
+
+    assert times == sorted(times)
+    assert (await agent.lease())["spec"]["holderIdentity"] == "the hub"
+
+
+async def test_lease_written_by_another_client_is_renewed_at_the_second_attempt(plane: Plane) -> None:
+    agent = await an_agent(plane, REPLACING)
+    await agent.renew()
+    await plane.client().patch(LEASES, ObjectKey(agent.name, CLUSTER_LEASE), {"spec": {"holderIdentity": "another"}})
+
+    with pytest.raises(Conflict):
+        await agent.renew()
+
+    assert await agent.renew()
+    assert (await agent.lease())["spec"]["holderIdentity"] == "another"

@@ -1,0 +1,64 @@
+"""What is changed about a role that exists already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa.documents import AgentAccounts, managed_cluster_role
+from watchword.registration.aws_irsa.errors import ForeignRole
+from watchword.registration.aws_irsa.role_repair import RoleChange, StoredRole, decide_repairs
+
+HUB = EksClusterArn("aws", "us-west-2", "111122223333", "fleet-hub")
+MANAGED = EksClusterArn("aws", "eu-central-1", "444455556666", "edge-1")
+ROLE = managed_cluster_role(HUB, MANAGED, "oidc.example.com/id/1", AgentAccounts())
+OTHER = managed_cluster_role(HUB, MANAGED, "oidc.example.com/id/2", AgentAccounts())
+STORED = StoredRole(ROLE.arn, ROLE.trust, ROLE.access, ROLE.tags)
+OTHER_PROVIDER = "arn:aws:iam::444455556666:oidc-provider/oidc.example.com/id/2"
+FEDERATED_TWICE = {"Statement": {"Principal": {"Federated": [OTHER_PROVIDER, OTHER_PROVIDER]}}}
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pytest.param(replace(STORED, arn="arn:aws:iam::444455556666:role/team/" + ROLE.name), id="under a path"),
+        pytest.param(replace(STORED, trust=OTHER.trust), id="trusts another cluster"),
+        pytest.param(replace(STORED, trust=FEDERATED_TWICE), id="trusts another cluster, in IAM's short form"),
+    ],
+)
+def test_role_of_another_cluster_is_refused(stored: StoredRole) -> None:
+    with pytest.raises(ForeignRole, match="delete"):
+        decide_repairs(ROLE, stored)
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        pytest.param(STORED, (), id="nothing differs"),
+        pytest.param(replace(STORED, tags={**ROLE.tags, "team": "a"}), (), id="a tag of another key"),
+        pytest.param(replace(STORED, tags={}), (RoleChange.TAGS,), id="no tags"),
+        pytest.param(
+            replace(STORED, tags={**ROLE.tags, "hub_cluster_name": "x"}),
+            (RoleChange.TAGS,),
+            id="a tag of another value",
+        ),
+        pytest.param(replace(STORED, access=None), (RoleChange.ACCESS,), id="no access policy"),
+        pytest.param(replace(STORED, access=OTHER.trust), (RoleChange.ACCESS,), id="another access policy"),
+        pytest.param(
+            replace(STORED, trust={"Statement": [{"Principal": "*"}]}), (RoleChange.TRUST,), id="trusts everyone"
+        ),
+        pytest.param(
+            replace(STORED, trust={"Statement": ROLE.trust["Statement"] + OTHER.trust["Statement"]}),
+            (RoleChange.TRUST,),
+            id="trusts another cluster, too",
+        ),
+        pytest.param(
+            StoredRole(ROLE.arn, {}, None, {}), (RoleChange.TRUST, RoleChange.TAGS, RoleChange.ACCESS), id="all differs"
+        ),
+    ],
+)
+def test_only_what_differs_is_repaired(stored: StoredRole, expected: tuple[Any, ...]) -> None:
+    assert decide_repairs(ROLE, stored) == expected

@@ -1,0 +1,36 @@
+"""Tags for roles are what IAM accepts, and never those that say whose role it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from watchword.registration.aws_irsa.hub_options import validate_tags
+from watchword.registration.aws_irsa.role_tags import parse_tags
+
+
+def test_key_ends_at_the_first_equals_sign() -> None:
+    rows = ["product:v1:tenant:app-name=My-App", "team=fleet=west", "owner="]
+
+    assert parse_tags(rows) == {"product:v1:tenant:app-name": "My-App", "team": "fleet=west", "owner": ""}
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        pytest.param("team", "write KEY=VALUE", id="no value"),
+        pytest.param("=west", "write KEY=VALUE", id="no key"),
+        pytest.param("te{am=west", "write KEY=VALUE", id="a character that IAM refuses"),
+        pytest.param(f"{'a' * 129}=west", "at most 128", id="a long key"),
+        pytest.param("hub_cluster_name=other", "is reserved", id="a tag that names the hub"),
+        pytest.param("managed_cluster_name=other", "is reserved", id="a tag that names the cluster"),
+        pytest.param("AWS:team=west", "is reserved", id="a prefix of AWS"),
+        pytest.param("team=west,team=east", "has two values", id="two values"),
+        pytest.param(",".join(f"k{number}=v" for number in range(47)), "too many", id="more than a role has room for"),
+    ],
+)
+def test_tags_that_iam_would_refuse_are_refused_before(value: str, complaint: str) -> None:
+    assert complaint in validate_tags(value)
+
+
+def test_same_tag_twice_is_one() -> None:
+    assert validate_tags("team=west,team=west") == ""

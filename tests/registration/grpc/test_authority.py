@@ -1,0 +1,197 @@
+"""The authority of the signer: what is created, rotated and trusted, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from watchword.api.meta import Object
+from watchword.api.names import HUB_NAMESPACE
+from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS
+from watchword.pki.authority import Authority
+from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import AlternativeNames
+from watchword.processes.hub import HubOptions
+from watchword.registration.grpc.authority import (
+    PROPAGATION,
+    SignerAuthorities,
+    decide_authorities,
+    decide_bundle,
+    is_serving_certificate_good,
+)
+from watchword.registration.grpc.hub_options import HOSTS
+from watchword.registration.grpc.server_objects import (
+    BUNDLE_KEY,
+    CA_BUNDLE,
+    SERVING_KEY,
+    SERVING_SECRET,
+    SIGNER_SECRET,
+)
+from watchword.testing.builders import a_namespace, a_secret
+from watchword.testing.eventually import eventually, is_told
+from watchword.testing.fleet import FleetHarness
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+YEAR = timedelta(days=365)
+NAMES = AlternativeNames(("grpc.example.com",))
+
+
+def an_authority(*, now: datetime = NOW, lifetime: timedelta = YEAR) -> Authority:
+    return Authority.make("signer", now=now, lifetime=lifetime)
+
+
+def no_successor() -> Authority:
+    raise AssertionError("no successor is needed")
+
+
+def test_authority_with_a_long_life_stays() -> None:
+    held = SignerAuthorities(an_authority())
+
+    assert decide_authorities(held, no_successor, now=NOW + 0.7 * YEAR) == held
+
+
+def test_successor_is_made_when_a_fifth_of_the_life_is_left() -> None:
+    held, successor = SignerAuthorities(an_authority()), an_authority(now=NOW + 0.85 * YEAR)
+
+    wanted = decide_authorities(held, lambda: successor, now=NOW + 0.85 * YEAR)
+
+    assert wanted == SignerAuthorities(held.current, successor)
+
+
+@pytest.mark.parametrize(
+    ("waited", "signs"),
+    [
+        pytest.param(PROPAGATION / 2, False, id="not everywhere trusted yet"),
+        pytest.param(PROPAGATION, True, id="trusted for long enough"),
+    ],
+)
+def test_successor_signs_once_it_is_trusted(waited: timedelta, *, signs: bool) -> None:
+    made = NOW + 0.85 * YEAR
+    held = SignerAuthorities(an_authority(), an_authority(now=made))
+
+    wanted = decide_authorities(held, no_successor, now=made - timedelta(minutes=5) + waited)
+
+    assert (wanted.current == held.following) is signs
+
+
+def test_earlier_authorities_are_trusted_until_they_expire() -> None:
+    current, earlier, expired = an_authority(), an_authority(), an_authority(lifetime=timedelta(days=1))
+    trusted = [earlier.certificate, expired.certificate, current.certificate]
+
+    bundle = decide_bundle(SignerAuthorities(current), trusted, now=NOW + timedelta(days=2))
+
+    assert bundle == (current.certificate, earlier.certificate)
+
+
+def test_certificate_that_is_no_authority_is_not_trusted() -> None:
+    current = an_authority()
+    leaf = current.issue_serving(PrivateKey.generate().public, NAMES, now=NOW, lifetime=YEAR)
+
+    assert decide_bundle(SignerAuthorities(current), [leaf], now=NOW) == (current.certificate,)
+
+
+@pytest.mark.parametrize(
+    ("names", "days", "foreign", "good"),
+    [
+        pytest.param(NAMES, 1, False, True, id="as it should be"),
+        pytest.param(AlternativeNames(("other.example.com",)), 1, False, False, id="for another host"),
+        pytest.param(NAMES, 25, False, False, id="due"),
+        pytest.param(NAMES, 1, True, False, id="of an authority that is not trusted"),
+    ],
+)
+def test_serving_certificate_is_replaced_when_it_does_not_serve(
+    names: AlternativeNames, days: int, *, foreign: bool, good: bool
+) -> None:
+    authority, trusted = an_authority(), an_authority()
+    signer = authority if foreign else trusted
+    held = signer.issue_serving(PrivateKey.generate().public, names, now=NOW, lifetime=timedelta(days=30))
+
+    now = NOW + timedelta(days=days)
+    assert is_serving_certificate_good(held.pem, NAMES, [trusted.certificate], now=now) is good
+
+
+def start_hub(fleet: FleetHarness) -> None:
+    options = HubOptions(
+        drivers=("csr", "grpc"),
+        settings={HOSTS.flag: "grpc.example.com,192.0.2.7"},
+        elect=False,
+        install=False,
+    )
+    fleet.run_hub(options)
+
+
+def content(obj: Object, name: str) -> bytes:
+    return base64.b64decode(obj["data"][name])
+
+
+async def test_hub_creates_authority_bundle_and_serving_certificate(fleet: FleetHarness) -> None:
+    await fleet.client.apply(NAMESPACES, a_namespace(HUB_NAMESPACE), force=True)
+    start_hub(fleet)
+
+    serving = await eventually(fleet.client, SECRETS, SERVING_SECRET)
+    signer = await fleet.client.get(SECRETS, SIGNER_SECRET)
+    bundle = await fleet.client.get(CONFIG_MAPS, CA_BUNDLE)
+
+    leaf = parse_certificate(content(serving, "tls.crt"))
+    assert leaf.names.dns[0] == "grpc.example.com"
+    assert leaf.names.ips == ("192.0.2.7",)
+    assert trusted_in(bundle) == (parse_certificate(content(signer, "tls.crt")),)
+    await is_told(fleet.client, SIGNER_SECRET.name, "SigningAuthorityCreated")
+    await is_told(fleet.client, SERVING_SECRET.name, "ServingCertificateIssued")
+
+
+@pytest.mark.planes("embedded")  # months of virtual time
+async def test_authority_that_is_replaced_in_time_is_told(fleet: FleetHarness) -> None:
+    await fleet.client.apply(NAMESPACES, a_namespace(HUB_NAMESPACE), force=True)
+    short = an_authority(now=fleet.plane.clock.now(), lifetime=timedelta(days=1))
+    data = {"tls.crt": short.certificate.pem, "tls.key": short.key.pem.reveal()}
+    secret = a_secret(SIGNER_SECRET.name, namespace=HUB_NAMESPACE, data=data)
+    await fleet.client.create(SECRETS, {**secret, "type": "kubernetes.io/tls"})
+    start_hub(fleet)
+
+    await asyncio.sleep(timedelta(days=1).total_seconds())
+
+    await is_told(fleet.client, SIGNER_SECRET.name, "SigningAuthorityRotated")
+
+
+@pytest.mark.planes("embedded")  # a day of virtual time
+async def test_expiry_of_authority_and_serving_certificate_is_measured(fleet: FleetHarness) -> None:
+    await fleet.client.apply(NAMESPACES, a_namespace(HUB_NAMESPACE), force=True)
+    start_hub(fleet)
+
+    await asyncio.sleep(timedelta(days=1).total_seconds())
+
+    now, published = fleet.plane.clock.now(), await fleet.client.get(CONFIG_MAPS, CA_BUNDLE)
+    held = {
+        "server-authority": trusted_in(published)[0],
+        "server-certificate": parse_certificate(published["data"][SERVING_KEY].encode()),
+    }
+    for kind, certificate in held.items():
+        labels = {"kind": kind, "cluster": ""}
+        measured = fleet.metrics[-1].registry.get_sample_value("watchword_credential_expires_seconds", labels)
+        assert measured == (certificate.not_after - now).total_seconds()
+
+
+async def test_authority_of_the_administrator_is_adopted_while_the_hub_runs(fleet: FleetHarness) -> None:
+    await fleet.client.apply(NAMESPACES, a_namespace(HUB_NAMESPACE), force=True)
+    start_hub(fleet)
+    await eventually(fleet.client, SECRETS, SERVING_SECRET)
+    first = trusted_in(await fleet.client.get(CONFIG_MAPS, CA_BUNDLE))
+    own = an_authority(now=fleet.plane.clock.now())
+
+    signer = await fleet.client.get(SECRETS, SIGNER_SECRET)
+    data = a_secret("x", namespace="x", data={"tls.crt": own.certificate.pem, "tls.key": own.key.pem.reveal()})["data"]
+    await fleet.client.update(SECRETS, {**signer, "data": data})
+
+    bundle = await eventually(
+        fleet.client, CONFIG_MAPS, CA_BUNDLE, lambda obj: obj is not None and own.certificate in trusted_in(obj)
+    )
+    assert trusted_in(bundle) == (own.certificate, *first)
+
+
+def trusted_in(bundle: Object) -> tuple[Certificate, ...]:
+    return split_bundle(bundle["data"][BUNDLE_KEY].encode())

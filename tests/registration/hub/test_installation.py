@@ -1,0 +1,66 @@
+"""A hub that starts before its API server waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from watchword.api.http import Request, Response
+from watchword.api.meta import ObjectKey
+from watchword.api.names import HUB_NAMESPACE
+from watchword.api.resources import NAMESPACES
+from watchword.kube.client import Client
+from watchword.kube.errors import Untrusted
+from watchword.kube.fault_injection import FaultPlan, FaultyTransport
+from watchword.kube.transport import Transport
+from watchword.processes.hub import HubOptions, run_hub
+from watchword.registration.hub.installation import HubInstaller
+from watchword.runtime.metrics import Metrics
+from watchword.testing.plane import Plane
+
+
+class Network(FaultyTransport):
+    """Refuses every connection until it is mended, and tells when it was tried."""
+
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner, FaultPlan(refuse=1.0), Random(1))
+        self.tried = asyncio.Event()
+
+    async def send(self, request: Request) -> Response:
+        self.tried.set()
+        return await super().send(request)
+
+
+async def test_hub_waits_for_its_api_server(plane: Plane) -> None:
+    client = plane.fresh_client()
+    network = Network(client.transport)
+    installing = asyncio.create_task(HubInstaller(client.over(network), Random(1)).install(None, Metrics()))
+    await network.tried.wait()
+    assert not installing.done()
+
+    network.plan = FaultPlan()
+    await installing
+
+    assert await plane.client().find(NAMESPACES, ObjectKey.cluster(HUB_NAMESPACE)) is not None
+
+
+async def test_hub_that_waits_can_be_stopped(plane: Plane) -> None:
+    client, stop = plane.fresh_client(), asyncio.Event()
+    network = Network(client.transport)
+    work = run_hub(client.over(network), HubOptions(), clock=plane.clock, random=Random(1), stop=stop)
+    running = asyncio.create_task(work)
+    await network.tried.wait()
+
+    stop.set()
+
+    await running
+
+
+async def test_hub_does_not_wait_for_a_server_that_it_does_not_trust() -> None:
+    async def untrusted(_: Request) -> Response:
+        raise Untrusted("its certificate is signed by another authority", maybe_processed=False)
+
+    with pytest.raises(Untrusted):
+        await HubInstaller(Client.from_handler(untrusted), Random(1)).install(None, Metrics())

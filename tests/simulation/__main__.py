@@ -1,0 +1,157 @@
+"""Runs simulations from the command line: one seed to replay it, or many to search."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import cache
+from itertools import islice
+from random import SystemRandom
+
+from msgspec.structs import replace
+from tests.simulation.incidents import Incident
+from tests.simulation.lives import FIXED_LIVES, new_lives
+from tests.simulation.planes import PlaneImages
+from tests.simulation.settings import SimulationSettings
+from tests.simulation.shrinking import Shrinker
+from tests.simulation.simulation import SimulationReport, simulate
+from tests.simulation.violations import Violation
+
+RARELY = (1_000_000, 20, 100)  # a life makes little garbage that goes in circles, and many objects to search for it
+
+
+def main() -> int:
+    """Simulate what the arguments ask for; 1 when a promise was broken."""
+    options = _parser().parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets must not differ between two runs
+        again = [sys.executable, "-m", str(__package__), *sys.argv[1:]]
+        os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
+    gc.set_threshold(*RARELY)
+    started, lived, broken = time.monotonic(), 0, []
+    for report in _reports(options):
+        lived += 1
+        _print(report.headline)
+        if not report.is_clean:
+            broken.append(report.settings.seed)
+            _explain(report, options.shrink)
+    seconds, cpu = time.monotonic() - started, _cpu_seconds()
+    asked = len(FIXED_LIVES) if options.fixed else options.seeds
+    missing = 0 if options.explore else asked - lived
+    short = f" ({missing} more did not fit into {options.within:g} s)" if missing else ""
+    _print(f"{lived} lives in {seconds:.0f} s, {cpu / max(lived, 1):.1f} s of CPU for each{short}")
+    _print(f"broken promises with seeds: {', '.join(map(str, broken)) or 'none'}")
+    gc.freeze()  # else the interpreter searches all of it for garbage once more before it ends
+    return 1 if broken else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=_positive, default=1, help="how many, one after the other")
+    parser.add_argument("--clusters", type=int, default=SimulationSettings().clusters)
+    parser.add_argument("--days", type=int, default=SimulationSettings().days)
+    parser.add_argument("--incidents", type=float, default=SimulationSettings().incidents_per_day, help="faults a day")
+    lives = parser.add_mutually_exclusive_group()
+    lives.add_argument("--fixed", action="store_true", help="the fixed lives of CI, of mixed sizes and densities")
+    lives.add_argument("--explore", action="store_true", help="new lives of mixed sizes, until --within is over")
+    parser.add_argument("--jobs", type=_positive, default=1, help="processes at a time")
+    parser.add_argument("--within", type=float, default=float("inf"), help="begin no life after so many seconds")
+    parser.add_argument("--shrink", type=float, default=300.0, help="seconds to look for a smaller failure; 0: none")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+def _reports(options: argparse.Namespace) -> Iterator[SimulationReport]:
+    lives = _lives(options)
+    end = time.monotonic() + options.within
+    timely = (life for life in lives if time.monotonic() < end)
+    if options.jobs == 1:
+        yield from map(_simulate, timely)
+        return
+    with ProcessPoolExecutor(options.jobs, initializer=gc.set_threshold, initargs=RARELY) as pool:
+        yield from _side_by_side(pool, timely, options.jobs)
+
+
+def _lives(options: argparse.Namespace) -> Iterator[SimulationSettings]:
+    if options.fixed:
+        return iter(FIXED_LIVES)
+    if options.explore:
+        return new_lives(SystemRandom())
+    common = SimulationSettings(clusters=options.clusters, days=options.days, incidents_per_day=options.incidents)
+    return (replace(common, seed=seed) for seed in range(options.seed, options.seed + options.seeds))
+
+
+def _side_by_side(
+    pool: ProcessPoolExecutor, lives: Iterator[SimulationSettings], jobs: int
+) -> Iterator[SimulationReport]:
+    """Live several lives at a time, the next one as soon as one is over."""
+    running: set[Future[SimulationReport]] = {pool.submit(_simulate, life) for life in islice(lives, jobs)}
+    while running:
+        over, running = wait(running, return_when=FIRST_COMPLETED)
+        running |= {pool.submit(_simulate, life) for life in islice(lives, len(over))}
+        yield from (future.result() for future in over)
+
+
+@cache
+def _images() -> PlaneImages:
+    """Make the images once in each process; they and the modules stay, so no search for garbage looks at them again."""
+    images = PlaneImages.make()
+    gc.collect()
+    gc.freeze()
+    return images
+
+
+def _simulate(settings: SimulationSettings) -> SimulationReport:
+    try:
+        return simulate(settings, _images())
+    except Exception as error:  # noqa: BLE001 - whatever it is, its seed has to be told
+        lines = "".join(traceback.format_exception(error)).splitlines()
+        return SimulationReport(
+            settings, "", 0, (Violation(0.0, f"the life ended with {error!r}", tuple(lines[-20:])),)
+        )
+
+
+def _explain(report: SimulationReport, seconds: float) -> None:
+    """Return how to see a failure again, and the smallest life that breaks the same promise."""
+    settings = report.settings
+    size = f"CLUSTERS={settings.clusters} DAYS={settings.days} INCIDENTS={settings.incidents_per_day:g}"
+    _print(f"replay with: make simulate SEED={settings.seed} {size}")
+    smallest = Shrinker(_images(), seconds).shrink(report) if seconds and report.incidents else report
+    _print(f"the smallest life found that breaks the same promise:\n{smallest}")
+    _print(_script(smallest.incidents))
+
+
+def _script(incidents: Iterable[Incident]) -> str:
+    """Return the incidents as a regression test names them."""
+    lines = [
+        f"    Incident({one.at!r}, IncidentKind.{one.kind.name}, {one.target!r}, {one.lasts!r}, {one.amount}),"
+        for one in incidents
+    ]
+    return "\n".join(["as a script: SimulationScript((", *lines, "))"]).replace("datetime.timedelta", "timedelta")
+
+
+def _cpu_seconds() -> float:
+    """Return what this process and those it waited for have used."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Tries what must not work: credentials that were withdrawn, and good ones in the name of another cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator
+from datetime import timedelta
+
+from msgspec import Struct
+from tests.simulation.cluster import SimulatedCluster, as_certificate
+from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.held_credentials import ADDON
+from tests.simulation.planes import replayable_client
+from tests.simulation.violations import Violations
+
+from watchword.addons.token.decisions import TOKEN
+from watchword.api.conditions import find_condition
+from watchword.api.meta import ObjectKey
+from watchword.api.names import ADDON_NAMESPACE, CLUSTER_LEASE, ConditionType, addon_service_account
+from watchword.api.resources import (
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.api.sensitive import Sensitive
+from watchword.credentials.secret_data import decode_data
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden, KubeError, Unauthorized, Unreachable
+from watchword.pki.authority import Authority
+
+REFUSED = (Forbidden, Unauthorized, Unreachable)
+
+
+class AccessProber(Struct, frozen=True):
+    """Shows credentials to the hub that are not good for what they are used; whatever is not refused is a violation."""
+
+    fleet: SimulatedFleet
+    violations: Violations
+
+    def token_of(self, member: SimulatedCluster) -> str:
+        """Return the token of the cluster's add-on, empty when it has none."""
+        secret = member.stored.get(SECRETS, ObjectKey(ADDON_NAMESPACE, f"{ADDON}-hub-kubeconfig"))
+        return decode_data(secret).get(TOKEN, b"").decode()
+
+    async def expect_denied_refused(self, member: SimulatedCluster) -> None:
+        """Once the hub says that a cluster is denied, its credential changes nothing any more."""
+        cluster = self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
+        said = find_condition(cluster or {}, ConditionType.HUB_ACCEPTED)
+        if said is not None and said.status == "False":
+            await self._expect_refusal(member, "a denied cluster")
+
+    async def expect_deleted_refused(self, member: SimulatedCluster) -> None:
+        """Once a cluster is gone from the hub, its credential opens no door."""
+        if self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name)) is None:
+            await self._expect_refusal(member, "a deleted cluster")
+
+    async def expect_distrusted_ca_refused(self, member: SimulatedCluster, authority: Authority) -> None:
+        """An authority that the hub no longer trusts authenticates no client, however fresh its signature."""
+        held = member.certificate()
+        if held is None:
+            return
+        forged = authority.issue_client(held.key, held.subject, now=self.fleet.now, lifetime=timedelta(days=1))
+        client = replayable_client(as_certificate(self.fleet.hub, forged.pem))
+        renewal = client.patch(LEASES, ObjectKey(member.name, CLUSTER_LEASE), {"spec": {"holderIdentity": "probe"}})
+        await self._expect_refused(renewal, f"{member.name}, by an authority distrusted, to renew its lease")
+
+    async def expect_isolated(self, member: SimulatedCluster, neighbour: str) -> None:
+        """With its own credential a cluster neither sees nor changes anything of another."""
+        if member.certificate() is None:
+            return
+        client = replayable_client(as_certificate(self.fleet.hub, member.held()["tls.crt"]))
+        for what, attempt in foreign_requests(client, neighbour):
+            await self._expect_refused(attempt, f"{member.name} to {what} of {neighbour}")
+
+    async def _expect_refused(self, attempt: Awaitable[object], what: str) -> None:
+        try:
+            await attempt
+        except REFUSED:
+            return
+        except KubeError as answer:
+            self.violations.add(f"the hub did not refuse {what}, but answered: {answer}")
+        else:
+            self.violations.add(f"the hub allowed {what}")
+
+    async def expect_token_refused(self, name: str, token: str) -> None:
+        """The token of a deleted ServiceAccount authenticates no client."""
+        client = replayable_client(self.fleet.hub.transport().with_identity(authorization=Sensitive(f"Bearer {token}")))
+        try:
+            await client.get(SERVICE_ACCOUNTS, ObjectKey(name, "default"))
+        except (Unauthorized, Unreachable):
+            return
+        except KubeError as answer:
+            self.violations.add(
+                f"the token of a ServiceAccount of {name} that was deleted was answered: {answer}", name
+            )
+        else:
+            self.violations.add(f"the token of a ServiceAccount of {name} that was deleted still works", name)
+
+    async def _expect_refusal(self, member: SimulatedCluster, who: str) -> None:
+        if member.certificate() is None:
+            return
+        client = replayable_client(as_certificate(self.fleet.hub, member.held()["tls.crt"]))
+        lease = ObjectKey(member.name, CLUSTER_LEASE)
+        try:
+            await client.patch(LEASES, lease, {"spec": {"holderIdentity": "probe"}})
+        except REFUSED:
+            return
+        except KubeError as answer:
+            self.violations.add(f"{who}, {member.name}, was answered: {answer}", member.name)
+        else:
+            self.violations.add(f"{who}, {member.name}, could still write its lease", member.name)
+
+
+def foreign_requests(client: Client, cluster: str) -> Iterator[tuple[str, Awaitable[object]]]:
+    """Yield attempts to reach what belongs to a cluster, one after the other."""
+    lease, own = ObjectKey(cluster, CLUSTER_LEASE), ObjectKey.cluster(cluster)
+    account = SERVICE_ACCOUNTS.manifest(ObjectKey(cluster, addon_service_account(cluster, ADDON)), spec={})
+    yield "list the Secrets", client.list(SECRETS, namespace=cluster)
+    yield "list the works", client.list(MANIFEST_WORKS, namespace=cluster)
+    yield "list the add-ons", client.list(MANAGED_CLUSTER_ADDONS, namespace=cluster)
+    yield "renew the lease", client.patch(LEASES, lease, {"spec": {"holderIdentity": "probe"}})
+    yield "write the status", client.patch(MANAGED_CLUSTERS, own, {"status": {"version": {}}}, subresource="status")
+    yield "accept the membership", client.patch(MANAGED_CLUSTERS, own, {"spec": {"hubAcceptsClient": True}})
+    yield "obtain a token", client.create(SERVICE_ACCOUNTS, account, subresource="token")

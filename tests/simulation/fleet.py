@@ -1,0 +1,153 @@
+"""Everything in a simulated fleet, and what may be expected of each cluster at this moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from random import Random
+
+from tests.simulation.cluster import NAMESPACES_AT_START, ClusterProfile, SimulatedCluster
+from tests.simulation.history import MOST_IN_AN_HOUR, History
+from tests.simulation.hub_replicas import HubReplicas
+from tests.simulation.network import Link
+from tests.simulation.planes import HubPlane, ManagedPlane, PlaneImages, StoreReader
+from tests.simulation.process import SimulatedProcess
+from tests.simulation.settings import SimulationSettings
+
+from watchword.testing.virtual_time import VirtualClock
+
+START_WITHIN = 600.0  # seconds
+
+
+class Intent(Enum):
+    """What the administrator wants of a cluster."""
+
+    MEMBER = auto()
+    DENIED = auto()
+    REMOVED = auto()
+
+
+@dataclass
+class ClusterExpectation:
+    """How a cluster fares: what is wanted of it, and since when no fault has touched it."""
+
+    intent: Intent = Intent.MEMBER
+    faults: int = 0  # under way now
+    calm_since: timedelta = timedelta(0)
+
+    def is_calm(self, *, since: timedelta) -> bool:
+        """Whether no fault has touched the cluster since an instant."""
+        return not self.faults and self.calm_since <= since
+
+
+@dataclass
+class SimulatedFleet:
+    """A hub, its controllers and its clusters, in one loop."""
+
+    settings: SimulationSettings
+    clock: VirtualClock
+    history: History
+    hub: HubPlane
+    team: HubReplicas
+    members: dict[str, SimulatedCluster]
+    stored: StoreReader
+    standing: dict[str, ClusterExpectation] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.standing = {name: ClusterExpectation() for name in self.members}
+
+    @classmethod
+    def make(cls, settings: SimulationSettings, images: PlaneImages, random: Random) -> SimulatedFleet:
+        """Put a fleet together; nothing runs yet."""
+        loop = asyncio.get_running_loop()
+        clock, history = VirtualClock(loop), History(loop.time, MOST_IN_AN_HOUR * (1 + settings.clusters // 10))
+        hub = HubPlane(images, clock, Random(random.random()))
+        team = HubReplicas(hub, clock, history, Random(random.random()), replicas=1 + (settings.seed % 4 == 0))
+        profiles = [_profile(number, settings, random) for number in range(settings.clusters)]
+        members = {profile.name: _member(profile, hub, images, history, random) for profile in profiles}
+        fleet = cls(settings, clock, history, hub, team, members, StoreReader(hub.store))
+        for link in fleet.links:
+            link.plans.append(settings.background_faults)
+        return fleet
+
+    @property
+    def elapsed(self) -> timedelta:
+        """How long the fleet has lived."""
+        return self.clock.now() - self.clock.epoch
+
+    @property
+    def now(self) -> datetime:
+        """The true time."""
+        return self.clock.now()
+
+    @property
+    def processes(self) -> list[SimulatedProcess]:
+        """Every program of the fleet."""
+        return [*self.team.processes, *(member.agent for member in self.members.values())]
+
+    def process(self, name: str) -> SimulatedProcess:
+        """Return a program by its name."""
+        return next(process for process in self.processes if process.name == name)
+
+    @property
+    def links(self) -> list[Link]:
+        """Every road of the fleet."""
+        return [*self.team.links, *(link for member in self.members.values() for link in member.links)]
+
+    async def start(self, random: Random) -> None:
+        """Start everything; agents come within the first minutes, many at the same instant."""
+        await self.hub.start()
+        self.team.start()
+        for member in self.members.values():
+            asyncio.get_running_loop().call_later(
+                random.choice((0.0, random.uniform(0, START_WITHIN))), member.agent.start
+            )
+            await member.plane.start(*NAMESPACES_AT_START)
+
+    async def stop(self) -> None:
+        """End everything."""
+        for member in self.members.values():
+            await member.stop()
+        await self.team.stop()
+        await self.hub.stop()
+
+    def clear_faults(self) -> None:
+        """End the bad weather."""
+        for link in self.links:
+            del link.plans[1:]
+
+    @contextmanager
+    def disturbed(self, names: Iterable[str]) -> Iterator[None]:
+        """Expect nothing of these clusters meanwhile."""
+        touched = [self.standing[name] for name in names]
+        for standing in touched:
+            standing.faults += 1
+        try:
+            yield
+        finally:
+            for standing in touched:
+                standing.faults -= 1
+                standing.calm_since = self.elapsed
+
+
+def _profile(number: int, settings: SimulationSettings, random: Random) -> ClusterProfile:
+    shortest, longest = settings.shortest_life.total_seconds(), settings.longest_life.total_seconds()
+    return ClusterProfile(
+        name=f"edge-{number + 1}",
+        certificate_lifetime=timedelta(seconds=round(random.uniform(shortest, longest))),
+        token_life=timedelta(seconds=round(random.uniform(shortest, longest))),
+        addon=("token", "csr", "")[number % 3],
+        works=number % 4 == 0,
+    )
+
+
+def _member(
+    profile: ClusterProfile, hub: HubPlane, images: PlaneImages, history: History, random: Random
+) -> SimulatedCluster:
+    clock = VirtualClock(asyncio.get_running_loop())
+    plane = ManagedPlane(images, clock, Random(random.random()))
+    return SimulatedCluster(profile, plane, hub, clock, history, Random(random.random()))

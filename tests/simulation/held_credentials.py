@@ -1,0 +1,91 @@
+"""Reads the credentials that a cluster holds, as a thief or an auditor would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import lru_cache
+
+from msgspec import Struct
+from tests.simulation.cluster import SimulatedCluster
+
+from watchword.addons.token.decisions import TOKEN, read_token_claims
+from watchword.api.meta import ObjectKey
+from watchword.api.names import ADDON_NAMESPACE, addon_group, cluster_group
+from watchword.api.resources import SECRETS
+from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
+from watchword.credentials.secret_data import decode_data
+from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import PrivateKey
+from watchword.registration.interface import SecretData
+
+ADDON = "reporter"
+ADDON_SECRET = ObjectKey(ADDON_NAMESPACE, f"{ADDON}-hub-kubeconfig")
+
+
+class HeldCredential(Struct, frozen=True):
+    """One credential as its holder has it."""
+
+    owner: str  # the cluster in whose name it speaks
+    issued_at: datetime
+    expires_at: datetime
+
+
+def cluster_credential(member: SimulatedCluster) -> HeldCredential | None:
+    """Return the cluster's own credential, None when it holds none that works."""
+    certificate = _certificate(member.held())
+    if certificate is None:
+        return None
+    return HeldCredential(_owner(certificate.organisations), certificate.not_before, certificate.not_after)
+
+
+def addon_credential(member: SimulatedCluster) -> HeldCredential | None:
+    """Return the credential of the cluster's add-on, of whatever driver."""
+    data = decode_data(member.stored.get(SECRETS, ADDON_SECRET))
+    if member.profile.addon == "token":
+        facts = read_token_claims(data.get(TOKEN, b"").decode(errors="replace"))
+        return None if facts is None else HeldCredential(facts.user.split(":")[2], facts.issued_at, facts.expires_at)
+    certificate = _certificate(data)
+    if certificate is None:
+        return None
+    return HeldCredential(_addons_owner(certificate.organisations), certificate.not_before, certificate.not_after)
+
+
+def secrets_of(member: SimulatedCluster) -> dict[str, bytes]:
+    """Return every secret value that a cluster holds, by what it is."""
+    own, addon = member.held(), decode_data(member.stored.get(SECRETS, ADDON_SECRET))
+    found = {"key": _core(own.get(KEY)), "add-on key": _core(addon.get(KEY)), "token": addon.get(TOKEN)}
+    return {f"{what} of {member.name}": value for what, value in found.items() if value}
+
+
+def _core(pem: bytes | None) -> bytes:
+    """Return the first line of what a key's armour protects: recognised in whatever it is wrapped."""
+    return b"".join((pem or b"").splitlines()[1:2])
+
+
+def _certificate(data: SecretData) -> Certificate | None:
+    return _pair(data[CERTIFICATE], data[KEY]) if CERTIFICATE in data and KEY in data else None
+
+
+@lru_cache(maxsize=1024)  # looked at every twelve hours, and the same for days
+def _pair(chain: bytes, pem: bytes) -> Certificate | None:
+    try:
+        certificate, key = parse_certificate(chain), PrivateKey.from_pem(pem)
+    except PkiError:
+        return None
+    return certificate if certificate.key == key.public else None
+
+
+def _owner(organisations: Iterable[str]) -> str:
+    prefix = cluster_group("")
+    named = [group.removeprefix(prefix) for group in organisations if group.startswith(prefix)]
+    return next((name for name in named if name != "managed-clusters"), "")
+
+
+def _addons_owner(organisations: Iterable[str]) -> str:
+    for group in organisations:
+        cluster, _, rest = group.removeprefix("system:open-cluster-management:cluster:").partition(":")
+        if rest and group == addon_group(cluster, ADDON):
+            return cluster
+    return ""

@@ -1,0 +1,78 @@
+"""The hub's controllers as processes: one, or two that elect a leader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.simulation.history import History
+from tests.simulation.network import Link, ProcessRun, SimulatedTransport
+from tests.simulation.planes import HubPlane, StoreReader
+from tests.simulation.process import SimulatedProcess
+from tests.simulation.timing import PATIENCE, TIMING, follow_options
+
+from watchword.addons.hub.controllers import hub_addon_controllers
+from watchword.api.resources import LEASES
+from watchword.kube.client import Client
+from watchword.processes.hub import LEASE, HubOptions, run_hub
+from watchword.runtime.backoff import Quarantine
+from watchword.testing.fleet import AUTOMATIC
+from watchword.testing.virtual_time import VirtualClock
+
+
+@dataclass
+class HubReplicas:
+    """Every replica of the hub's controllers."""
+
+    plane: HubPlane
+    clock: VirtualClock
+    history: History
+    random: Random
+    replicas: int = 1
+    processes: list[SimulatedProcess] = field(init=False)
+    links: list[Link] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = [f"hub-{number}" for number in range(self.replicas)]
+        self.links = [Link(name, Random(self.random.random())) for name in names]
+        self.processes = [
+            SimulatedProcess(name, lambda run, link=link: self._run(run, link), self.history)  # type: ignore[misc]
+            for name, link in zip(names, self.links, strict=True)
+        ]
+
+    def start(self) -> None:
+        """Start every replica."""
+        for process in self.processes:
+            process.start()
+
+    async def stop(self) -> None:
+        """End all of them."""
+        for process in self.processes:
+            await process.end()
+
+    def leader(self, stored: StoreReader) -> SimulatedProcess:
+        """Return the replica that leads, as the lease says; the first when none leads."""
+        lease = stored.get(LEASES, LEASE) or {}
+        holder = (lease.get("spec") or {}).get("holderIdentity")
+        return next((process for process in self.processes if process.name == holder), self.processes[0])
+
+    async def _run(self, run: ProcessRun, link: Link) -> None:
+        randomness = Random(self.random.random())
+        options = HubOptions(
+            identity=run.actor,
+            settings=AUTOMATIC,
+            auto_approval=True,
+            install=False,
+            elect=self.replicas > 1,
+            timing=TIMING,
+            follow=follow_options(randomness),
+            quarantine=Quarantine(backoff=PATIENCE),
+        )
+        wire = SimulatedTransport(self.plane.administrator().transport, link, run, self.history)
+        await run_hub(
+            Client(wire, random=randomness),
+            options,
+            clock=self.clock,
+            random=randomness,
+            extensions=(hub_addon_controllers,),
+        )

@@ -1,0 +1,48 @@
+"""Which lives are simulated: fixed ones that gate a change, and new ones that search for more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle
+from random import Random
+
+from tests.simulation.settings import SimulationSettings
+
+SPARSE, DENSE = 2.0, 20.0  # incidents a day
+LARGEST_SEED = 10**9
+
+FOUND_SEEDS = (7101, 91012, 31415933, *range(555001, 555011))
+"""Small fleets under dense faults, each of which broke a promise once."""
+
+SMALL_FLEETS = (
+    *((clusters, SPARSE) for clusters in (1, 2, 3, 5)),
+    *((clusters, DENSE / 4) for clusters in (1, 2, 3)),
+)
+"""Clusters and incidents a day of lives that take a second or two of CPU: many seeds for little time."""
+
+SMALL_LIVES = tuple(
+    SimulationSettings(seed=seed, clusters=clusters, days=20, incidents_per_day=incidents)
+    for seed, (clusters, incidents) in zip(range(101, 269), cycle(SMALL_FLEETS), strict=False)
+)
+
+FIXED_LIVES = (
+    SimulationSettings(seed=31, clusters=50, days=20, incidents_per_day=DENSE),
+    *(SimulationSettings(seed=seed, clusters=8, days=60, incidents_per_day=DENSE / 4) for seed in range(21, 25)),
+    *(SimulationSettings(seed=seed, clusters=3, days=30, incidents_per_day=DENSE) for seed in FOUND_SEEDS),
+    *(SimulationSettings(seed=seed, clusters=20, days=30, incidents_per_day=SPARSE) for seed in range(1, 9)),
+    *(SimulationSettings(seed=seed, clusters=1, days=20, incidents_per_day=DENSE / 2) for seed in range(11, 17)),
+    *SMALL_LIVES,
+)
+"""The lives of CI: small and large fleets, sparse and dense faults; clusters with each driver of add-ons in most.
+
+The longest come first, so that no core waits for one of them in the end.
+"""
+
+
+def new_lives(random: Random) -> Iterator[SimulationSettings]:
+    """Return an endless series of new lives, of the same kinds as the fixed ones."""
+    while True:
+        clusters = random.choice((1, 2, 3, 3, 5, 8, 20))
+        incidents = random.choice((SPARSE, DENSE / 4, DENSE / 2, DENSE))
+        seed = random.randrange(LARGEST_SEED)
+        yield SimulationSettings(seed=seed, clusters=clusters, days=30, incidents_per_day=incidents)

@@ -1,0 +1,162 @@
+"""One simulated life from its first second to its last, and what was found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import timedelta
+from itertools import count
+from random import Random
+from typing import TypeAlias
+
+from msgspec import Struct, field
+from tests.simulation.access_probes import AccessProber
+from tests.simulation.administrator import Administrator
+from tests.simulation.fault_injector import FaultInjector
+from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.incidents import Incident, draw_incidents
+from tests.simulation.invariants import InvariantChecker
+from tests.simulation.planes import PlaneImages
+from tests.simulation.quiet_period import QuietPeriod, issued_at
+from tests.simulation.secret_leaks import CapturedLog, LeakSearcher, capture_log
+from tests.simulation.settings import DAY, HOUR, MINUTE, SimulationSettings
+from tests.simulation.violations import Violation, Violations
+
+from watchword.runtime.renewal import RENEWAL_WINDOW
+from watchword.testing.virtual_time import run_virtual
+
+FIRST_ROUNDS = (15 * MINUTE, HOUR)
+ISOLATION_CHECK_EVERY = 4  # rounds
+UNKNOWN_CLUSTER = "edge-0"
+MAX_REPORTED = 12  # violations, incidents: a reader of a failure begins with the first
+
+
+Action: TypeAlias = Callable[["SimulatedFleet"], Awaitable[None]]
+Sabotage: TypeAlias = tuple[timedelta, Action]
+
+
+class SimulationScript(Struct, frozen=True):
+    """What happens in a life that is not left to chance."""
+
+    incidents: tuple[Incident, ...] = ()
+    crash: tuple[str, int] | None = None  # a process, and after how many writes its first life ends
+    sabotage: Sabotage | None = None  # what breaks a promise on purpose, to see that it is noticed
+
+
+class SimulationReport(Struct, frozen=True):
+    """How a life went."""
+
+    settings: SimulationSettings
+    digest: str  # the same for the same seed
+    writes: int
+    violations: tuple[Violation, ...]
+    starts: Mapping[str, int] = field(default_factory=dict)  # how often each process was started
+    incidents: tuple[Incident, ...] = ()  # what happened
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.violations
+
+    @property
+    def headline(self) -> str:
+        """How it went, without why."""
+        settings = self.settings
+        head = f"seed {settings.seed}: {settings.days} days, {settings.clusters} clusters, {self.writes} events"
+        if self.is_clean:
+            return f"{head}, digest {self.digest}"
+        told = [f"{head}, {len(self.violations)} broken promises:"]
+        told += [f"  {violation.what}" for violation in self.violations[:MAX_REPORTED]]
+        return "\n".join(told)
+
+    def __str__(self) -> str:
+        if self.is_clean:
+            return self.headline
+        happened = [f"  {incident.when}  {incident}" for incident in self.incidents[:MAX_REPORTED]]
+        told = [self.headline, f"what happened (incidents: {len(self.incidents)}):", *happened]
+        return "\n".join([*told, "what led to the first:", *(f"  {line}" for line in self.violations[0].trace)])
+
+
+def simulate(
+    settings: SimulationSettings, images: PlaneImages | None = None, script: SimulationScript | None = None
+) -> SimulationReport:
+    """Live one life in virtual time; without a script, what happens is drawn from the seed."""
+    images = images or PlaneImages.make()
+    with capture_log() as log:
+        return run_virtual(_run(settings, images, script, log), seed=settings.seed)
+
+
+async def _run(
+    settings: SimulationSettings, images: PlaneImages, script: SimulationScript | None, log: CapturedLog
+) -> SimulationReport:
+    random = Random(settings.seed)
+    fleet = SimulatedFleet.make(settings, images, random)
+    violations = Violations(fleet.history)
+    prober, searcher = AccessProber(fleet, violations), LeakSearcher(fleet, log, violations)
+    admin, invariants = Administrator(fleet), InvariantChecker(fleet, violations)
+    injector = FaultInjector(fleet, admin, prober)
+    script = script or SimulationScript(tuple(draw_incidents(settings, list(fleet.members))))
+    if script.crash is not None:
+        name, writes = script.crash
+        fleet.process(name).first_crash = writes
+    await fleet.start(random)
+    await admin.prepare()
+    looks = (invariants.look, searcher.look)
+    rounds = asyncio.create_task(_check_periodically(fleet, admin, prober, looks), name="rounds")
+    saboteur = asyncio.create_task(_sabotage(fleet, script.sabotage), name="saboteur")
+    try:
+        await injector.inject(script.incidents)
+        await _settle(fleet, invariants)
+    finally:
+        rounds.cancel()
+        await asyncio.gather(rounds, return_exceptions=True)
+    await saboteur
+    searcher.final()
+    for line in log.errors:
+        violations.add(f"an unexpected error: {line[:2000]}")
+    await fleet.stop()
+    starts = {process.name: process.starts for process in fleet.processes}
+    found = tuple(violations.all)
+    return SimulationReport(settings, fleet.history.digest, fleet.history.total, found, starts, script.incidents)
+
+
+async def _sabotage(fleet: SimulatedFleet, sabotage: Sabotage | None) -> None:
+    if sabotage is not None:
+        at, deed = sabotage
+        await asyncio.sleep(at.total_seconds())
+        await deed(fleet)
+
+
+async def _check_periodically(
+    fleet: SimulatedFleet, admin: Administrator, prober: AccessProber, looks: Iterable[Callable[[], None]]
+) -> None:
+    """Let the people make their rounds and look at everything after each; now and then a cluster tries too much."""
+    for instant in FIRST_ROUNDS:
+        await asyncio.sleep((instant - fleet.elapsed).total_seconds())
+        await admin.round()
+    names = list(fleet.members)
+    for number in count():
+        await asyncio.sleep(fleet.settings.check_every.total_seconds())
+        await admin.round()
+        for look in looks:
+            look()
+        if number % ISOLATION_CHECK_EVERY == 0:
+            name, neighbour = (names[(number // ISOLATION_CHECK_EVERY + step) % len(names)] for step in (0, 1))
+            stranger = neighbour if neighbour != name else UNKNOWN_CLUSTER
+            await prober.expect_isolated(fleet.members[name], stranger)
+
+
+async def _settle(fleet: SimulatedFleet, invariants: InvariantChecker) -> None:
+    """Wait for the quiet end, then watch one day in which nothing but renewals may happen."""
+    settings = fleet.settings
+    await asyncio.sleep(max(0.0, (settings.faults_end - fleet.elapsed).total_seconds()))
+    fleet.clear_faults()
+    await asyncio.sleep((settings.quiet - DAY).total_seconds())
+    fleet.history.mark_quiet()
+    before = issued_at(fleet.members.values())
+    await asyncio.sleep(DAY.total_seconds())
+    invariants.final()
+    most_renewals = 1 + DAY // (settings.shortest_life * RENEWAL_WINDOW.start)
+    quiet = QuietPeriod(fleet.history.writes, before, issued_at(fleet.members.values()), most_renewals)
+    for objection in quiet.find_violations():
+        invariants.violations.add(objection)

@@ -1,0 +1,28 @@
+"""The idle times of a simulated fleet, stretched so that nothing but what matters is simulated."""
+
+from __future__ import annotations
+
+from random import Random
+
+from watchword.kube.request_sender import Backoff
+from watchword.kube.watch import WatchOptions
+from watchword.runtime.leader_election import ElectionTiming
+
+PATIENCE = Backoff(first=10.0, limit=1800.0)
+"""Of what keeps failing; five minutes in production."""
+
+SESSION = (10 * 86400, 20 * 86400)
+"""Seconds that a watch lasts; five to ten minutes in production."""
+
+TIMING = ElectionTiming(lease=4 * 3600, renew_deadline=3 * 3600.0, retry=3600.0)
+"""Of the hub's leaders; seconds in production."""
+
+
+def follow_options(random: Random) -> WatchOptions:
+    """Return how collections are followed: no heartbeats, and no silence that would be missed."""
+    return WatchOptions(
+        session=SESSION,
+        stall_after=2.0 * SESSION[1],
+        backoff=Backoff(first=0.2, limit=PATIENCE.limit),
+        random=random,
+    )

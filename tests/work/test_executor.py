@@ -1,0 +1,131 @@
+"""On whose behalf a work is applied, and what that identity may not do."""
+
+from __future__ import annotations
+
+import pytest
+from tests.work.work_environment import WorkEnvironment
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import CONFIG_MAPS, RBAC_GROUP, ROLE_BINDINGS, ROLES
+
+EXECUTOR = "deployer"
+
+
+def executor(site: WorkEnvironment) -> Object:
+    account = {"namespace": site.namespace, "name": EXECUTOR}
+    return {"subject": {"type": "ServiceAccount", "serviceAccount": account}}
+
+
+async def may(site: WorkEnvironment, verbs: list[str], resources: list[str], group: str = "") -> None:
+    """Let the executor do this in the cluster's namespace."""
+    name = site.plane.unique("right")
+    rules = [{"apiGroups": [group], "resources": resources, "verbs": verbs}]
+    await site.client.create(ROLES, ROLES.manifest(ObjectKey(site.namespace, name), rules=rules))
+    subject = {"kind": "ServiceAccount", "namespace": site.namespace, "name": EXECUTOR}
+    binding = ROLE_BINDINGS.manifest(
+        ObjectKey(site.namespace, name),
+        roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": name},
+        subjects=[subject],
+    )
+    await site.client.create(ROLE_BINDINGS, binding)
+
+
+def message_in(work: Object) -> str:
+    rows = work["status"]["resourceStatus"]["manifests"][0]["conditions"]
+    return next(str(row["message"]) for row in rows if row["type"] == "Applied")
+
+
+def reasons_in(work: Object) -> list[tuple[str, str, str]]:
+    rows = work["status"]["resourceStatus"]["manifests"][0]["conditions"]
+    return [(row["type"], row["status"], row["reason"]) for row in rows]
+
+
+async def test_an_executor_without_the_right_applies_nothing(running: WorkEnvironment) -> None:
+    await may(running, ["get", "create"], ["configmaps"])
+    await running.has("w", running.config_map("one"), executor=executor(running))
+
+    work = await running.says("w", "Applied", "False")
+
+    assert f"the executor {running.namespace}/{EXECUTOR} may not update configmaps" in message_in(work)
+    assert reasons_in(work) == [
+        ("Applied", "False", "AppliedManifestFailed"),
+        ("Available", "False", "ResourceNotAvailable"),
+    ]
+    assert await running.find("one") is None
+
+
+async def test_an_executor_that_may_only_read_is_told_that_the_object_is_there(running: WorkEnvironment) -> None:
+    await may(running, ["get"], ["configmaps"])
+    await running.client.create(CONFIG_MAPS, running.config_map("one"))
+    await running.has("w", running.config_map("one", {"a": "2"}), executor=executor(running))
+
+    work = await running.says("w", "Applied", "False")
+
+    assert reasons_in(work) == [
+        ("Applied", "False", "AppliedManifestFailed"),
+        ("Available", "True", "ResourceAvailable"),
+        ("StatusFeedbackSynced", "True", "NoStatusFeedbackSynced"),
+    ]
+
+
+async def test_executor_without_read_access_learns_nothing_about_the_object(running: WorkEnvironment) -> None:
+    await running.client.create(CONFIG_MAPS, running.config_map("one", {"a": "private"}))
+    identifier = {"group": "", "resource": "configmaps", "namespace": running.namespace, "name": "one"}
+    paths = [{"name": "a", "path": ".data.a"}]
+    config = {
+        "resourceIdentifier": identifier,
+        "updateStrategy": {"type": "ReadOnly"},
+        "feedbackRules": [{"type": "JSONPaths", "jsonPaths": paths}],
+    }
+    await running.has("w", running.config_map("one"), executor=executor(running), manifestConfigs=[config])
+
+    work = await running.says("w", "Applied", "False")
+
+    assert "private" not in str(work["status"])
+    assert reasons_in(work) == [
+        ("Applied", "False", "AppliedManifestFailed"),
+        ("Available", "False", "ResourceNotAvailable"),
+    ]
+
+
+async def test_an_executor_with_the_right_applies(running: WorkEnvironment) -> None:
+    await may(running, ["get", "create", "update", "patch", "delete"], ["configmaps"])
+    await running.has("w", running.config_map("one"), executor=executor(running))
+
+    await running.applied("w")
+
+    assert await running.find("one") is not None
+
+
+@pytest.mark.planes("embedded")  # a minute has to pass
+async def test_a_right_that_is_granted_later_counts_after_a_minute(running: WorkEnvironment) -> None:
+    await running.has("w", running.config_map("one"), executor=executor(running))
+    await running.says("w", "Applied", "False")
+
+    await may(running, ["*"], ["configmaps"])
+
+    await running.says("w", "Applied", "True", within=90)
+
+
+async def test_an_executor_cannot_grant_what_it_has_not(running: WorkEnvironment) -> None:
+    await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC_GROUP)
+    rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+    role = ROLES.manifest(ObjectKey(running.namespace, "escalation"), rules=rules)
+    await running.has("w", role, executor=executor(running))
+
+    work = await running.says("w", "Applied", "False")
+
+    assert "may not grant" in message_in(work)
+    assert await running.find("escalation", ROLES) is None
+
+
+async def test_an_executor_can_grant_what_it_has(running: WorkEnvironment) -> None:
+    await may(running, ["get", "create", "update", "patch", "delete"], ["roles"], RBAC_GROUP)
+    await may(running, ["get"], ["secrets"])
+    rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+    role = ROLES.manifest(ObjectKey(running.namespace, "granted"), rules=rules)
+    await running.has("w", role, executor=executor(running))
+
+    await running.applied("w")
+
+    assert await running.find("granted", ROLES) is not None
