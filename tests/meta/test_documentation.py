@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tools.docs import broken_links, pages
 
 ROOT = Path(__file__).parents[2]
+PINNED = re.compile(r"[\w-]+/[\w-]+@(?:v\d+\.\d+\.\d+|[0-9a-f]{40})")
 
 
 @pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in pages(ROOT)])
@@ -43,3 +45,20 @@ def test_ci_runs_the_readme_s_test_command() -> None:
     assert "make test" in ci
     assert "make test-slow" in ci
     assert "make envtest test-envtest" in ci
+
+
+def test_workflow_runs_what_ci_runs_with_read_rights_and_pinned_actions() -> None:
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    workflow = yaml.safe_load(text)
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+    assert steps[-1]["run"] == ".ci/run"
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "secrets." not in text
+    assert [uses for step in steps if (uses := step.get("uses")) and not PINNED.fullmatch(uses)] == []
+    assert all("timeout-minutes" in job for job in workflow["jobs"].values())
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_security_policy_is_linked(page: str) -> None:
+    assert "](SECURITY.md)" in (ROOT / page).read_text()

@@ -14,8 +14,6 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "watchword"
 SYMBOL = re.compile(r"`(?P<path>[a-z_][\w/]*\.py)::(?P<name>[A-Za-z_][\w.]*)`")
 FILE = re.compile(r"`(?P<path>[a-z_][\w/]*/\w+\.(?:py|json|yaml))`")
-CHANGE = re.compile(r"^\| (?!you want|-)(?P<change>[^|]+) \| `(?P<path>[^`]+)`[^|]* \| [^|]+ \|$", re.MULTILINE)
-TYPICAL_CHANGES = ROOT / "docs" / "howto" / "typical-changes.md"
 HISTORY = {"CHANGELOG.md"}  # names files of past versions
 
 
@@ -60,10 +58,3 @@ def test_walkthrough_names_the_code_of_every_hop() -> None:
 
     assert len(hops) == 11
     assert [hop for hop in hops if not SYMBOL.search(hop)] == []
-
-
-def test_twelve_typical_changes_name_the_file_to_start_in() -> None:
-    rows = [(match["change"], match["path"]) for match in CHANGE.finditer(TYPICAL_CHANGES.read_text())]
-
-    assert len(rows) == 12
-    assert [path for _, path in rows if not (ROOT / path).is_file()] == []
