@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,12 @@ LIBRARY_ROW = re.compile(r"^\| `(?P<library>\w+)` \| (?P<packages>`\w+`(?:, `\w+
 EXCEPT = re.compile(r"^every package except (?P<rest>.+)$")
 NAME = re.compile(r"`(\w+)`")
 NOTHING = "nothing"
+SIDES = ("hub", "agent")
+DRIVERS = {
+    "registration": ("registration.aws_irsa", "registration.csr", "registration.grpc"),
+    "addons": ("addons.certificate", "addons.token"),
+}
+"""The folders that hold one driver each, by pillar; a test compares them with the catalogs."""
 HEADER = """\
 # Rendered by `python -m tools.docs` from the tables in docs/architecture.md: change the tables, not this file.
 [importlinter]
@@ -42,23 +48,30 @@ class Contract:
 def render_contracts(root: Path) -> str:
     """Return what `.importlinter` has to contain."""
     page = (root / "docs" / "architecture.md").read_text()
-    drivers = driver_packages(root / "src" / ROOT_PACKAGE / "drivers")
-    return "\n".join([HEADER, *(contract.render() for contract in derive_contracts(page, drivers))])
+    return "\n".join([HEADER, *(contract.render() for contract in derive_contracts(page, independent_folders(root)))])
 
 
-def driver_packages(folder: Path) -> list[str]:
-    """Return the name of each driver: a package inside `drivers`."""
-    return sorted(marker.parent.name for marker in folder.glob("*/__init__.py"))
+def independent_folders(root: Path) -> dict[str, tuple[str, ...]]:
+    """Return the folders of a pillar that never import each other: its two sides, and its drivers."""
+    source = root / "src" / ROOT_PACKAGE
+    sides = {
+        f"{pillar.name}-hub-and-agent": tuple(f"{pillar.name}.{side}" for side in SIDES)
+        for pillar in sorted(source.iterdir())
+        if all((pillar / side / "__init__.py").is_file() for side in SIDES)
+    }
+    return {**sides, **{f"drivers-of-{pillar}": drivers for pillar, drivers in DRIVERS.items()}}
 
 
-def derive_contracts(page: str, drivers: Iterable[str]) -> list[Contract]:
-    """Return one contract per package and per library, and one that keeps the drivers apart."""
+def derive_contracts(page: str, independent: Mapping[str, tuple[str, ...]]) -> list[Contract]:
+    """Return one contract per package and per library, and one for each set of folders that are kept apart."""
     allowed = allowed_imports(page)
     packages = [_package_contract(package, set(allowed) - {package} - allowed[package]) for package in allowed]
-    independent = tuple(f"{ROOT_PACKAGE}.drivers.{name}" for name in drivers)
     return [
         *(contract for contract in packages if contract is not None),
-        Contract(id="drivers-are-independent", type="independence", options={"modules": independent}),
+        *(
+            Contract(id=name, type="independence", options={"modules": tuple(map(_qualified, folders))})
+            for name, folders in independent.items()
+        ),
         *(_library_contract(library, set(allowed) - users) for library, users in library_users(page).items()),
     ]
 

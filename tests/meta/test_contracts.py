@@ -14,11 +14,11 @@ from importlinter.configuration import configure
 from importlinter.contracts.forbidden import ForbiddenContract
 from importlinter.contracts.independence import IndependenceContract
 
-from tools.contracts import allowed_imports, derive_contracts, driver_packages, library_users
+from tools.contracts import allowed_imports, derive_contracts, independent_folders, library_users
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
-DRIVERS = driver_packages(ROOT / "src" / "watchword" / "drivers")
+INDEPENDENT = independent_folders(ROOT)
 TYPES = {"forbidden": ForbiddenContract, "independence": IndependenceContract}
 SESSION = {"root_packages": ["watchword"], "include_external_packages": "True"}
 CONFIGURATION = ConfigParser()
@@ -31,8 +31,9 @@ def forbidden_imports() -> Iterator[tuple[str, str, str]]:
     for package, other in permutations(allowed, 2):
         if other not in allowed[package]:
             yield f"imports-of-{package}", f"watchword.{package}", f"watchword.{other}"
-    for one, other in permutations(DRIVERS, 2):
-        yield "drivers-are-independent", f"watchword.registration.{one}", f"watchword.registration.{other}"
+    for contract, folders in INDEPENDENT.items():
+        for one, other in permutations(folders, 2):
+            yield contract, f"watchword.{one}", f"watchword.{other}"
     for library, users in library_users(PAGE).items():
         yield from ((f"users-of-{library}", f"watchword.{package}", library) for package in set(allowed) - users)
 
@@ -50,7 +51,7 @@ def is_kept(contract: str, graph: ImportGraph) -> bool:
     return checked.check(graph=graph, verbose=False).kept
 
 
-@pytest.mark.parametrize("contract", [contract.id for contract in derive_contracts(PAGE, DRIVERS)])
+@pytest.mark.parametrize("contract", [contract.id for contract in derive_contracts(PAGE, INDEPENDENT)])
 def test_contract_is_kept_by_the_code_and_broken_by_each_forbidden_import(contract: str, imports: ImportGraph) -> None:
     assert is_kept(contract, imports)
 
@@ -65,12 +66,12 @@ def test_contract_is_kept_by_the_code_and_broken_by_each_forbidden_import(contra
 @pytest.mark.parametrize(
     ("package", "imported"),
     [
-        pytest.param("hub", "agent", id="hub to agent"),
-        pytest.param("agent", "hub", id="agent to hub"),
         pytest.param("kube", "pki", id="kube to pki"),
         pytest.param("addons", "discovery", id="addons to discovery"),
-        pytest.param("drivers", "hub", id="drivers to hub"),
-        pytest.param("drivers", "agent", id="drivers to agent"),
+        pytest.param("registration", "addons", id="registration to addons"),
+        pytest.param("addons", "registration", id="addons to registration"),
+        pytest.param("work", "registration", id="work to registration"),
+        pytest.param("credentials", "registration", id="credentials to registration"),
         pytest.param("apiserver", "kube", id="apiserver to kube"),
     ],
 )
