@@ -14,7 +14,6 @@ from bench.large_hub.addons import addon_names, describe_addons
 from bench.large_hub.agent import SharedConnections, SimulatedAgent
 from bench.large_hub.changes import ClusterChanges
 from bench.large_hub.clones import cluster_name
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object
 from watchword.api.resources import (
@@ -34,6 +33,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.kube.endpoint import Endpoint
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.runtime.cache import Cache
 from watchword.runtime.event_loop import run
 from watchword.testing.builders import an_addon

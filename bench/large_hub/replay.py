@@ -30,7 +30,6 @@ from bench.large_hub.clones import cluster_name, copy_cluster, group_by_cluster,
 from bench.large_hub.figures import Figure, table
 from bench.rig.processes import usage
 from watchword.accounts.hub.definition import accounts_addon
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.http import Request, Response
 from watchword.api.names import IMAGE
 from watchword.api.selectors import parse_label_selector
@@ -39,6 +38,7 @@ from watchword.apiserver.requestinfo import read_request_info
 from watchword.cli.main import COLLECTION_THRESHOLDS
 from watchword.kube.client import Client
 from watchword.processes.hub import HubOptions, run_hub
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 from watchword.runtime.logs import configure_logging

@@ -18,9 +18,7 @@ from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_
 from watchword.accounts.hub.definition import agent_manifests
 from watchword.accounts.hub.definition import install as install_accounts
 from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
-from watchword.addons.agent.controllers import addon_controllers
 from watchword.addons.definition import AddonInstance
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.accounts import ADDON_NAME as ACCOUNTS_ADDON
 from watchword.api.addon import Addon, certificate_subject
 from watchword.api.cluster import Cluster
@@ -43,7 +41,9 @@ from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.transport import Transport
 from watchword.processes.agent import AgentRuntime, run_agent
+from watchword.processes.agent_controllers import addon_controllers
 from watchword.processes.hub import HubOptions, run_hub
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.registration.agent.options import AgentOptions
 from watchword.runtime.clock import Clock

@@ -12,7 +12,6 @@ from tests.accounts.fleet import AccountsFleet, Member, says
 from watchword.accounts.hub.account_access import is_settling
 from watchword.accounts.hub.definition import accounts_addon
 from watchword.accounts.hub.process import AccountsService
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.admin.addons import AccountsAddonAdmin
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import Object, ObjectKey, finalizers_of
@@ -26,6 +25,7 @@ from watchword.api.resources import (
 )
 from watchword.api.time import rfc3339
 from watchword.processes.hub import HubOptions, run_hub
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.fleet import run_fleet

@@ -11,9 +11,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from watchword.addons.agent.controllers import addon_controllers
 from watchword.addons.definition import AddonDefinition
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.addons.hub.definition_controllers import run_addon
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -29,6 +27,8 @@ from watchword.kube.errors import Unauthorized
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.transport import InProcessTransport
 from watchword.processes.agent import AgentRuntime, run_agent
+from watchword.processes.agent_controllers import addon_controllers
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.options import Settings

@@ -18,13 +18,13 @@ from tests.registration.voucher_driver import (
     voucher_driver,
 )
 
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SERVICE_ACCOUNTS
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.processes.hub import HubOptions, run_hub
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.errors import UnknownDriver
 from watchword.testing.eventually import eventually, eventually_all

@@ -12,15 +12,15 @@ from random import Random
 import pytest
 from tests.addons.fleet import AddonFleet, account_of
 
-from watchword.addons.agent.controllers import addon_controllers
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.http import Request, Response
 from watchword.api.names import ConditionType
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.kube.client import Client
 from watchword.kube.transport import Transport
 from watchword.processes.agent import AgentRuntime, run_agent
+from watchword.processes.agent_controllers import addon_controllers
 from watchword.processes.hub import HubOptions, run_hub
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.agent.options import AgentOptions
 from watchword.testing.fleet import AUTOMATIC, PlaneConnector
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from tests.addons.fleet import AddonFleet
 
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.conditions import find_condition
 from watchword.api.crds.schema import array, definition, record, string, version
 from watchword.api.http import Request, Response
@@ -29,6 +28,7 @@ from watchword.api.resources import (
 from watchword.kube.client import Client
 from watchword.kube.transport import Transport
 from watchword.processes.hub import HubOptions, run_hub
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.hub import installation as prerequisites
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.eventually import eventually, exists, is_gone

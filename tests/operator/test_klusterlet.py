@@ -24,7 +24,7 @@ from watchword.api.resources import (
 )
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
-from watchword.operator.status import decide_hub_connection
+from watchword.operator.conditions import decide_hub_connection
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject

@@ -6,7 +6,6 @@ import base64
 import contextlib
 from dataclasses import dataclass, field
 
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey
@@ -25,6 +24,7 @@ from watchword.kube.tokens import request_token
 from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.runtime.ensure import with_preconditions
 from watchword.testing.builders import an_addon
 from watchword.testing.eventually import eventually

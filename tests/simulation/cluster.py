@@ -14,7 +14,6 @@ from tests.simulation.planes import HubPlane, ManagedPlane, SeededKeys, StoreRea
 from tests.simulation.process import SimulatedProcess
 from tests.simulation.timing import PATIENCE, follow_options
 
-from watchword.addons.agent.controllers import addon_controllers
 from watchword.api.http import Peer
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
@@ -28,13 +27,12 @@ from watchword.kube.transport import InProcessTransport, Transport
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.processes.agent import AgentRuntime, run_agent
-from watchword.registration.agent.context import ControllerFactory
+from watchword.processes.agent_controllers import ControllerFactory, addon_controllers, work_controllers
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.interface import KUBECONFIG, SecretData
 from watchword.runtime.backoff import Quarantine
 from watchword.testing.builders import lifetime_settings
 from watchword.testing.virtual_time import VirtualClock
-from watchword.work.controllers import work_controllers
 
 SECRET = ObjectKey(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET)
 NAMESPACES_AT_START = ("kube-system", "default", AGENT_NAMESPACE, ADDON_NAMESPACE)

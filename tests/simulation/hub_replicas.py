@@ -11,10 +11,10 @@ from tests.simulation.planes import HubPlane, StoreReader
 from tests.simulation.process import SimulatedProcess
 from tests.simulation.timing import PATIENCE, TIMING, follow_options
 
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.resources import LEASES
 from watchword.kube.client import Client
 from watchword.processes.hub import LEASE, HubOptions, run_hub
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.runtime.backoff import Quarantine
 from watchword.testing.fleet import AUTOMATIC
 from watchword.testing.virtual_time import VirtualClock

@@ -12,11 +12,11 @@ from watchword.api.meta import Object, ObjectKey, ObjectRef
 from watchword.api.names import Annotation
 from watchword.api.resources import CONFIG_MAPS, JOBS, NAMESPACES, SECRETS
 from watchword.kube.errors import error_from_status
-from watchword.registration.agent.errors import InvalidFieldPath, NotPermitted
 from watchword.runtime.api_errors import describe_api_error
 from watchword.work.applied_work import decide_eviction
 from watchword.work.applied_work_store import AppliedResource
 from watchword.work.condition_rules import decide_rule_conditions
+from watchword.work.errors import InvalidFieldPath, NotPermitted
 from watchword.work.executor import executor_of
 from watchword.work.feedback import field_value, read_feedback
 from watchword.work.ignore_fields import choose_apply_body

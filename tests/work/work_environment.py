@@ -19,18 +19,18 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.transport import Transport
-from watchword.registration.agent.context import HUB, AgentControllerContext
+from watchword.processes.agent_controllers import AgentControllerContext, work_controllers
 from watchword.registration.agent.hub_endpoint import HubEndpoint
 from watchword.registration.agent.hub_session import HubConnection, HubSession
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.hub.installation import FIELD_MANAGER
+from watchword.runtime.api_server_connection import HUB
 from watchword.runtime.cache import Cache
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.fleet import PlaneConnector
 from watchword.testing.plane import Plane
-from watchword.work import work_controllers
 from watchword.work.applied_work_store import applied_work_name, hub_hash
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")

@@ -4,6 +4,6 @@
 >>> from watchword.addons.rbac import status_writer
 >>> weather = AddonDefinition("weather", grants=(status_writer("forecast"),))
 
-`watchword.addons.hub.definition_controllers.run_addon(client, weather)` keeps registrations, rights, deployment and health of `weather`
-on every cluster where it is enabled. A whole add-on, hub side and cluster side, is in `watchword.addons.sample`.
+`run_addon(client, weather)` of `watchword.addons.hub.definition_controllers` keeps registrations, rights, deployment
+and health of `weather` on every cluster where it is enabled. A whole add-on, hub side and cluster side, is in `watchword.addons.sample`.
 """

@@ -45,7 +45,7 @@ from watchword.kube.errors import NotFound
 from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle
 from watchword.operator.cluster_manager_manifests import accounts_binding, bound_hub_manifests, hub_manifests
 from watchword.pullsecrets.inventory import read_pull_secrets
-from watchword.registration.hub import installation as prerequisites
+from watchword.registration.hub import installation
 from watchword.registration.hub.agent_token_policy import POLICY_NAME as TOKEN_POLICY
 from watchword.runtime.manifests import is_own_definition
 
@@ -127,7 +127,7 @@ class HubRemover(Struct, frozen=True):
 
     async def _installed(self, agents: Sequence[Object]) -> list[Manifest]:
         """Return what `init` and the hub's controllers made, the kinds last."""
-        made = [*accounts_bundle(), *prerequisites.manifests(), *discovery_bindings(), *_policies()]
+        made = [*accounts_bundle(), *installation.manifests(), *discovery_bindings(), *_policies()]
         rows = [row for row in reversed(made) if row[0] not in _SHARED]
         places = (HUB_NAMESPACE,) if agents else (HUB_NAMESPACE, BOOTSTRAP_NAMESPACE)
         rows += [(CONFIG_MAPS, CONFIG_MAPS.manifest(GRANTS))]
@@ -149,7 +149,7 @@ class HubRemover(Struct, frozen=True):
         needed = {obj["metadata"]["name"] for obj in DEFINITIONS} if agents else set()
         ours = [obj for obj in (*ACCOUNT_CRDS, *HUB_CRDS, *DEFINITIONS) if obj["metadata"]["name"] not in needed]
         found = await self._present((CUSTOM_RESOURCE_DEFINITIONS, obj) for obj in ours)
-        return [row for row in found if is_own_definition(row[1], prerequisites.FIELD_MANAGER)]
+        return [row for row in found if is_own_definition(row[1], installation.FIELD_MANAGER)]
 
     def _kept(self, agents: Sequence[Object]) -> Iterable[str]:
         if agents:

@@ -29,7 +29,7 @@ from watchword.api.sensitive import HiddenFields
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
-from watchword.registration.hub import installation as prerequisites
+from watchword.registration.hub import installation
 from watchword.runtime.manifests import establish_crds
 
 FIELD_MANAGER = "watchword-restore"
@@ -85,7 +85,7 @@ class HubRestorer(Struct, frozen=True):
 
     async def carry_out(self, plan: HubRestore) -> None:
         """Declare the kinds, then create and change the objects; may be repeated after a failure."""
-        await establish_crds(self.client, _definitions(plan), manager=prerequisites.FIELD_MANAGER)
+        await establish_crds(self.client, _definitions(plan), manager=installation.FIELD_MANAGER)
         for kind, obj in plan.created:
             try:
                 await self.client.create(kind, obj)

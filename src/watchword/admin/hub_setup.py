@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.admin import workloads as operator_deployment
 from watchword.admin.apply import apply_all, keep_unnamed, select_settings
 from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.admin.wait import ObjectWaiter
+from watchword.admin.workloads import FIELD_MANAGER as DEPLOYER
 from watchword.admin.workloads import await_deployments, operator_objects
 from watchword.api.bootstrap import (
     ANNOTATION_SIGNING_REFUSED,
@@ -41,7 +41,7 @@ from watchword.kube.errors import KubeError, NotFound
 from watchword.operator.bundles import OPERATOR
 from watchword.operator.cluster_manager_manifests import gates_of, hub_manifests, hub_settings
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.hub import installation as prerequisites
+from watchword.registration.hub import installation
 from watchword.registration.options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
 from watchword.runtime.manifests import is_own_definition
 
@@ -212,13 +212,13 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
         )
     own = hub_objects(setup, published=await is_published(client, setup.info), managed=not foreign)
     # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
-    first = list(prerequisites.manifests())
+    first = list(installation.manifests())
     held = {(resource, ObjectKey.of(obj)) for resource, obj in first}
     operator = await operator_objects(client, setup.chosen_image, hub=True) if setup.deploy else []
     deployed = [(resource, obj) for resource, obj in operator if (resource, ObjectKey.of(obj)) not in held]
     rows = (
-        (first, prerequisites.FIELD_MANAGER),
-        (deployed, operator_deployment.FIELD_MANAGER),
+        (first, installation.FIELD_MANAGER),
+        (deployed, DEPLOYER),
         (own, FIELD_MANAGER),
     )
     return [name for part, manager in rows for name in await apply_all(client, part, manager=manager, dry_run=dry_run)]
@@ -227,7 +227,7 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
 async def has_foreign_manager(client: Client) -> bool:
     """Whether the kind ClusterManager was brought here by another system."""
     found = await client.find(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.cluster(CLUSTER_MANAGERS.group_resource))
-    return found is not None and not is_own_definition(found, operator_deployment.FIELD_MANAGER)
+    return found is not None and not is_own_definition(found, DEPLOYER)
 
 
 async def is_published(client: Client, info: ClusterInfo) -> bool:

@@ -175,7 +175,7 @@ def decide_account_rows(obj: Object, *, now: datetime) -> Iterable[CredentialRow
 
 
 PULL_SECRET = "pull secret"  # noqa: S105 - a kind of credential
-PULL_SECRET_CONSEQUENCE = "pods of the account can no longer pull from the registry"
+PULL_CONSEQUENCE = "pods of the account can no longer pull from the registry"
 LIST = "watchword pull-secrets list"
 HEALTH = {
     PullSecretHealth.EXPIRED: InventoryHealth.EXPIRED,
@@ -211,7 +211,7 @@ def _row_of(alike: Sequence[PullSecretRow], now: datetime) -> CredentialRow:
         CredentialValidity(first.issued_at, first.expires_at, first.renews_at),
         health,
         _note(first, len(alike)),
-        PULL_SECRET_CONSEQUENCE,
+        PULL_CONSEQUENCE,
         renewed=not legacy,
         count=len(alike),
     )

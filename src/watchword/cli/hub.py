@@ -90,7 +90,7 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
 async def _run(connection: ClusterConnection, options: HubOptions, stop: asyncio.Event) -> None:
     from random import SystemRandom
 
-    from watchword.addons.hub.controllers import hub_addon_controllers
+    from watchword.processes.hub import addon_controllers as hub_addon_controllers
     from watchword.processes.hub import run_hub
     from watchword.runtime.clock import SystemClock
 

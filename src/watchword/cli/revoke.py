@@ -29,7 +29,7 @@ from watchword.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from watchword.admin.revoke.holders import Holding
-    from watchword.admin.revoke.revocation import Refusal, Revocation, RevocationResult
+    from watchword.admin.revoke.revocation import Refusal, Revocation
 
 
 def describe_plan(revocation: Revocation) -> str:

@@ -10,6 +10,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import Label
 from watchword.api.resources import SECRETS
 from watchword.credentials.secret_data import SecretExtras, choose_secret_data, data_patch, decode_data, encode_data
 from watchword.kube.client import Client
@@ -18,7 +19,13 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.event_loop import running
+from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+
+
+def csr_scope(cluster: str) -> WatchScope:
+    """Return the scope of the certificate requests of a cluster and of its add-ons."""
+    return WatchScope(labels=f"{Label.CLUSTER_NAME}={cluster}")
 
 
 class PendingCsrWatch:

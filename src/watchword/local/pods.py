@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from watchword._structlog import structlog
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.addons.sample.agent import SampleAgent
 from watchword.api.validation import parse_duration
 from watchword.apiserver.node.model import HttpProbe, Launch
@@ -27,6 +26,7 @@ from watchword.local.pod_logs import log_to
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.processes.agent import AgentRuntime, run_agent
 from watchword.processes.hub import HubOptions, run_hub
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup

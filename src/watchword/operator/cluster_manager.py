@@ -14,11 +14,11 @@ from watchword.api.names import HUB_NAMESPACE, IMAGE, Finalizer
 from watchword.api.resources import CLUSTER_MANAGERS, DEPLOYMENTS, NAMESPACES
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Conflict
-from watchword.operator import status as conditions
+from watchword.operator import conditions
 from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
 from watchword.operator.cluster_manager_manifests import accounts_binding, bound_hub_manifests, gates_of
+from watchword.operator.conditions import add_finalizer, remove_finalizer, report_status
 from watchword.operator.feature_gates import HUB_FEATURES, is_enabled
-from watchword.operator.status import add_finalizer, remove_finalizer, report_status
 from watchword.operator.validation import validate_cluster_manager
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter

@@ -18,11 +18,11 @@ from watchword.api.resources import APPLIED_MANIFEST_WORKS, DEPLOYMENTS, KLUSTER
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError, NotFound
 from watchword.kube.kubeconfig_files import parse_kubeconfig
-from watchword.operator import status as conditions
+from watchword.operator import conditions
 from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
+from watchword.operator.conditions import add_finalizer, remove_finalizer, report_status
 from watchword.operator.feature_gates import AGENT_FEATURES
 from watchword.operator.klusterlet_manifests import addon_namespace, bound_agent_manifests, gates_of, namespace_of
-from watchword.operator.status import add_finalizer, remove_finalizer, report_status
 from watchword.operator.validation import validate_klusterlet
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions

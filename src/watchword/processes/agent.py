@@ -14,23 +14,16 @@ from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, NAMESPACES, SECRETS
 from watchword.api.sensitive import HiddenFields
-from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch
+from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.request_sender import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
+from watchword.processes.agent_controllers import CONTROLLER_FACTORIES, AgentControllerContext, ControllerFactory
 from watchword.registration.agent.cluster_registration import RegistrationRequest, register_cluster
-from watchword.registration.agent.context import (
-    HUB,
-    AgentControllerContext,
-    ControllerFactory,
-    csr_scope,
-    single_object_scope,
-)
 from watchword.registration.agent.controllers import (
-    CONTROLLER_FACTORIES,
     RegistrationParts,
     register_informers,
     registration_controllers,
@@ -43,10 +36,12 @@ from watchword.registration.agent.options import AgentIdentity, AgentOptions, re
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub_connector import ConnectorContext, HubConnector
 from watchword.registration.interface import AgentContext, AgentDriver, NewKey
+from watchword.runtime.api_server_connection import HUB
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import run_until_stopped, running
+from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions, first_error
 from watchword.runtime.metrics import Metrics
 
@@ -77,7 +72,7 @@ async def run_agent(
     """Join the hub and serve it until asked to stop; raises what the manager raises."""
     stop = stop or asyncio.Event()
     own = Cache.of(cluster, runtime.follow)
-    own.informer(SECRETS, single_object_scope(options.secret_key))
+    own.informer(SECRETS, WatchScope.single(options.secret_key))
     async with running(own.run(), "own secret"):  # read from the watch that is needed anyway
         system = await cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
         if not await run_until_stopped(stop, own.sync()):

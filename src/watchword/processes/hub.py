@@ -10,12 +10,14 @@ from functools import partial
 from random import Random
 from typing import TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.addons.definition import AddonDefinition
+from watchword.addons.hub.controllers import AddonHubContext, hub_addon_controllers
 from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE
-from watchword.api.resources import CONFIG_MAPS, LEASES
+from watchword.api.resources import CONFIG_MAPS, LEASES, MANIFEST_WORKS
 from watchword.credentials.expiry_metrics import MeasuredCredentials
 from watchword.discovery.cluster_info import ClusterAuthorities
 from watchword.discovery.controllers import SCOPES, discovery_controllers
@@ -40,11 +42,39 @@ from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec
+from watchword.work.work_expiry import WorkExpiryReconciler, may_expire
 
 LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
 
-HubExtension: TypeAlias = Callable[[registration.HubParts], Iterable[ControllerSpec]]
+
+class HubControllerContext(Struct, frozen=True):
+    """What the controllers of a hub are made of, besides those of registration."""
+
+    registration: registration.HubParts
+    drivers: HubContext  # for the controllers that drivers of add-ons bring
+    signing_namespaces: frozenset[str]  # where templates may name authorities
+    addons: tuple[AddonDefinition, ...] = ()  # built-in ones
+
+
+HubExtension: TypeAlias = Callable[[HubControllerContext], Iterable[ControllerSpec]]
 """More controllers for the same process: add-ons, accounts. Asks the cache for what it watches."""
+
+
+def addon_controllers(context: HubControllerContext) -> Iterable[ControllerSpec]:
+    """Serve add-ons, for hubs that have them."""
+    parts = context.registration
+    return hub_addon_controllers(
+        AddonHubContext(
+            cache=parts.cache,
+            client=parts.client,
+            events=parts.events,
+            clock=parts.clock,
+            catalog=parts.drivers.catalog,
+            drivers=context.drivers,
+            signing_namespaces=context.signing_namespaces,
+            built_in=context.addons,
+        )
+    )
 
 
 HubService: TypeAlias = Callable[[Manager, ApiServerConnection], Awaitable[None]]
@@ -108,8 +138,11 @@ async def run_hub(
     # Leases are renewed by every cluster every minute, and none of these renewals is urgent.
     follow = replace(options.follow or WatchOptions(), collect=frozenset({LEASES}))
     connection = manager.connect(client, follow=follow)
-    parts = hub_parts(connection, options, clock)
+    context = hub_controller_context(connection, options, clock)
+    parts = context.registration
     manager.add(*registration.controllers(parts))
+    expiry = WorkExpiryReconciler(connection.cache, connection.client, clock)
+    manager.add(ControllerSpec("work-expiry", MANIFEST_WORKS, expiry, workers=2, concerns=may_expire))
     manager.add(
         *discovery_controllers(
             connection.cache,
@@ -122,7 +155,7 @@ async def run_hub(
     )
     manager.add(*_metric_controllers(connection, options, parts.drivers, clock))
     for extension in extensions:
-        manager.add(*extension(parts))
+        manager.add(*extension(context))
     for name, service in options.services.items():
         manager.add_job(name, partial(service, manager, connection))
     await manager.run(stop)
@@ -137,7 +170,7 @@ def _metric_controllers(
     yield from revocation_controllers(connection.cache, metrics, clock)
 
 
-def hub_parts(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> registration.HubParts:
+def hub_controller_context(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> HubControllerContext:
     """Return what reconcilers need, and register the cache's informers."""
     registration.register_informers(connection.cache)
     for resource, scope in SCOPES:
@@ -156,15 +189,7 @@ def hub_parts(connection: ApiServerConnection, options: HubOptions, clock: Clock
     for server in drivers.servers:
         if server.published_scope is not None:
             connection.cache.informer(CONFIG_MAPS, server.published_scope)
-    signing = options.signing_namespaces | {HUB_NAMESPACE}
-    return registration.HubParts(
-        connection.cache,
-        connection.client,
-        connection.events,
-        clock,
-        drivers,
-        context,
-        signing,
-        options.left_cluster_retention,
-        options.addons,
+    parts = registration.HubParts(
+        connection.cache, connection.client, connection.events, clock, drivers, options.left_cluster_retention
     )
+    return HubControllerContext(parts, context, options.signing_namespaces | {HUB_NAMESPACE}, options.addons)

@@ -24,6 +24,9 @@ from watchword.runtime.write_transports import (
     WriteThroughTransport,
 )
 
+HUB = "hub"
+"""The name of an agent's connection to its hub; the main one is that to the agent's own cluster."""
+
 
 class ApiServerConnection(Struct, frozen=True):
     """What a reconciler needs of an API server: read from `cache`, write through `client` and `status`."""

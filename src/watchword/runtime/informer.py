@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from msgspec import Struct
 
 from watchword._structlog import structlog
-from watchword.api.meta import Resource
+from watchword.api.meta import ObjectKey, Resource
 from watchword.api.selectors import parse_field_selector, parse_label_selector
 from watchword.kube.watch import ObjectChange, Snapshot, WatchUpdate
 from watchword.runtime.errors import UnexpectedExit
@@ -26,6 +26,11 @@ class WatchScope(Struct, frozen=True):
     namespace: str = ""
     labels: str = ""
     fields: str = ""
+
+    @classmethod
+    def single(cls, key: ObjectKey) -> Self:
+        """Return the scope of one object."""
+        return cls(key.namespace, fields=f"metadata.name={key.name}")
 
     def covers(self, namespace: str) -> bool:
         """Whether objects of that namespace (empty: of all) are watched."""

@@ -26,12 +26,12 @@ from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import InProcessTransport, Transport
 from watchword.pki.certificates import parse_certificate
 from watchword.processes.agent import AgentRuntime, run_agent
+from watchword.processes.agent_controllers import ControllerFactory
 from watchword.processes.hub import HubExtension, HubOptions, run_hub
-from watchword.registration.agent.context import ControllerFactory
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.csr.options import USERS
-from watchword.registration.hub import installation as prerequisites
+from watchword.registration.hub import installation
 from watchword.registration.hub_connector import HubConnector
 from watchword.registration.interface import KUBECONFIG, SecretData
 from watchword.registration.options import Settings
@@ -219,8 +219,8 @@ async def run_fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
     client = plane.client()
     # Agents identify their cluster by the UID of kube-system, which a server may create after it is ready.
     await eventually(client, NAMESPACES, ObjectKey.cluster("kube-system"))
-    await prerequisites.install(client)
-    await establish_crds(client, MANAGED_CRDS, manager=prerequisites.FIELD_MANAGER)
+    await installation.install(client)
+    await establish_crds(client, MANAGED_CRDS, manager=installation.FIELD_MANAGER)
     await plane.controllers(
         "certificatesigningrequest-signing-controller",
         "namespace-controller",

@@ -22,11 +22,11 @@ from watchword.kube.errors import (
     MethodNotAllowed,
     UnsupportedMediaType,
 )
-from watchword.registration.agent.errors import InvalidFieldPath, NotPermitted
 from watchword.runtime.api_errors import describe_api_error, is_field_conflict
 from watchword.runtime.diff import Comparison, choose_changes
 from watchword.runtime.ensure import ApplyPolicy, apply_object, difference_digest, with_preconditions
 from watchword.runtime.errors import BeingDeleted
+from watchword.work.errors import InvalidFieldPath, NotPermitted
 from watchword.work.executor import READ_VERBS, ExecutorPermissions, is_escalating
 from watchword.work.ignore_fields import choose_apply_body
 from watchword.work.objects import ObjectClient

@@ -1,20 +1,21 @@
-"""Puts the work part of the agent together."""
+"""The controllers of work as data."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from random import Random
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from watchword.kube.rest_mapper import RestMapper
-from watchword.registration.agent.context import HUB, AgentControllerContext
-from watchword.registration.agent.hub_endpoint import original_server
-from watchword.registration.agent.options import AgentOptions
+from watchword.runtime.api_server_connection import HUB, ApiServerConnection
+from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope
+from watchword.runtime.manager import Manager
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 from watchword.work.applied_work import AppliedWorkReconciler
 from watchword.work.applied_work_store import AppliedWorkStore
@@ -30,18 +31,39 @@ DEADLINE = timedelta(minutes=5)
 ADDRESS_CACHE_SECONDS = 60.0
 
 
-def work_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
+class WorkTiming(Struct, frozen=True):
+    """How often works are looked at, and how long applied objects outlive a lost hub."""
+
+    eviction_grace: timedelta = timedelta(minutes=60)
+    feedback_interval: timedelta = timedelta(seconds=30)
+    recheck: timedelta = timedelta(minutes=4)  # of works to which nothing has happened
+
+
+class WorkContext(Struct, frozen=True, kw_only=True):
+    """What the controllers of work are made of."""
+
+    cluster_name: str
+    agent_id: str  # tells this agent from others on the same cluster, the same after every restart
+    hub_address: Callable[[], str]
+    manager: Manager  # runs the watches of applied objects
+    cluster: ApiServerConnection
+    hub: ApiServerConnection  # refuses writes that are not in the name of this cluster
+    clock: Clock
+    random: Random
+    timing: WorkTiming = field(default_factory=WorkTiming)
+
+
+def controllers(parts: WorkContext) -> Iterable[ControllerSpec]:
     """Apply the works that the hub hands to this cluster, and remove what is gone."""
-    cluster, hub, name = parts.cluster, parts.hub, parts.options.cluster_name
+    cluster, hub, name, timing = parts.cluster, parts.hub, parts.cluster_name, parts.timing
     hub.cache.informer(MANIFEST_WORKS, WatchScope(namespace=name))
     cluster.cache.index(APPLIED_MANIFEST_WORKS, OBJECT_INDEX, index_by_object)
     watches = ObjectWatches(cluster.client, parts.random, options=cluster.follow)
     parts.manager.add_job("applied objects", watches.run)
     objects, rest_mapper = ObjectClient(cluster.client, watches), RestMapper(cluster.client)
     remover = ObjectRemover(objects, rest_mapper)
-    address = _HubAddress(lambda: original_server(parts.session.endpoint.entry()))
     applied_work_store = AppliedWorkStore(
-        cluster.cache, cluster.client, cluster.status, address, agent_id(parts.options)
+        cluster.cache, cluster.client, cluster.status, _HubAddress(parts.hub_address), parts.agent_id
     )
     shared = SharedObjects(cluster.cache, applied_work_store, hub.cache, name)
     works = WorkReconciler(
@@ -52,9 +74,9 @@ def work_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
         remover,
         watches,
         shared,
-        WorkStatusReporter(hub.status, objects, FeedbackThrottle(parts.options.feedback_interval), parts.clock),
+        WorkStatusReporter(hub.status, objects, FeedbackThrottle(timing.feedback_interval), parts.clock),
         parts.random,
-        parts.options.work_recheck,
+        timing.recheck,
     )
     records = AppliedWorkReconciler(
         cluster,
@@ -65,8 +87,8 @@ def work_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
         watches,
         shared,
         parts.clock,
-        parts.options.eviction_grace,
-        parts.options.work_recheck,
+        timing.eviction_grace,
+        timing.recheck,
         works.trigger_source,
     )
     return _specs(works, records, shared)
@@ -101,11 +123,6 @@ def _specs(
             trigger_source=records.trigger_source,
         ),
     )
-
-
-def agent_id(options: AgentOptions) -> str:
-    """Return what tells this agent from others on the same cluster, the same after every restart."""
-    return f"{options.namespace}/{options.hub_secret}"
 
 
 class _HubAddress(Struct):

@@ -14,7 +14,7 @@ from watchword.api.names import service_account_user
 from watchword.api.resources import RBAC_GROUP
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may
 from watchword.kube.client import Client
-from watchword.registration.agent.errors import NotPermitted
+from watchword.work.errors import NotPermitted
 
 ALLOWED_FOR = timedelta(minutes=4)
 DENIED_FOR = timedelta(seconds=55)  # a denied work is looked at again after a minute

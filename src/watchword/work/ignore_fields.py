@@ -10,7 +10,7 @@ from watchword.api.json import copy_json
 from watchword.api.jsonpath import JsonPathError, Location, locate
 from watchword.api.meta import Object, annotations_of
 from watchword.api.names import Annotation
-from watchword.registration.agent.errors import InvalidFieldPath
+from watchword.work.errors import InvalidFieldPath
 
 _JQ_PATH = re.compile(r"(\.[A-Za-z0-9_]+|\[\d*\])+", re.ASCII)
 """Of jq, only what leads to a field: a whole language is more than a work may run here."""

@@ -12,8 +12,8 @@ from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, ObjectRef, owner_reference, uid_of
 from watchword.api.names import ConditionType
 from watchword.kube.errors import ApiStatusError
-from watchword.registration.agent.errors import NotPermitted
 from watchword.work.applied_work_store import AppliedResource, choose_stale_resources, read_applied_resources
+from watchword.work.errors import NotPermitted
 from watchword.work.executor import DELETE_VERBS, WRITE_VERBS, executor_of
 from watchword.work.manifests import RejectedManifest, ResolvedManifest, choose_apply_order
 

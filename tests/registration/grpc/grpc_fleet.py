@@ -12,7 +12,6 @@ from typing import Any
 
 from tests.registration.grpc.grpc_hub import QUICK, SERVER_USER, fail, grant_server_rights
 
-from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.meta import ObjectKey
 from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT
 from watchword.api.resources import CONFIG_MAPS, MANIFEST_WORKS, SECRETS
@@ -23,9 +22,9 @@ from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, Us
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.kube.tokens import request_token
 from watchword.kube.transport import Transport
+from watchword.processes.agent_controllers import CONTROLLER_FACTORIES, ControllerFactory
 from watchword.processes.hub import HubOptions, run_hub
-from watchword.registration.agent.context import ControllerFactory
-from watchword.registration.agent.controllers import CONTROLLER_FACTORIES
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.grpc.client.channel import GrpcCredential
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config
 from watchword.registration.grpc.connector import GrpcConnector

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, field
 
 from watchword.accounts.grants import GRANTS, account_of_work, accounts_of_record
-from watchword.accounts.hub import replicas as set_members
+from watchword.accounts.hub import replicas
 from watchword.accounts.hub.account_access import BY_GRANT, AccountGrantReconciler, SecretAccessReconciler
 from watchword.accounts.hub.account_guard import AccountGuardReconciler
 from watchword.accounts.hub.definition import SECRETS_ROLE
@@ -96,7 +96,7 @@ def register_informers(cache: Cache) -> None:
     for kind in ACCOUNT_KINDS:
         cache.informer(kind)
         cache.index(kind, BY_NAMESPACE, _namespace)
-    cache.index(MANAGED_SERVICE_ACCOUNTS, BY_SOURCE, lambda obj: map(str, set_members.source_of_replica(obj)))
+    cache.index(MANAGED_SERVICE_ACCOUNTS, BY_SOURCE, lambda obj: map(str, replicas.source_of_replica(obj)))
     cache.informer(SECRETS, WatchScope(labels=SELECTOR))
     cache.index(SECRETS, BY_NAMESPACE, _namespace)
     cache.informer(CONFIG_MAPS, WatchScope(namespace=GRANTS.namespace, fields=f"metadata.name={GRANTS.name}"))
@@ -104,7 +104,7 @@ def register_informers(cache: Cache) -> None:
     cache.informer(MANAGED_CLUSTER_SETS)
     cache.informer(MANAGED_CLUSTER_SET_BINDINGS)
     cache.index(MANAGED_CLUSTER_SET_BINDINGS, BY_NAMESPACE, _namespace)
-    cache.index(MANAGED_CLUSTER_SET_BINDINGS, BY_SET, lambda obj: [set_members.set_of(obj)])
+    cache.index(MANAGED_CLUSTER_SET_BINDINGS, BY_SET, lambda obj: [replicas.set_of(obj)])
 
 
 def register_own_informers(cache: Cache) -> None:
@@ -155,11 +155,11 @@ def _guard_triggers(reader: Reader) -> tuple[Trigger, ...]:
 def _set_triggers(reader: Reader) -> tuple[Trigger, ...]:
     return (
         Trigger(ACCOUNT_KINDS[1], lambda obj: [ObjectKey.of(obj)]),
-        Trigger(MANAGED_SERVICE_ACCOUNTS, set_members.source_of_replica),
-        Trigger(SECRETS, _with(reader, set_members.accounts_of_secret)),
-        Trigger(MANAGED_CLUSTER_SET_BINDINGS, _with(reader, set_members.accounts_of_binding)),
-        Trigger(MANAGED_CLUSTER_SETS, _with(reader, set_members.accounts_of_set)),
-        Trigger(MANAGED_CLUSTERS, _with(reader, set_members.accounts_of_cluster)),
+        Trigger(MANAGED_SERVICE_ACCOUNTS, replicas.source_of_replica),
+        Trigger(SECRETS, _with(reader, replicas.accounts_of_secret)),
+        Trigger(MANAGED_CLUSTER_SET_BINDINGS, _with(reader, replicas.accounts_of_binding)),
+        Trigger(MANAGED_CLUSTER_SETS, _with(reader, replicas.accounts_of_set)),
+        Trigger(MANAGED_CLUSTERS, _with(reader, replicas.accounts_of_cluster)),
         Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: _sources_on(reader, obj["metadata"]["namespace"])),
     )
 
@@ -167,7 +167,7 @@ def _set_triggers(reader: Reader) -> tuple[Trigger, ...]:
 def _grant_triggers(reader: Reader) -> tuple[Trigger, ...]:
     return (
         Trigger(ACCOUNT_KINDS[1], lambda obj: [ObjectKey.of(obj)]),
-        Trigger(MANAGED_SERVICE_ACCOUNTS, set_members.source_of_replica),
+        Trigger(MANAGED_SERVICE_ACCOUNTS, replicas.source_of_replica),
         Trigger(CONFIG_MAPS, accounts_of_record),
         Trigger(MANIFEST_WORKS, account_of_work),
         Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: accounts_of_namespace(reader, obj["metadata"]["namespace"])),
@@ -181,7 +181,7 @@ def _with(reader: Reader, mapper: Callable[[Reader, Object], Iterable[ObjectKey]
 
 def _sources_on(reader: Reader, cluster: str) -> list[ObjectKey]:
     found = reader.by_index(MANAGED_SERVICE_ACCOUNTS, BY_NAMESPACE, cluster)
-    return [key for obj in found for key in set_members.source_of_replica(obj)]
+    return [key for obj in found for key in replicas.source_of_replica(obj)]
 
 
 def _own_role(role: Object) -> list[ObjectKey]:

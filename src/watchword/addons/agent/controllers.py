@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from watchword.addons.agent.credentials import (
     INDEX,
     AddonCredentialIndex,
     AddonCredentials,
     AddonSecretReconciler,
+    HubAccess,
     WatchNamespace,
     wait_with_timeout,
 )
@@ -17,24 +20,45 @@ from watchword.addons.agent.registration import AddonDrivers, AddonRegistrationR
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
-from watchword.credentials.credential_secret import CredentialKeeper
-from watchword.registration.agent.context import HUB, AgentControllerContext, csr_scope, single_object_scope
-from watchword.registration.interface import AgentContext
+from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
+from watchword.registration.catalog import Catalog
+from watchword.registration.interface import AgentContext, NewKey
+from watchword.registration.options import Settings
+from watchword.runtime.api_server_connection import HUB, ApiServerConnection
 from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope
+from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 
 
-def addon_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
+class AddonAgentContext(Struct, frozen=True, kw_only=True):
+    """What the agent's controllers for add-ons are made of."""
+
+    cluster_name: str
+    addon_namespace: str
+    own_secret: ObjectKey  # of the cluster's own credential
+    addon_auth: str  # how add-ons register; empty: by the default driver
+    settings: Settings  # of the drivers
+    session: HubAccess
+    cluster: ApiServerConnection
+    hub: ApiServerConnection  # refuses writes that are not in the name of this cluster
+    csr_watch: PendingCsrWatch
+    clock: Clock
+    metrics: Metrics
+    new_key: NewKey
+    catalog: Catalog
+
+
+def controllers(parts: AddonAgentContext) -> Iterable[ControllerSpec]:
     """Return what an accepted cluster's agent does for add-ons."""
-    options, drivers = parts.options, AddonDrivers(parts.catalog, parts.options.addon_auth)
-    name = options.cluster_name
-    credential_index = AddonCredentialIndex(parts.hub.cache, name, options.addon_namespace)
-    labeled_scope = WatchScope(options.addon_namespace, labels=f"{Label.CLUSTER_NAME}={name},{Label.ADDON_NAME}")
-    own_secret = options.secret_key
+    drivers = AddonDrivers(parts.catalog, parts.addon_auth)
+    name, own_secret = parts.cluster_name, parts.own_secret
+    credential_index = AddonCredentialIndex(parts.hub.cache, name, parts.addon_namespace)
+    labeled_scope = WatchScope(parts.addon_namespace, labels=f"{Label.CLUSTER_NAME}={name},{Label.ADDON_NAME}")
     cache = parts.cluster.cache
     cache.informer(SECRETS, labeled_scope)  # one watch for all add-ons
-    cache.informer(SECRETS, single_object_scope(own_secret))
+    cache.informer(SECRETS, WatchScope.single(own_secret))
     cache.expect(LEASES)  # most clusters have no add-on that renews one
     _add_hub_informers(parts.hub.cache, credential_index)
     credentials = _credentials(parts, credential_index, drivers)
@@ -49,7 +73,7 @@ def addon_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]
     )
     declaration = AddonRegistrationReconciler(parts.hub.cache, parts.hub.status, drivers)
     health = AddonHealthReconciler(
-        parts.hub.cache, cache, parts.hub.status, parts.clock, options.addon_namespace, namespace_watcher(cache, LEASES)
+        parts.hub.cache, cache, parts.hub.status, parts.clock, parts.addon_namespace, namespace_watcher(cache, LEASES)
     )
     to_secrets = (
         Trigger(MANAGED_CLUSTER_ADDONS, credential_index.keys, connection_name=HUB),
@@ -85,14 +109,14 @@ def _add_hub_informers(cache: Cache, credential_index: AddonCredentialIndex) -> 
 
 
 def _credentials(
-    parts: AgentControllerContext, credential_index: AddonCredentialIndex, drivers: AddonDrivers
+    parts: AddonAgentContext, credential_index: AddonCredentialIndex, drivers: AddonDrivers
 ) -> AddonCredentials:
     context = AgentContext(
         hub=parts.hub.client,
         reader=parts.hub.cache,
         clock=parts.clock,
         new_key=parts.new_key,
-        settings=parts.options.settings,
+        settings=parts.settings,
     )
     return AddonCredentials(
         credential_index,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -17,10 +18,9 @@ from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.credentials.credential_secret import CredentialKeeper, CredentialSpec
-from watchword.credentials.secret_data import CLUSTER_NAME, SecretExtras, decode_data
+from watchword.credentials.secret_data import CLUSTER_NAME, HubKubeconfigRenderer, SecretExtras, decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid, NotFound
-from watchword.registration.agent.hub_session import HubSession
 from watchword.registration.descriptor import CredentialStatus
 from watchword.registration.interface import KUBECONFIG, AgentDriver, NewCredential, ObtainResult, Pending, SecretData
 from watchword.runtime.clock import Clock
@@ -111,6 +111,20 @@ class AddonCredentialIndex(Struct, frozen=True):
         return decode_data(secret).get(CLUSTER_NAME) == self.cluster.encode()
 
 
+class HubAccess(Protocol):
+    """How the agent reaches its hub, as far as add-ons depend on it."""
+
+    @property
+    def kubeconfigs(self) -> HubKubeconfigRenderer:
+        """Renders kubeconfigs for the hub."""
+        ...
+
+    @property
+    def uses_own_credential(self) -> bool:
+        """Whether the agent has its own credential, not that of a joining cluster."""
+        ...
+
+
 class AddonCredentials(Struct, frozen=True):
     """One driver instance for each registration; the last results are stored for the condition."""
 
@@ -120,7 +134,7 @@ class AddonCredentials(Struct, frozen=True):
     events: EventRecorder  # of this cluster, for administrators when the hub cannot be reached
     drivers: AddonDrivers
     agent_drivers: Mapping[str, AgentDriver]
-    session: HubSession
+    session: HubAccess
     metrics: CredentialMetrics
     clock: Clock
     statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(default_factory=dict)  # add-on → Secret → last word

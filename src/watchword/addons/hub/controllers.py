@@ -28,9 +28,14 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
 )
-from watchword.registration.hub.controllers import HubParts
+from watchword.kube.client import Client
+from watchword.registration.catalog import Catalog
+from watchword.registration.interface import HubContext
 from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import ControllerSpec, Reader, Trigger, TriggerSource
+from watchword.runtime.status import StatusWriter
 
 
 class BuiltInDefinitionLookup(Struct, frozen=True):
@@ -48,13 +53,24 @@ class BuiltInDefinitionLookup(Struct, frozen=True):
         return built_in if built_in is not None and is_served_in_hub(known) else self.others(addon)
 
 
-def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
+class AddonHubContext(Struct, frozen=True, kw_only=True):
+    """What the hub's controllers for add-ons are made of."""
+
+    cache: Cache
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    catalog: Catalog
+    drivers: HubContext  # for the controllers that drivers bring
+    signing_namespaces: frozenset[str]  # where templates may name authorities
+    built_in: tuple[AddonDefinition, ...] = ()
+
+
+def hub_addon_controllers(parts: AddonHubContext) -> Iterable[ControllerSpec]:
     """Return the hub's controllers for add-ons, for the process that runs those for clusters."""
     # Drivers register informers of their own, and an index covers the informers that exist when it is added.
     of_drivers = [
-        spec
-        for registration in parts.drivers.catalog.addons.values()
-        for spec in registration.controllers(parts.context)
+        spec for registration in parts.catalog.addons.values() for spec in registration.controllers(parts.drivers)
     ]
     _register_informers(parts.cache)
     templates = TemplateDefinitionLookup(parts.cache, parts.signing_namespaces)
@@ -82,10 +98,10 @@ def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
             parts.client,
             parts.events,
             parts.clock,
-            BuiltInDefinitionLookup(parts.cache, {row.name: row for row in parts.addons}, templates),
+            BuiltInDefinitionLookup(parts.cache, {row.name: row for row in parts.built_in}, templates),
             described,
             approves=True,
-            catalog=parts.drivers.catalog,
+            catalog=parts.catalog,
         )
     )
 
@@ -97,11 +113,11 @@ def _register_informers(cache: Cache) -> None:
     cache.index(MANAGED_CLUSTER_ADDONS, BY_CONFIG, index_by_config)
 
 
-def _installation(parts: HubParts) -> Iterable[ControllerSpec]:
+def _installation(parts: AddonHubContext) -> Iterable[ControllerSpec]:
     placements = Placements(parts.cache)
     strategies = InstallStrategies(parts.cache, placements)
     installing = AddonInstallationReconciler(parts.cache, parts.client, strategies)
-    judging = InstallStrategyReconciler(strategies, parts.status)
+    judging = InstallStrategyReconciler(strategies, StatusWriter(parts.client, parts.clock, parts.cache))
     decided, settled = TriggerSource(), TriggerSource()
 
     def requeue_decision(decision: Object) -> None:

@@ -11,10 +11,7 @@ from msgspec import Struct
 from watchword.addons.certificate import hub as certificate_approval
 from watchword.addons.certificate.hub import AddonApprovalReconciler, AddonSigningReconciler, is_awaiting_signature
 from watchword.addons.definition import AddonDefinition, DefinitionLookup
-from watchword.addons.hub import deployment
-from watchword.addons.hub import deployment as works
-from watchword.addons.hub import grants as grant_manifests
-from watchword.addons.hub import grants as grant_writer
+from watchword.addons.hub import deployment, grants
 from watchword.addons.hub.deployment import AddonDeploymentReconciler
 from watchword.addons.hub.grants import GrantWriter
 from watchword.addons.hub.registration import RegistrationReconciler, addons_affected_by_cluster
@@ -88,18 +85,16 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
         cache.informer(resource, scope)
     for resource in (ROLES, ROLE_BINDINGS):
         cache.informer(resource, WatchScope(labels=f"{marked},{Label.ADDON_CLUSTER}"))
-        cache.index(
-            resource, grant_writer.INDEX, lambda obj: [str(key) for key in grant_manifests.addon_from_labels(obj)]
-        )
+        cache.index(resource, grants.INDEX, lambda obj: [str(key) for key in grants.addon_from_labels(obj)])
     for needed in subject_objects(catalog):
         if not cache.informers(needed.resource):
             cache.informer(needed.resource, WatchScope(labels=needed.selector(addon)))
-    cache.index(ROLE_BINDINGS, grant_writer.BY_ROLE, grant_writer.bound_role)
+    cache.index(ROLE_BINDINGS, grants.BY_ROLE, grants.bound_role)
     if not cache.informers(MANIFEST_WORKS):
         cache.informer(MANIFEST_WORKS, WatchScope(labels=marked))
     if not cache.informers(CERTIFICATE_SIGNING_REQUESTS):
         cache.informer(CERTIFICATE_SIGNING_REQUESTS, WatchScope(labels=f"{Label.CLUSTER_NAME},{marked}"))
-    cache.index(MANIFEST_WORKS, deployment.INDEX, lambda obj: [str(key) for key in works.addon_from_labels(obj)])
+    cache.index(MANIFEST_WORKS, deployment.INDEX, lambda obj: [str(key) for key in deployment.addon_from_labels(obj)])
     cache.index(CERTIFICATE_SIGNING_REQUESTS, certificate_approval.INDEX, certificate_approval.index_open_requests)
 
 
@@ -115,12 +110,10 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
         parts.catalog,
     )
     installing = AddonDeploymentReconciler(reader, client, ensurer, status, parts.definitions)
-    granted = tuple(Trigger(resource, grant_manifests.addon_from_labels) for resource in (ROLES, ROLE_BINDINGS))
+    granted = tuple(Trigger(resource, grants.addon_from_labels) for resource in (ROLES, ROLE_BINDINGS))
     by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(reader, obj))
     followed = [resource for resource, scope in USER_MANAGED_ROLES.items() if scope in scopes_of(parts.cache, resource)]
-    by_role = (
-        Trigger(resource, lambda obj: grant_writer.addons_affected_by_role(reader, obj)) for resource in followed
-    )
+    by_role = (Trigger(resource, lambda obj: grants.addons_affected_by_role(reader, obj)) for resource in followed)
     by_subject = (Trigger(needed.resource, needed.addons_of) for needed in subject_objects(parts.catalog))
     triggers = (*granted, *by_subject, by_cluster, *by_role, *parts.triggers)
     yield ControllerSpec("addon-registration", MANAGED_CLUSTER_ADDONS, registration, triggers)
@@ -128,7 +121,7 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
         "addon-deployment",
         MANAGED_CLUSTER_ADDONS,
         installing,
-        (Trigger(MANIFEST_WORKS, works.addon_from_labels), *parts.triggers),
+        (Trigger(MANIFEST_WORKS, deployment.addon_from_labels), *parts.triggers),
     )
     yield from _certificates(parts)
 

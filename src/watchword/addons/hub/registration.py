@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.addons.definition import AddonDefinition, AddonInstance, DefinitionLookup
-from watchword.addons.hub import grants as grant_manifests
+from watchword.addons.hub import grants
 from watchword.addons.hub.grants import INDEX, GrantWriter
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration, requested_namespace
 from watchword.api.cluster import Cluster
@@ -76,7 +76,7 @@ class RegistrationReconciler(Struct, frozen=True):
             return Condition.false(
                 APPLIED, NOT_ACCEPTED, f"cluster {instance.cluster.name} is not accepted by this hub"
             )
-        await self.rights.remove(instance.addon.key, keep=grant_manifests.wanted_keys(instance, definition.grants))
+        await self.rights.remove(instance.addon.key, keep=grants.wanted_keys(instance, definition.grants))
         identity = next((row for row in rows if row.type == KUBE_CLIENT), None)
         if identity is None:
             return Condition.true(APPLIED, "NilRegistration", "the add-on asks for no access to the hub")
@@ -99,7 +99,7 @@ class RegistrationReconciler(Struct, frozen=True):
         objections = [text for _, texts in verdicts for text in texts]
         if objections:  # also to what was given before: the role may have grown, or the trust may be gone
             harmless = [grant for grant, texts in verdicts if not texts]
-            await self.rights.remove(instance.addon.key, keep=grant_manifests.wanted_keys(instance, harmless))
+            await self.rights.remove(instance.addon.key, keep=grants.wanted_keys(instance, harmless))
             advice = "name fewer rights, or let the hub's administrator trust the grant by name"
             message = f"{'; '.join(objections)}: {advice}"
             self.events.refusal(instance.addon.object, REFUSED, message)

@@ -18,8 +18,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import OPERATOR
 from watchword.operator.cluster_manager_manifests import enabled_servers, exposed_hosts, hub_manifests
-from watchword.operator.klusterlet_manifests import agent_deployment
-from watchword.operator.status import (
+from watchword.operator.conditions import (
     APPLIED,
     AVAILABLE,
     HUB_CONNECTION_DEGRADED,
@@ -28,6 +27,7 @@ from watchword.operator.status import (
     VALID_FEATURES,
     WORK_DEGRADED,
 )
+from watchword.operator.klusterlet_manifests import agent_deployment
 from watchword.pki.certificates import Certificate, split_bundle, verify_chain
 from watchword.pki.errors import PkiError
 from watchword.pki.subjects import AlternativeNames, Usage

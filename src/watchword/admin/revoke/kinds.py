@@ -75,7 +75,7 @@ async def _bindings(client: Client, cluster: str) -> list[Object]:
     return [binding for binding in found if binding is not None]
 
 
-TOKEN_CONSEQUENCE = "clusters that joined by it keep their own credentials: `watchword clusters` lists them"
+JOIN_CONSEQUENCE = "clusters that joined by it keep their own credentials: `watchword clusters` lists them"
 
 
 async def plan_join_token(context: RevocationContext, name: str) -> Revocation:
@@ -99,7 +99,7 @@ async def plan_join_token(context: RevocationContext, name: str) -> Revocation:
         target=RevocationTarget("token", token_id),
         object=_without_data(secret),
         actions=(f"delete Secret {key}",),
-        consequence=TOKEN_CONSEQUENCE,
+        consequence=JOIN_CONSEQUENCE,
         act=act,
         probes=(_probe_join_token(client, secret, token_id),),
     )

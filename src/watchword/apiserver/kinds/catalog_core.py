@@ -24,17 +24,20 @@ from watchword.api.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from watchword.apiserver.authz.validation import default_binding, prepare_role, validate_binding, validate_role
-from watchword.apiserver.kinds import core as events
 from watchword.apiserver.kinds.build import REVIEWS, KindStrategy, builtin, fields, separate_status
-from watchword.apiserver.kinds.columns import core
-from watchword.apiserver.kinds.columns import core as access
+from watchword.apiserver.kinds.columns import core as columns
 from watchword.apiserver.kinds.columns.cells import DATED
 from watchword.apiserver.kinds.core import (
     default_namespace,
     default_secret,
+    from_core,
+    on_core,
     prepare_namespace,
     prepare_service_account,
+    source,
+    to_core,
     validate_config_map,
+    validate_event,
     validate_lease,
     validate_namespace,
     validate_secret,
@@ -49,7 +52,7 @@ _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "updat
 
 
 def _rbac(resource: Resource, rules: KindStrategy) -> ResourceKind:
-    columns = DATED if rules is _ROLE else access.BINDING
+    columns = DATED if rules is _ROLE else columns.BINDING
     return builtin(resource, rules, columns=columns, verbs=_VERBS, unconditional_update=True, create_on_update=True)
 
 
@@ -58,7 +61,7 @@ ACCESS: tuple[ResourceKind, ...] = (
     _rbac(CLUSTER_ROLES, _ROLE),
     _rbac(ROLE_BINDINGS, _BINDING),
     _rbac(CLUSTER_ROLE_BINDINGS, _BINDING),
-    builtin(LEASES, KindStrategy(validate=(validate_lease,)), columns=core.LEASE, create_on_update=True),
+    builtin(LEASES, KindStrategy(validate=(validate_lease,)), columns=columns.LEASE, create_on_update=True),
     builtin(
         CERTIFICATE_SIGNING_REQUESTS,
         KindStrategy(
@@ -67,7 +70,7 @@ ACCESS: tuple[ResourceKind, ...] = (
             prepare=(LazyFunction("watchword.apiserver.csr.strategy", "prepare_signing_request"),),
             validate=(LazyFunction("watchword.apiserver.csr.validation", "validate_signing_request"),),
         ),
-        columns=access.CERTIFICATE_SIGNING_REQUEST,
+        columns=columns.CERTIFICATE_SIGNING_REQUEST,
         short_names=("csr",),
         subresources=("approval", "status"),
         unconditional_update=True,
@@ -90,14 +93,14 @@ ACCESS: tuple[ResourceKind, ...] = (
     builtin(
         VALIDATING_ADMISSION_POLICIES,
         KindStrategy(prepare=(separate_status(VALIDATING_ADMISSION_POLICIES),)),
-        columns=access.POLICY,
+        columns=columns.POLICY,
         categories=("api-extensions",),
         subresources=("status",),
         has_generation=True,
     ),
     builtin(
         VALIDATING_ADMISSION_POLICY_BINDINGS,
-        columns=access.POLICY_BINDING,
+        columns=columns.POLICY_BINDING,
         categories=("api-extensions",),
         has_generation=True,
     ),
@@ -108,7 +111,7 @@ ACCESS: tuple[ResourceKind, ...] = (
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENT_FIELDS = {
     **fields(*(f"involvedObject.{name}" for name in _REFERENCE), "reason", "reportingComponent", "type"),
-    "source": events.source,
+    "source": source,
 }
 _MODERN_EVENT_FIELDS = fields(*(f"regarding.{name}" for name in _REFERENCE), "reason", "reportingController", "type")
 
@@ -122,7 +125,7 @@ CORE: tuple[ResourceKind, ...] = (
             validate=(validate_namespace,),
             fields=fields("status.phase"),
         ),
-        columns=core.NAMESPACE,
+        columns=columns.NAMESPACE,
         short_names=("ns",),
         verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
         subresources=("finalize", "status"),
@@ -132,13 +135,13 @@ CORE: tuple[ResourceKind, ...] = (
     builtin(
         SECRETS,
         KindStrategy(default=(default_secret,), validate=(validate_secret,), fields=fields("type")),
-        columns=core.SECRET,
+        columns=columns.SECRET,
         unconditional_update=True,
     ),
     builtin(
         CONFIG_MAPS,
         KindStrategy(validate=(validate_config_map,)),
-        columns=core.CONFIG_MAP,
+        columns=columns.CONFIG_MAP,
         short_names=("cm",),
         unconditional_update=True,
     ),
@@ -152,21 +155,21 @@ CORE: tuple[ResourceKind, ...] = (
     ),
     builtin(
         CORE_EVENTS,
-        KindStrategy(validate=(events.validate_event,), fields=_EVENT_FIELDS),
-        columns=core.EVENT,
+        KindStrategy(validate=(validate_event,), fields=_EVENT_FIELDS),
+        columns=columns.EVENT,
         short_names=("ev",),
         unconditional_update=True,
         create_on_update=True,
     ),
     builtin(
         EVENTS,
-        KindStrategy(validate=(events.validate_event,), fields=_MODERN_EVENT_FIELDS),
-        columns=tuple(replace(column, cell=events.on_core(column.cell)) for column in core.EVENT),
+        KindStrategy(validate=(validate_event,), fields=_MODERN_EVENT_FIELDS),
+        columns=tuple(replace(column, cell=on_core(column.cell)) for column in columns.EVENT),
         short_names=("ev",),
         unconditional_update=True,
         create_on_update=True,
         stored_as=CORE_EVENTS,
-        to_stored=events.to_core,
-        from_stored=events.from_core,
+        to_stored=to_core,
+        from_stored=from_core,
     ),
 )

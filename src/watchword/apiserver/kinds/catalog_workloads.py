@@ -8,7 +8,6 @@ from watchword.api.resources import CRON_JOBS, DEPLOYMENTS, JOBS, NODES, PODS, S
 from watchword.apiserver.kinds.build import KindStrategy, builtin, fields, separate_status
 from watchword.apiserver.kinds.columns import pods as pod_columns
 from watchword.apiserver.kinds.columns import workloads as columns
-from watchword.apiserver.kinds.columns import workloads as network
 from watchword.apiserver.kinds.names import dns1035_label
 from watchword.apiserver.model import ResourceKind
 
@@ -62,7 +61,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
             prepare=(separate_status(NODES, on_create=False),),
             fields={"spec.unschedulable": _rule("pods.unschedulable")},
         ),
-        columns=network.NODE,
+        columns=columns.NODE,
         short_names=("no",),
         subresources=("status",),
         unconditional_update=True,
@@ -76,7 +75,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
             validate=(_rule("services.validate_service"),),
             fields=fields("spec.clusterIP", "spec.type"),
         ),
-        columns=network.SERVICE,
+        columns=columns.SERVICE,
         short_names=("svc",),
         categories=("all",),
         subresources=("status",),
@@ -87,7 +86,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         ENDPOINTS,
         KindStrategy(default=(_rule("services.default_endpoints"),)),
-        columns=network.ENDPOINTS,
+        columns=columns.ENDPOINTS,
         short_names=("ep",),
         unconditional_update=True,
         create_on_update=True,

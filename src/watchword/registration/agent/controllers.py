@@ -11,22 +11,17 @@ from watchword.api.conditions import without_messages
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES, SECRETS
+from watchword.credentials.credential_secret import csr_scope
 from watchword.kube.client import Client
 from watchword.registration.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.registration.agent.cluster_status import ApiServerHealthCheck, ClusterStatusReconciler
-from watchword.registration.agent.context import (
-    HUB,
-    AgentControllerContext,
-    ControllerFactory,
-    csr_scope,
-    single_object_scope,
-)
 from watchword.registration.agent.hub_credential import HubCredentialReconciler
 from watchword.registration.agent.hub_session import HubSession, HubSessionReconciler
 from watchword.registration.agent.options import AgentIdentity, AgentOptions
 from watchword.registration.descriptor import CredentialKind
-from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.api_server_connection import HUB, ApiServerConnection
 from watchword.runtime.clock import Clock
+from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 
 
@@ -47,10 +42,10 @@ class RegistrationParts(Struct, frozen=True, kw_only=True):
 
 def register_informers(cluster: ApiServerConnection, hub: ApiServerConnection, identity: AgentIdentity) -> None:
     """Register the informers of everything that every agent reads."""
-    cluster.cache.informer(SECRETS, single_object_scope(identity.secret_key))
+    cluster.cache.informer(SECRETS, WatchScope.single(identity.secret_key))
     cluster.cache.informer(NODES, project=_without_images)
     cluster.cache.informer(CLUSTER_CLAIMS)
-    hub.cache.informer(MANAGED_CLUSTERS, single_object_scope(ObjectKey.cluster(identity.cluster)))
+    hub.cache.informer(MANAGED_CLUSTERS, WatchScope.single(ObjectKey.cluster(identity.cluster)))
     hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(identity.cluster))  # shared: see PendingCsrWatch
 
 
@@ -95,24 +90,6 @@ def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpe
     yield ControllerSpec(
         "cluster-status", MANAGED_CLUSTERS, status, to_cluster, workers=1, connection_name=HUB, trigger_source=changed
     )
-
-
-def addons(context: AgentControllerContext) -> Iterable[ControllerSpec]:
-    """Keep the credentials of add-ons, and report the health of the add-ons."""
-    from watchword.addons.agent.controllers import addon_controllers
-
-    return addon_controllers(context)
-
-
-def works(context: AgentControllerContext) -> Iterable[ControllerSpec]:
-    """Apply the works of this cluster."""
-    from watchword.work import work_controllers
-
-    return work_controllers(context)
-
-
-CONTROLLER_FACTORIES: tuple[ControllerFactory, ...] = (addons, works)
-"""What an accepted cluster's agent does, each imported when it is first needed."""
 
 
 def _without_images(node: Object) -> Object:

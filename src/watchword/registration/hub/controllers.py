@@ -8,9 +8,8 @@ from functools import partial
 
 from msgspec import Struct
 
-from watchword.addons.definition import AddonDefinition
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
-from watchword.api.names import HUB_NAMESPACE, Label
+from watchword.api.names import Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
@@ -43,7 +42,6 @@ from watchword.registration.hub.cluster_sets import (
 )
 from watchword.registration.hub.credential_events import credential_event_controllers, request_event_controller
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
-from watchword.registration.interface import HubContext
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
@@ -51,7 +49,6 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Reader, Reconciler, Trigger
 from watchword.runtime.status import StatusWriter
-from watchword.work.work_expiry import WorkExpiryReconciler, may_expire
 
 OF_CLUSTERS = WatchScope(labels=Label.CLUSTER_NAME)
 """Only what was made for a cluster; everything else on the hub is not even read."""
@@ -81,10 +78,7 @@ class HubParts(Struct, frozen=True):
     events: EventRecorder
     clock: Clock
     drivers: HubDrivers
-    context: HubContext  # for what drivers bring for add-ons
-    signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})  # where templates may name authorities
     left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
-    addons: tuple[AddonDefinition, ...] = ()  # built-in ones
 
     @property
     def ensurer(self) -> Ensurer:
@@ -116,7 +110,7 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
     """Return every controller: its root kind, what else triggers it, its reconciler."""
     return [
         *_cluster_controllers(parts),
-        *_set_and_work_controllers(parts),
+        *_set_controllers(parts),
         *credential_event_controllers(parts.cache, parts.events, parts.drivers.catalog),
         request_event_controller(parts.cache, parts.events, parts.clock),
         *parts.drivers.controllers(),
@@ -160,14 +154,12 @@ def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     yield _of_cluster("cluster-taints", taints, concerns=taints.concerns)
 
 
-def _set_and_work_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
-    """Return the controllers of cluster sets, their bindings, and works."""
+def _set_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
+    """Return the controllers of cluster sets and their bindings."""
     cache, status = parts.cache, parts.status
     sets = ClusterSetReconciler(cache, parts.ensurer, status, partial(cache.labels, MANAGED_CLUSTERS))
     changed_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: sets_affected_by(cache, obj))
     yield ControllerSpec("cluster-sets", MANAGED_CLUSTER_SETS, sets, (changed_cluster,), workers=1)
-    expiry = WorkExpiryReconciler(cache, parts.client, parts.clock)
-    yield ControllerSpec("work-expiry", MANIFEST_WORKS, expiry, workers=2, concerns=may_expire)
     bindings = ClusterSetBindingReconciler(cache, status)
     changed_set = Trigger(MANAGED_CLUSTER_SETS, lambda obj: _bindings_of(cache, obj))
     yield ControllerSpec("cluster-set-bindings", MANAGED_CLUSTER_SET_BINDINGS, bindings, (changed_set,), workers=2)
