@@ -5,5 +5,6 @@
 >>> weather = AddonDefinition("weather", grants=(status_writer("forecast"),))
 
 `run_addon(client, weather)` of `watchword.addons.hub.definition_controllers` keeps registrations, rights, deployment
-and health of `weather` on every cluster where it is enabled. A whole add-on, hub side and cluster side, is in `watchword.addons.sample`.
+and health of `weather` on every cluster where it is enabled.
+A whole add-on, hub side and cluster side, is in `watchword.addons.sample`.
 """

@@ -52,8 +52,8 @@ _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "updat
 
 
 def _rbac(resource: Resource, rules: KindStrategy) -> ResourceKind:
-    columns = DATED if rules is _ROLE else columns.BINDING
-    return builtin(resource, rules, columns=columns, verbs=_VERBS, unconditional_update=True, create_on_update=True)
+    shown = DATED if rules is _ROLE else columns.BINDING
+    return builtin(resource, rules, columns=shown, verbs=_VERBS, unconditional_update=True, create_on_update=True)
 
 
 ACCESS: tuple[ResourceKind, ...] = (
