@@ -15,7 +15,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
-from watchword.credentials.expiry_metrics import MeasuredCredentials
+from watchword.credentials.driver import NewCredential, ObtainResult, Pending, ValidCredential
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
@@ -24,11 +24,11 @@ from watchword.registration.agent.hub_credential import CredentialMetricsObserve
 from watchword.registration.catalog import CATALOG
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.credential_metrics import (
+    MeasuredCredentials,
     expiry_controllers,
     read_authority_validity,
     read_join_token_validity,
 )
-from watchword.registration.interface import NewCredential, ObtainResult, Pending, ValidCredential
 from watchword.runtime.metrics import CredentialMetrics, remaining_life
 from watchword.runtime.prometheus import CollectorRegistry
 from watchword.runtime.reconcile import Reader

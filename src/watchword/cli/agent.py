@@ -13,8 +13,8 @@ from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
+from watchword.credentials.driver_options import Side
 from watchword.registration.catalog import CATALOG
-from watchword.registration.options import Side
 
 if TYPE_CHECKING:
     from watchword.registration.agent.options import AgentOptions

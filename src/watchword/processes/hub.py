@@ -16,7 +16,8 @@ from watchword.addons.definition import AddonDefinition
 from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, LEASES
-from watchword.credentials.expiry_metrics import MeasuredCredentials
+from watchword.credentials.driver import HubContext
+from watchword.credentials.driver_options import Settings
 from watchword.discovery.cluster_info import ClusterAuthorities
 from watchword.discovery.controllers import SCOPES, discovery_controllers
 from watchword.discovery.token_limits import BootstrapTokenValidator
@@ -26,11 +27,13 @@ from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import controllers as registration
 from watchword.registration.hub.cluster_cleanup import RETENTION
 from watchword.registration.hub.cluster_drivers import HubDrivers
-from watchword.registration.hub.credential_metrics import expiry_controllers, revocation_controllers
+from watchword.registration.hub.credential_metrics import (
+    MeasuredCredentials,
+    expiry_controllers,
+    revocation_controllers,
+)
 from watchword.registration.hub.installation import HubInstaller
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
-from watchword.registration.interface import HubContext
-from watchword.registration.options import Settings
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.clock import Clock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from watchword.addons.agent.credentials import (
     INDEX,
@@ -14,20 +15,25 @@ from watchword.addons.agent.credentials import (
 )
 from watchword.addons.agent.health import AddonHealthReconciler
 from watchword.addons.agent.registration import AddonDrivers, AddonRegistrationReconciler
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.credentials.credential_secret import CredentialKeeper
+from watchword.credentials.driver import AgentContext
+from watchword.credentials.evidence import EvidenceMonitor, SignerTiming, SigningKeys, TokenEvidence, learn_by_use
 from watchword.registration.agent.context import HUB, AgentControllerContext, csr_scope, single_object_scope
-from watchword.registration.interface import AgentContext
+from watchword.registration.hub_connector import TokenConnector
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.reconcile import ControllerSpec, Trigger
+from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
+
+EVIDENCE_TIMING = SignerTiming(poll=timedelta(minutes=5))  # each look is one request of each cluster to the hub
 
 
 def addon_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]:
     """Return what an accepted cluster's agent does for add-ons."""
-    options, drivers = parts.options, AddonDrivers(parts.catalog, parts.options.addon_auth)
+    options, drivers = parts.options, AddonDrivers(ADDON_CATALOG, parts.options.addon_auth)
     name = options.cluster_name
     credential_index = AddonCredentialIndex(parts.hub.cache, name, options.addon_namespace)
     labeled_scope = WatchScope(options.addon_namespace, labels=f"{Label.CLUSTER_NAME}={name},{Label.ADDON_NAME}")
@@ -37,7 +43,9 @@ def addon_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]
     cache.informer(SECRETS, single_object_scope(own_secret))
     cache.expect(LEASES)  # most clusters have no add-on that renews one
     _add_hub_informers(parts.hub.cache, credential_index)
-    credentials = _credentials(parts, credential_index, drivers)
+    evidence, refused = TokenEvidence(SigningKeys(EVIDENCE_TIMING)), TriggerSource()
+    credentials = _credentials(parts, credential_index, drivers, evidence)
+    _add_evidence_monitor(parts, credentials, evidence, refused)
     keeper = CredentialKeeper(reader=cache, cluster=parts.cluster.client, clock=parts.clock, csr_watch=parts.csr_watch)
     reconciler = AddonSecretReconciler(
         cache,
@@ -61,7 +69,12 @@ def addon_controllers(parts: AgentControllerContext) -> Iterable[ControllerSpec]
     to_addon = Trigger(LEASES, lambda obj: [ObjectKey(name, obj["metadata"]["name"])])
     yield ControllerSpec("addon-declaration", MANAGED_CLUSTER_ADDONS, declaration, connection_name=HUB)
     yield ControllerSpec(
-        "addon-credential", SECRETS, reconciler, to_secrets, concerns=lambda obj: ObjectKey.of(obj) != own_secret
+        "addon-credential",
+        SECRETS,
+        reconciler,
+        to_secrets,
+        concerns=lambda obj: ObjectKey.of(obj) != own_secret,
+        trigger_source=refused,
     )
     yield ControllerSpec("addon-health", MANAGED_CLUSTER_ADDONS, health, (to_addon,), connection_name=HUB)
 
@@ -85,7 +98,10 @@ def _add_hub_informers(cache: Cache, credential_index: AddonCredentialIndex) -> 
 
 
 def _credentials(
-    parts: AgentControllerContext, credential_index: AddonCredentialIndex, drivers: AddonDrivers
+    parts: AgentControllerContext,
+    credential_index: AddonCredentialIndex,
+    drivers: AddonDrivers,
+    evidence: TokenEvidence,
 ) -> AddonCredentials:
     context = AgentContext(
         hub=parts.hub.client,
@@ -93,6 +109,7 @@ def _credentials(
         clock=parts.clock,
         new_key=parts.new_key,
         settings=parts.options.settings,
+        evidence=evidence,
     )
     return AddonCredentials(
         credential_index,
@@ -100,11 +117,26 @@ def _credentials(
         parts.hub.status,
         parts.cluster.events,
         drivers,
-        {name: registration.agent(context) for name, registration in parts.catalog.addons.items()},
+        {name: driver.agent(context) for name, driver in ADDON_CATALOG.by_name.items()},
         parts.session,
         parts.metrics.credentials,
         parts.clock,
     )
+
+
+def _add_evidence_monitor(
+    parts: AgentControllerContext, credentials: AddonCredentials, evidence: TokenEvidence, trigger: TriggerSource
+) -> None:
+    """Show a token to the hub regularly: one request for all add-ons tells of a withdrawn signing key."""
+    session, connector = parts.session, parts.session.connector
+    if not isinstance(connector, TokenConnector):
+        return
+    learn = learn_by_use(
+        evidence, credentials.held_tokens, lambda token: connector.with_token(session.endpoint.entry(), token)
+    )
+    concerned = credentials.credential_index.all_secret_keys
+    monitor = EvidenceMonitor(evidence, parts.clock, parts.random, learn, concerned, trigger)
+    parts.manager.add_job("token evidence", monitor.run)
 
 
 def _secret_keys_of_csr(credential_index: AddonCredentialIndex, request: Object) -> list[ObjectKey]:

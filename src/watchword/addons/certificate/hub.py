@@ -8,7 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from watchword.addons.catalog import AddonCatalog
 from watchword.addons.definition import AddonInstance, DefinitionLookup, Signer
+from watchword.addons.driver import RequestsAddonCertificate
 from watchword.api.addon import Addon, AddonSubject
 from watchword.api.cluster import Cluster, is_accepted
 from watchword.api.meta import Object, ObjectKey, labels_of
@@ -31,7 +33,6 @@ from watchword.credentials.certificates.request_validation import (
 )
 from watchword.kube.client import Client
 from watchword.pki.errors import PkiError
-from watchword.registration.catalog import Catalog
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
@@ -55,7 +56,7 @@ class AddonApprovalReconciler(Struct, frozen=True):
     events: EventRecorder
     clock: Clock
     definitions: DefinitionLookup
-    catalog: Catalog
+    catalog: AddonCatalog
     for_hub: bool = True  # False: only requests to signers of the add-on's own are ours
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -100,7 +101,7 @@ def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Objec
     )
 
 
-def validate_addon_request(csr: Object, facts: RequestFacts, catalog: Catalog) -> None:
+def validate_addon_request(csr: Object, facts: RequestFacts, catalog: AddonCatalog) -> None:
     """Rebuild what the add-on may request and compare; raise `CertificateRequestRefused` for anything else."""
     spec: Mapping[str, Any] = csr.get("spec") or {}
     if facts.addon is None or facts.cluster is None:
@@ -117,10 +118,10 @@ def validate_addon_request(csr: Object, facts: RequestFacts, catalog: Catalog) -
         _validate_signer_request(csr, facts)
 
 
-def _validate_hub_request(csr: Object, addon: Addon, catalog: Catalog) -> None:
+def _validate_hub_request(csr: Object, addon: Addon, catalog: AddonCatalog) -> None:
     read_addon_request(csr)
-    driver = catalog.addons.get(addon.driver or catalog.default)
-    if addon.kube_client is None or driver is None or not driver.by_certificate:
+    driver = catalog.driver_of(addon)
+    if addon.kube_client is None or not isinstance(driver, RequestsAddonCertificate):
         raise CertificateRequestRefused("the add-on is not registered for a certificate of this hub")
 
 
@@ -181,7 +182,7 @@ class AddonSigningReconciler(Struct, frozen=True):
     events: EventRecorder
     clock: Clock
     definitions: DefinitionLookup
-    catalog: Catalog
+    catalog: AddonCatalog
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Sign an approved request after judging it once more: an approval by hand is not a subject."""

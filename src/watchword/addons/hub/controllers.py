@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.definition import AddonDefinition, DefinitionLookup
+from watchword.addons.driver import HasHubControllers
 from watchword.addons.hub.definition_controllers import AddonParts, controllers, register_informers
 from watchword.addons.hub.feature_labels import FeatureLabelReconciler, clusters_affected_by
 from watchword.addons.hub.installation import (
@@ -53,8 +55,9 @@ def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     # Drivers register informers of their own, and an index covers the informers that exist when it is added.
     of_drivers = [
         spec
-        for registration in parts.drivers.catalog.addons.values()
-        for spec in registration.controllers(parts.context)
+        for driver in ADDON_CATALOG.drivers
+        if isinstance(driver, HasHubControllers)
+        for spec in driver.controllers(parts.context)
     ]
     _register_informers(parts.cache)
     templates = TemplateDefinitionLookup(parts.cache, parts.signing_namespaces)
@@ -85,7 +88,6 @@ def hub_addon_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
             BuiltInDefinitionLookup(parts.cache, {row.name: row for row in parts.addons}, templates),
             described,
             approves=True,
-            catalog=parts.drivers.catalog,
         )
     )
 

@@ -11,11 +11,10 @@ from msgspec import Struct
 from watchword.api.meta import ObjectKey
 from watchword.api.names import Label
 from watchword.credentials.credential_secret import PendingCsrWatch
+from watchword.credentials.driver import NewKey
 from watchword.pki.keys import PrivateKey
 from watchword.registration.agent.hub_session import HubSession
 from watchword.registration.agent.options import AgentOptions
-from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.interface import NewKey
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope
@@ -40,7 +39,6 @@ class AgentControllerContext(Struct, frozen=True, kw_only=True):
     random: Random
     metrics: Metrics
     new_key: NewKey = PrivateKey.generate
-    catalog: Catalog = CATALOG
 
 
 ControllerFactory: TypeAlias = Callable[[AgentControllerContext], Iterable[ControllerSpec]]

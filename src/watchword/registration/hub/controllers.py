@@ -25,8 +25,9 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
 )
 from watchword.credentials.certificates.approval import without_issued_certificate
+from watchword.credentials.driver import HubContext
 from watchword.kube.client import Client
-from watchword.registration.hub.acceptance_guard import AcceptanceGuard
+from watchword.registration.hub.acceptance_policy import AcceptanceGuard
 from watchword.registration.hub.cluster_acceptance import (
     ClusterAcceptanceReconciler,
     ClusterAutoAcceptanceReconciler,
@@ -43,7 +44,6 @@ from watchword.registration.hub.cluster_sets import (
 )
 from watchword.registration.hub.credential_events import credential_event_controllers, request_event_controller
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
-from watchword.registration.interface import HubContext
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer

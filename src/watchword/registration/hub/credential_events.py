@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
 from watchword.api.credential_report import parse_validity, without_use
@@ -92,8 +93,8 @@ def observe_credential(resource: Resource, found: Object, catalog: Catalog) -> S
 
 def _condition(resource: Resource, found: Object, catalog: Catalog) -> Condition | None:
     if resource is MANAGED_CLUSTERS:
-        return catalog.cluster_credential(found)
-    return catalog.addon_credential(Addon.read(found))
+        return catalog.find_credential(found)
+    return ADDON_CATALOG.find_credential(Addon.read(found))
 
 
 def credential_event_controllers(reader: Reader, events: EventRecorder, catalog: Catalog) -> Iterable[ControllerSpec]:
