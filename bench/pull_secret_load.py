@@ -23,9 +23,9 @@ from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import CONFIGURATION
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
+from watchword.credentials.evidence import SignerTiming
 from watchword.kube.transport import Transport
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
-from watchword.pullsecrets.signing_keys import SignerTiming
 from watchword.runtime.logs import configure_logging
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.plane import Plane

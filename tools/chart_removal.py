@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import OPERATOR_GROUP
 from watchword.api.pull_secrets import CONFIGURATION
 from watchword.api.resources import RBAC_GROUP
 from watchword.api.yaml import dump
 from watchword.operator.pull_secret_manifests import PULL_SECRETS
-from watchword.operator.rbac import OPERATOR_GROUP
 from watchword.operator.rendering import CONTAINER_SECURITY, POD_SECURITY, role_with_binding
 
 NAME = "watchword-removal"

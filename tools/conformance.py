@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from tools.envtest import TEST_PACKAGES, provide, stop
-from watchword.testing.assets import cache_folder
+from watchword.testing.kube_apiserver_backend import cache_folder
 
 SELECTION = Path(__file__).parents[1] / "tests" / "conformance" / "kubernetes_e2e.yaml"
 START_SECONDS = 30

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from watchword.testing.assets import ASSETS_VARIABLE, cache_folder, chosen_release, find_assets
 from watchword.testing.errors import AssetsMissing
+from watchword.testing.kube_apiserver_backend import ASSETS_VARIABLE, cache_folder, chosen_release, find_assets
 
 # etcd in the very version that this Kubernetes is tested with: its own module file names it.
 PACKAGES = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tools.envtest import alone_in
-from watchword.testing.assets import KUBERNETES_VERSION
+from watchword.testing.kube_apiserver_backend import KUBERNETES_VERSION
 
 HELM_VERSION = "v3.19.0"
 HELM_VARIABLE = "HELM"

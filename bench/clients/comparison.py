@@ -17,10 +17,9 @@ from bench.clients.measure import CONCURRENCY, NAMESPACE, OBJECTS, SIZE, Cost
 from bench.rig.result import keep_result
 from watchword.api.resources import NAMESPACES, SECRETS
 from watchword.runtime.event_loop import run
-from watchword.testing.assets import find_assets
 from watchword.testing.builders import a_namespace, a_secret
 from watchword.testing.credentials import ADMIN, ADMIN_GROUPS, ClusterCredentials
-from watchword.testing.kube_apiserver_backend import KubeApiserverBackend, open_kube_apiserver
+from watchword.testing.kube_apiserver_backend import KubeApiserverBackend, find_assets, open_kube_apiserver
 from watchword.testing.process import ChildProcess, await_ready, free_port
 
 SUBJECTS = {"watchword": "watchword", "official": "kubernetes", "asynchronous": "kubernetes_asyncio"}

@@ -32,7 +32,7 @@ from bench.workloads.hub import allow_bootstrap, bootstrap_kubeconfig, prepare_h
 from bench.workloads.join import SIGNER
 from watchword.kube.connect import connect
 from watchword.runtime.event_loop import run
-from watchword.testing.assets import find_assets
+from watchword.testing.kube_apiserver_backend import find_assets
 from watchword.testing.process import free_port
 
 ONLY_SUBJECTS = {

@@ -12,6 +12,7 @@ from random import Random
 from bench.large_hub.addons import applied_work_status, driver_of
 from bench.large_hub.changes import ClusterChanges
 from watchword.addons.agent.registration import AddonDrivers, AddonRegistrationReconciler, complete_registration
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.hub.deployment import deploy_name
 from watchword.api.addon import Addon
 from watchword.api.conditions import is_true
@@ -21,6 +22,15 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MA
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
 from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
+from watchword.credentials.credential_kind import CredentialStatus
+from watchword.credentials.driver import (
+    AgentContext,
+    AgentDriver,
+    CredentialSubject,
+    NewCredential,
+    Pending,
+    WantedCredential,
+)
 from watchword.kube.client import Client
 from watchword.kube.connect import make_client
 from watchword.kube.credentials import Credential, FixedCredential
@@ -38,15 +48,6 @@ from watchword.registration.agent.cluster_status import (
 )
 from watchword.registration.agent.hub_session import HubConnection
 from watchword.registration.catalog import CATALOG
-from watchword.registration.descriptor import CredentialStatus
-from watchword.registration.interface import (
-    AgentContext,
-    AgentDriver,
-    CredentialSubject,
-    NewCredential,
-    Pending,
-    WantedCredential,
-)
 from watchword.runtime.backoff import REQUEUE_BACKOFF
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -106,7 +107,7 @@ class SimulatedAgent:
         """Register, obtain a certificate and report with it; return how many seconds that took."""
         shared, began = self._shared, asyncio.get_running_loop().time()
         await register_cluster(shared.bootstrap, RegistrationRequest(self.name, uid=f"uid-of-{self.name}"))
-        driver = CATALOG.clusters["csr"].agent(self._context(shared.bootstrap))
+        driver = CATALOG.by_name["csr"].agent(self._context(shared.bootstrap))
         issued = await self._obtain(driver, WantedCredential(self.name, self._subject))
         with shared.changes.subscribe(self.name) as changed:
             while (found := shared.cache.get(MANAGED_CLUSTERS, self._key)) is None or not _is_accepted(found):
@@ -170,7 +171,7 @@ class SimulatedAgent:
                         await changed.wait()
 
     async def _report_cluster(self, status: StatusWriter, issued: NewCredential) -> None:
-        kind = CATALOG.clusters["csr"].credential
+        kind = CATALOG.by_name["csr"].credential
         conditions = (
             *decide_cluster_conditions(ClusterHealth("v1.34.4")),
             *decide_credential_conditions(kind, issued, None),
@@ -181,9 +182,9 @@ class SimulatedAgent:
 
     async def _obtain_addon_credential(self, name: str) -> None:
         shared, key, driver = self._shared, ObjectKey(self.name, name), driver_of(name)
-        drivers = AddonDrivers(CATALOG, driver)
+        drivers = AddonDrivers(ADDON_CATALOG, driver)
         await self._declare(key, drivers)
-        registration = CATALOG.addons[driver]
+        registration = ADDON_CATALOG.by_name[driver]
         agent = registration.agent(self._context(self._client))
         with shared.changes.subscribe(self.name) as changed:
             while True:

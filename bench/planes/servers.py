@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from watchword.testing.assets import find_assets
 from watchword.testing.credentials import ADMIN, ADMIN_GROUPS, ClusterCredentials
-from watchword.testing.kube_apiserver_backend import KubeControlPlane
+from watchword.testing.kube_apiserver_backend import KubeControlPlane, find_assets
 from watchword.testing.process import ChildProcess
 from watchword.testing.subprocess_backend import SubprocessBackend
 

@@ -9,11 +9,11 @@ from enum import StrEnum
 
 import orjson
 
-from watchword.addons.token.decisions import read_token_claims
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import DOCKERCFG_KEY
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
+from watchword.credentials.bound_token import read_bound_token
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential
@@ -98,7 +98,7 @@ def read_credential(secret: Object) -> HeldCredential | None:
         lived = (certificate.not_before, certificate.not_after)
         return HeldCredential(*lived, certificate=data["tls.crt"], key=data["tls.key"])
     token = data["token"].decode() if "token" in data else _registry_token(data.get(DOCKERCFG_KEY, b"{}"))
-    claims = read_token_claims(token)
+    claims = read_bound_token(token)
     return None if claims is None else HeldCredential(claims.issued_at, claims.expires_at, token=token)
 
 

@@ -8,7 +8,6 @@ import orjson
 
 from bench.reliability.decoder import Decoder, text_of
 from bench.reliability.driver_decoders import DRIVER_DECODERS
-from watchword.addons.token.decisions import read_token_claims
 from watchword.api import yaml
 from watchword.api.http import Peer
 from watchword.api.jsonpath import JsonPathError, find
@@ -20,6 +19,7 @@ from watchword.apiserver.patching.json_patch import apply_json_patch, apply_merg
 from watchword.cel.evaluate import compile_expression
 from watchword.cel.functions import CelError
 from watchword.cel.syntax import CelSyntaxError
+from watchword.credentials.bound_token import read_bound_token
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info, write_cluster_info
 from watchword.discovery.errors import DiscoveryError
 from watchword.discovery.token_secret import TokenRecord, read_token_secret, write_token_secret
@@ -147,6 +147,6 @@ DECODERS = {
         (b"a=b,c!=d,e in (f,g),!h,i notin (j)",), lambda d: parse_label_selector(text_of(d)), (SelectorError,)
     ),
     "field selector": Decoder((b"metadata.name=a,b!=c",), lambda d: parse_field_selector(text_of(d)), (SelectorError,)),
-    "ServiceAccount token": Decoder((JWT,), lambda d: read_token_claims(text_of(d))),
+    "ServiceAccount token": Decoder((JWT,), lambda d: read_bound_token(text_of(d))),
     **DRIVER_DECODERS,
 }

@@ -11,14 +11,17 @@ from bench.reliability.decoder import Decoder, text_of
 from watchword.kube.access_reviews import UserIdentity
 from watchword.kube.errors import ConfigError, error_from_status
 from watchword.registration.aws_irsa.arn import EksClusterArn, parse_oidc_provider
-from watchword.registration.aws_irsa.aws_auth_text import with_entry, without_role
 from watchword.registration.aws_irsa.errors import AwsError
-from watchword.registration.grpc.client.object_events import ObjectCodec
-from watchword.registration.grpc.client.work_events import WorkCodec
+from watchword.registration.aws_irsa.role_mapping import with_entry, without_role
+from watchword.registration.grpc.client.object_events import ObjectCodec, WorkCodec
 from watchword.registration.grpc.cloud_events import (
+    Action,
     Attribute,
     AttributeValue,
     CloudEvent,
+    DataType,
+    EventType,
+    SubResource,
     Subscription,
     decode_event,
     decode_publish_request,
@@ -28,11 +31,9 @@ from watchword.registration.grpc.cloud_events import (
     encode_subscription,
 )
 from watchword.registration.grpc.config import parse_config
-from watchword.registration.grpc.errors import GrpcDriverError
-from watchword.registration.grpc.event_types import Action, DataType, EventType, SubResource
+from watchword.registration.grpc.errors import GrpcDriverError, decode_status, encode_status
 from watchword.registration.grpc.server import payloads
 from watchword.registration.grpc.server.hub_objects import read_resource_versions
-from watchword.registration.grpc.status_errors import decode_status, encode_status
 
 CLUSTER = "edge-1"
 USER = UserIdentity("system:open-cluster-management:edge-1:agent", groups=("system:authenticated",))

@@ -15,10 +15,10 @@ from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject
 from watchword.registration.grpc.client.channel import EventChannel, GrpcCredential
+from watchword.registration.grpc.cloud_events import DataType
 from watchword.registration.grpc.config import GrpcEndpoint
-from watchword.registration.grpc.event_types import DataType
+from watchword.registration.grpc.server.listener import TlsFiles
 from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server
-from watchword.registration.grpc.server.tls_files import TlsFiles
 from watchword.testing.plane import Plane
 
 A_DAY = timedelta(days=1)

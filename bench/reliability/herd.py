@@ -15,15 +15,15 @@ from msgspec.structs import replace
 
 from bench.reliability.credentials import CredentialKind
 from bench.reliability.figure import Figure, markdown_table
+from watchword.credentials.bound_token import BoundToken
+from watchword.credentials.evidence import SignerTiming, SigningKeys
+from watchword.credentials.renewal import choose_renewal_time
 from watchword.pki.authority import BACKDATE
-from watchword.pullsecrets.dockercfg import TokenFacts
 from watchword.pullsecrets.refresh import choose_refresh_time
-from watchword.pullsecrets.signing_keys import SignerTiming, SigningKeys
-from watchword.runtime.renewal import choose_renewal_time
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-TOKEN = TokenFacts("old", "subject", "account", "secret", (), START, START + HOUR)
+TOKEN = BoundToken("subject", "account", START, START + HOUR, key_id="old", secret_uid="secret")
 LIFETIMES = (HOUR, 4 * HOUR, 12 * HOUR)
 MOST = 3.0  # times the mean, in any minute
 
@@ -72,11 +72,11 @@ def refreshes_of_a_rotation(secrets: int, timing: SignerTiming) -> list[int]:
     """Return the refreshes of pull secrets in each second after the earlier key has signed its last token."""
     keys = SigningKeys(timing, published=frozenset({"old", "new"}))
     keys.observe_token("old", now=START)
-    keys.update(now=START)
+    keys.update_signing(now=START)
     changed = START + timing.settle
     keys.observe_token("new", now=changed)
-    keys.update(now=changed)
-    times = (keys.replacement_time("old", seed=f"secret-{number}", now=changed) for number in range(secrets))
+    keys.update_signing(now=changed)
+    times = (keys.replacement_time(TOKEN, seed=f"secret-{number}") for number in range(secrets))
     seconds = Counter(int((at - changed).total_seconds()) for at in times if at is not None)
     return [seconds[second] for second in range(int(timing.spread.total_seconds()))]
 

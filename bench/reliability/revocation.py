@@ -34,8 +34,7 @@ from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import Forbidden, Unauthorized
 from watchword.runtime.event_loop import new_loop
-from watchword.testing.assets import find_assets
-from watchword.testing.kube_apiserver_backend import open_kube_apiserver
+from watchword.testing.kube_apiserver_backend import find_assets, open_kube_apiserver
 from watchword.testing.plane import Backend, Plane
 from watchword.testing.subprocess_backend import open_subprocess
 

@@ -15,7 +15,7 @@ from bench.report.rows import Circumstances, Skipped, render_report
 from bench.report.selection import read_subject_files
 from bench.report.sources import Report
 from bench.rig.bytecode import compile_modules
-from watchword.testing.assets import find_assets
+from watchword.testing.kube_apiserver_backend import find_assets
 
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "bench" / "results" / "report.md"

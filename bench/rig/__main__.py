@@ -16,7 +16,7 @@ from bench.rig.result import Result, keep_result, table
 from bench.rig.run import Run
 from bench.rig.subject import Subject, read_subject
 from watchword.runtime.event_loop import run
-from watchword.testing.assets import find_assets
+from watchword.testing.kube_apiserver_backend import find_assets
 
 WORKLOADS = (
     "hub-accept",

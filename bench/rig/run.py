@@ -21,9 +21,8 @@ from bench.rig.subject import Program, Subject
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
-from watchword.testing.assets import Assets
 from watchword.testing.builders import a_cluster_role_binding
-from watchword.testing.kube_apiserver_backend import KubeControlPlane
+from watchword.testing.kube_apiserver_backend import Assets, KubeControlPlane
 from watchword.testing.process import ChildProcess, free_port
 
 T = TypeVar("T")

@@ -148,13 +148,14 @@ class AccountsFleet:
     async def start_agent(self, member: Member, *, local: Client | None = None) -> None:
         """Run the agent of a cluster, with its own identity on either side."""
         hub, local = self.hub_client(member), local or await self.local_client(member)
+        hub, local = (client.over(self.harness.through(client.transport)) for client in (hub, local))
         endpoint = Endpoint(self.server, member.ca)
         options = AccountsAgentOptions(
             member.name,
             member.namespace,
             endpoint,
             connect=lambda token: self.as_token(token.reveal()),
-            clock=self.plane.clock,
+            clock=self.harness.agent_clock or self.plane.clock,
             random=Random(member.name),
         )
         member.agent = self._run(run_accounts_agent(hub, local, options))

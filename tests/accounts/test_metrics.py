@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 from tests.accounts.fleet import AccountsFleet
 
-from watchword.accounts.agent.token_decision import RefreshReason
 from watchword.accounts.metrics import (
     AccountPhase,
     AccountState,
@@ -21,6 +20,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
+from watchword.credentials.lifecycle import Reason
 from watchword.kube.errors import Forbidden
 from watchword.runtime.prometheus import CollectorRegistry
 from watchword.testing.eventually import eventually, is_gone
@@ -87,7 +87,7 @@ def test_token_that_is_not_renewed_does_not_count_as_about_to_expire() -> None:
 
 def test_failed_refresh_is_counted_by_reason_and_error() -> None:
     registry = CollectorRegistry()
-    AgentAccountMetrics(registry).failed(RefreshReason.RENEWAL_DUE, Forbidden("no", code=403))
+    AgentAccountMetrics(registry).failed(Reason.RENEWAL_DUE, Forbidden("no", code=403))
     labels = {"reason": "renewal-due", "error": "Forbidden"}
     assert registry.get_sample_value("watchword_account_refresh_failure_total", labels) == 1
 

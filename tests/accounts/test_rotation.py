@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
 from tests.accounts.fleet import REPORTED, AccountsFleet, says
 from tests.helpers.replaced_account import ReplacedAccountTransport
 
-from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken, decide_token, digest
+from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken, LocalAccount, decide_token, digest
 from watchword.api.accounts import Account, AccountSecret
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.credentials.bound_token import BoundToken
+from watchword.credentials.evidence import TokenEvidence
+from watchword.credentials.lifecycle import Keep, Obtain, Reason
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import Unauthorized
 from watchword.testing.builders import a_secret
@@ -23,7 +26,7 @@ from watchword.testing.eventually import eventually
 from watchword.testing.virtual_time import EPOCH
 
 CA = b"an authority"
-TRUST = ClusterTrust(CA, frozenset({"key-1"}))
+LOCAL = LocalAccount(ObjectKey("addon", "robot"), "sa-1")
 HOUR = timedelta(hours=1)
 VIRTUAL = pytest.mark.planes("embedded")
 
@@ -35,8 +38,15 @@ def an_account(uid: str = "u1", **spec: object) -> Account:
     return Account.read({**obj, "spec": {"rotation": rotation, **spec}})
 
 
-def held(account: Account, *, uid: str = "sa-1", issued: datetime = EPOCH, life: timedelta = HOUR) -> HeldToken:
-    return HeldToken("secret-1", uid, issued, issued + life, account.request, digest(CA), account.rotation_request)
+def trust(*key_ids: str, ca: bytes = CA) -> ClusterTrust:
+    evidence = TokenEvidence()
+    evidence.keys.observe_published(frozenset(key_ids), now=EPOCH)
+    return ClusterTrust(ca, evidence)
+
+
+def held(account: Account, *, life: timedelta = HOUR) -> HeldToken:
+    token = BoundToken(LOCAL.user, LOCAL.uid, EPOCH, EPOCH + life, key_id="key-1")
+    return HeldToken("secret-1", token, account.request, digest(CA), account.rotation_request)
 
 
 @pytest.mark.parametrize(
@@ -50,34 +60,36 @@ def held(account: Account, *, uid: str = "sa-1", issued: datetime = EPOCH, life:
 )
 def test_token_is_renewed_within_its_issued_life(passed: timedelta, *, renews: bool) -> None:
     account = an_account()
-    decision = decide_token(account, "sa-1", held(account), TRUST, now=EPOCH + passed)
-    assert bool(decision.request_because) == renews
+    decision = decide_token(account, LOCAL, held(account), trust("key-1"), now=EPOCH + passed)
+    assert isinstance(decision, Obtain) == renews
 
 
 def test_life_that_the_server_shortened_is_what_counts() -> None:
     account = an_account(rotation={"validity": "100h"})
-    decision = decide_token(account, "sa-1", held(account, life=HOUR), TRUST, now=EPOCH)
-    assert decision.renew_at is not None
-    assert 0.4 * HOUR <= decision.renew_at - EPOCH <= 0.8 * HOUR
+    decision = decide_token(account, LOCAL, held(account, life=HOUR), trust(), now=EPOCH)
+    assert isinstance(decision, Keep)
+    assert decision.until is not None
+    assert 0.4 * HOUR <= decision.until - EPOCH <= 0.8 * HOUR
 
 
 def test_tokens_that_were_issued_together_are_not_renewed_together() -> None:
     accounts = [an_account(f"uid-{number}") for number in range(100)]
-    decisions = [decide_token(account, "sa-1", held(account), TRUST, now=EPOCH) for account in accounts]
-    assert len({decision.renew_at for decision in decisions}) > 90
+    decisions = {decide_token(account, LOCAL, held(account), trust(), now=EPOCH) for account in accounts}
+    assert len(decisions) > 90
 
 
 @pytest.mark.parametrize(
-    ("account", "uid", "ca"),
+    ("account", "uid", "ca", "reason"),
     [
-        pytest.param(an_account(audiences=["x"]), "sa-1", CA, id="audiences"),
-        pytest.param(an_account(rotation={"validity": "2h"}), "sa-1", CA, id="validity"),
-        pytest.param(an_account(), "sa-2", CA, id="service account was made again"),
-        pytest.param(an_account(), "sa-1", b"another", id="authority"),
+        pytest.param(an_account(audiences=["x"]), "sa-1", CA, Reason.REQUEST_CHANGED, id="audiences"),
+        pytest.param(an_account(rotation={"validity": "2h"}), "sa-1", CA, Reason.REQUEST_CHANGED, id="validity"),
+        pytest.param(an_account(), "sa-2", CA, Reason.SUBJECT_CHANGED, id="service account was made again"),
+        pytest.param(an_account(), "sa-1", b"another", Reason.PLACE_CHANGED, id="authority"),
     ],
 )
-def test_other_facts_replace_the_token_at_once(account: Account, uid: str, ca: bytes) -> None:
-    assert decide_token(account, uid, held(an_account()), ClusterTrust(ca), now=EPOCH).request_because
+def test_other_facts_replace_the_token_at_once(account: Account, uid: str, ca: bytes, reason: Reason) -> None:
+    local = replace(LOCAL, uid=uid)
+    assert decide_token(account, local, held(an_account()), trust(ca=ca), now=EPOCH) == Obtain(reason)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +103,8 @@ def test_other_facts_replace_the_token_at_once(account: Account, uid: str, ca: b
 )
 def test_token_of_a_withdrawn_key_is_replaced(key_ids: set[str], passed: timedelta, *, renews: bool) -> None:
     account = an_account()
-    token = replace(held(account), key_id="key-1")
-    decision = decide_token(account, "sa-1", token, ClusterTrust(CA, frozenset(key_ids)), now=EPOCH + passed)
-    assert bool(decision.request_because) == renews
+    decision = decide_token(account, LOCAL, held(account), trust(*key_ids), now=EPOCH + passed)
+    assert isinstance(decision, Obtain) == renews
 
 
 @VIRTUAL
@@ -115,8 +126,7 @@ async def test_token_is_replaced_when_the_cluster_withdraws_its_key(private_flee
 
 def test_rotation_that_is_off_never_renews() -> None:
     account = an_account(rotation={"enabled": False, "validity": "1h"})
-    decision = decide_token(account, "sa-1", held(account), TRUST, now=EPOCH + 9 * HOUR)
-    assert (decision.request_because, decision.renew_at) == ("", None)
+    assert decide_token(account, LOCAL, held(account), trust(), now=EPOCH + 9 * HOUR) == Keep(None)
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b.c", "e30.e30.e30", "é.é.é"])

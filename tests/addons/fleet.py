@@ -18,6 +18,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
+from watchword.credentials.driver_options import Settings
 from watchword.discovery.client_factory import ClientFactory
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
@@ -31,7 +32,6 @@ from watchword.processes.agent_controllers import addon_controllers
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.options import Settings
 from watchword.runtime.prometheus import CollectorRegistry
 from watchword.testing.builders import an_addon, lifetime_settings
 from watchword.testing.eventually import eventually, is_gone
@@ -113,8 +113,9 @@ class AddonFleet:
             **more,
         )
         connector = self.connectors.setdefault(name, PlaneConnector(self.plane))
+        connector.through = self.members.through
         runtime = AgentRuntime(
-            clock=self.plane.clock,
+            clock=self.members.agent_clock or self.plane.clock,
             random=Random(name),
             connector=connector,
             client_factory=network,
@@ -122,7 +123,9 @@ class AddonFleet:
             catalog=catalog,
         )
         self.registries[name] = runtime.metrics.registry
-        self.agents[name] = asyncio.create_task(run_agent(self.plane.fresh_client(), options, runtime=runtime))
+        client = self.plane.fresh_client()
+        own = client.over(self.members.through(client.transport))
+        self.agents[name] = asyncio.create_task(run_agent(own, options, runtime=runtime))
         self.members.tasks.append(self.agents[name])
 
     async def stop_agent(self, name: str) -> None:

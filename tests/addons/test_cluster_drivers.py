@@ -15,18 +15,17 @@ from tests.registration.voucher_driver import (
     CloudConnector,
     RelayConnector,
     catalog_with_vouchers,
-    voucher_driver,
 )
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SERVICE_ACCOUNTS
+from watchword.credentials.errors import UnknownDriver
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
-from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.errors import UnknownDriver
 from watchword.testing.eventually import eventually, eventually_all
 
 KEYS = {"token": TOKEN_KEYS, "csr": CERTIFICATE_KEYS}
@@ -123,7 +122,5 @@ async def test_removed_cluster_of_any_driver_leaves_no_account(addon_fleet: Addo
 
 
 def test_newcomer_for_clusters_is_none_for_addons() -> None:
-    catalog = Catalog((*CATALOG.drivers, voucher_driver(lambda _: pytest.fail("nothing is connected here"))))
-
     with pytest.raises(UnknownDriver, match="choose one of csr, token"):
-        catalog.addon_driver(VOUCHER)
+        ADDON_CATALOG.find(VOUCHER)

@@ -19,10 +19,10 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.credentials.certificates.decisions import request_manifest
+from watchword.credentials.driver import CredentialSubject, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
-from watchword.registration.interface import CredentialSubject, WantedCredential
 from watchword.testing.builders import a_secret, an_addon, lifetime_settings
 from watchword.testing.eventually import eventually, is_told
 

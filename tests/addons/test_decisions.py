@@ -9,6 +9,7 @@ import pytest
 
 from watchword.addons.agent.health import decide_addon_health
 from watchword.addons.agent.registration import AddonDrivers, choose_registration_status
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.hub.deployment import (
     decide_applied_condition,
     decide_available_condition,
@@ -31,7 +32,6 @@ from watchword.addons.token.hub import (
 from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS
-from watchword.registration.catalog import CATALOG
 from watchword.testing.builders import a_cluster, a_lease, an_addon
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -122,7 +122,7 @@ CUSTOM = {"type": "customSigner", "customSigner": {"signerName": "example.com/s"
     ],
 )
 def test_agent_declares(addon: Object, auth: str, expected: Object) -> None:
-    change = choose_registration_status(Addon.read(addon), AddonDrivers(CATALOG, auth))
+    change = choose_registration_status(Addon.read(addon), AddonDrivers(ADDON_CATALOG, auth))
 
     assert change.fields is not None
     assert change.fields["registrations"] == [expected]
@@ -137,7 +137,7 @@ def test_agent_declares(addon: Object, auth: str, expected: Object) -> None:
     ],
 )
 def test_conditions_of_another_driver_are_obsolete(auth: str, registrations: list[Object], obsolete: set[str]) -> None:
-    change = choose_registration_status(Addon.read(an_addon_with(*registrations)), AddonDrivers(CATALOG, auth))
+    change = choose_registration_status(Addon.read(an_addon_with(*registrations)), AddonDrivers(ADDON_CATALOG, auth))
 
     assert set(change.without) == obsolete
 

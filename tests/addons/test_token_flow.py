@@ -11,19 +11,19 @@ import pytest
 from tests.addons.fleet import KUBE_CLIENT, AddonFleet, account_of, drivers_of, registrations_of
 from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
 
-from watchword.addons.token.decisions import read_token_claims
 from watchword.addons.token.hub import parse_ready_message
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
+from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.renewal import RENEWAL_WINDOW
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.authority import Authority
-from watchword.runtime.renewal import RENEWAL_WINDOW
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import PlaneConnector
 
@@ -96,7 +96,7 @@ async def test_token_is_refreshed_at_its_instant_and_before_80_percent_of_its_va
 
     second = await addon_fleet.secret(key, lambda data: data["token"] != first["token"], within=3600)
 
-    facts = read_token_claims(second["token"].decode())
+    facts = read_bound_token(second["token"].decode())
     assert facts is not None
     assert timedelta(0) <= facts.issued_at - due < timedelta(seconds=2)
     refresh = (instant(second, "refresh-at") - facts.issued_at) / facts.lifetime
@@ -116,6 +116,34 @@ async def test_token_that_expired_while_no_agent_ran_is_replaced_at_once(addon_f
 
     second = await addon_fleet.secret(key, lambda data: data["token"] != first["token"])
     assert (await who_am_i(addon_fleet.as_token(second["token"]))).uid == first["service-account-uid"].decode()
+
+
+@pytest.mark.planes("embedded")  # in real time it would take ten minutes
+async def test_tokens_are_replaced_when_the_hub_withdraws_its_signing_key(private_addon_fleet: AddonFleet) -> None:
+    fleet = private_addon_fleet
+    cluster = await fleet.cluster()
+    keys = [await fleet.enable(name, cluster) for name in ("reporter", "collector")]
+    first = [await fleet.secret(key) for key in keys]
+
+    await fleet.plane.rotate_signing_key(keep_old=False)
+
+    for key, before in zip(keys, first, strict=True):
+        assert await fleet.is_refused(before["token"])
+        after = await fleet.secret(key, lambda data, before=before: data["token"] != before["token"], within=900)  # type: ignore[misc]  # now
+        assert (await who_am_i(fleet.as_token(after["token"]))).uid == before["service-account-uid"].decode()
+
+
+async def test_token_is_replaced_when_the_lifetime_is_lowered(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster(life=timedelta(days=1))
+    key = await addon_fleet.enable("reporter", cluster)
+    first = await addon_fleet.secret(key)
+
+    await addon_fleet.start_agent(cluster, life=timedelta(hours=1))
+
+    second = await addon_fleet.secret(key, lambda data: data["token"] != first["token"])
+    token = read_bound_token(second["token"].decode())
+    assert token is not None
+    assert token.lifetime == timedelta(hours=1)
 
 
 async def test_refused_lifetime_is_reported_with_the_servers_reason(addon_fleet: AddonFleet) -> None:
@@ -158,7 +186,7 @@ async def test_damaged_secret_is_mended_and_foreign_keys_stay(addon_fleet: Addon
     await addon_fleet.client.patch(SECRETS, addon_fleet.secret_key(key), {"data": damage})
 
     mended = await addon_fleet.secret(
-        key, lambda data: read_token_claims(data["token"].decode()) is not None and "mine" in data
+        key, lambda data: read_bound_token(data["token"].decode()) is not None and "mine" in data
     )
     assert mended["mine"] == b"x"
     assert mended["kubeconfig"] == first["kubeconfig"]

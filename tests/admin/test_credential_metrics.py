@@ -15,20 +15,21 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
-from watchword.credentials.expiry_metrics import MeasuredCredentials
+from watchword.credentials.driver import NewCredential, ObtainResult, Pending, ValidCredential
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
+from watchword.processes.hub import find_addon_credential
 from watchword.registration.agent.hub_credential import CredentialMetricsObserver, remaining_validity_ratio
 from watchword.registration.catalog import CATALOG
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.credential_metrics import (
+    MeasuredCredentials,
     expiry_controllers,
     read_authority_validity,
     read_join_token_validity,
 )
-from watchword.registration.interface import NewCredential, ObtainResult, Pending, ValidCredential
 from watchword.runtime.metrics import CredentialMetrics, remaining_life
 from watchword.runtime.prometheus import CollectorRegistry
 from watchword.runtime.reconcile import Reader
@@ -149,7 +150,10 @@ def reporting(until: datetime) -> Object:
 async def test_a_hub_measures_what_its_clusters_report_until_they_are_gone() -> None:
     registry, clock, cache = CollectorRegistry(), HandClock(), OneCluster(reporting(START + 10 * DAY))
     measured = MeasuredCredentials(CredentialMetrics(registry), clock)
-    reconcilers = {spec.root: spec.reconciler for spec in expiry_controllers(cache, measured, HubDrivers(CATALOG, {}))}
+    reconcilers = {
+        spec.root: spec.reconciler
+        for spec in expiry_controllers(cache, measured, HubDrivers(CATALOG, {}), find_addon_credential)
+    }
     labels = {"kind": "cluster", "cluster": "edge"}
 
     await reconcilers[MANAGED_CLUSTERS].reconcile(EDGE)

@@ -41,7 +41,7 @@ from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
 from watchword.processes.hub import LEASE
-from watchword.registration.aws_irsa.hub_options import HUB_ARN
+from watchword.registration.aws_irsa.options import HUB_ARN
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.testing.plane import Plane
 

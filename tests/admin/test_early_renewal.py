@@ -10,40 +10,16 @@ from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
+from watchword.credentials.driver import NewCredential, Pending, ValidCredential
 from watchword.credentials.secret_data import decode_data
 from watchword.pki.certificates import parse_certificate
 from watchword.registration.agent.cluster_status import decide_credential_conditions
 from watchword.registration.catalog import CATALOG
-from watchword.registration.interface import (
-    CredentialSubject,
-    NewCredential,
-    Pending,
-    ValidCredential,
-    WantedCredential,
-    is_renewal_requested,
-)
 from watchword.testing.eventually import eventually, eventually_all
 from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-WANTED = WantedCredential("edge", CredentialSubject("system:open-cluster-management:edge:agent"))
 REFUSED = Pending("CSRDenied", "the hub denied the request", recheck=timedelta(minutes=10), failed=True)
-
-
-@pytest.mark.parametrize(
-    ("asked", "honoured", "expected"),
-    [
-        pytest.param("", b"", False, id="nobody ever asked"),
-        pytest.param("", b"monday", False, id="the request was withdrawn"),
-        pytest.param("monday", b"", True, id="the first request"),
-        pytest.param("monday", b"monday", False, id="honoured already"),
-        pytest.param("tuesday", b"monday", True, id="asked again"),
-    ],
-)
-def test_is_asked_to_renew(asked: str, honoured: bytes, *, expected: bool) -> None:
-    wanted = WantedCredential(WANTED.cluster, WANTED.subject, rotation=asked)
-
-    assert is_renewal_requested(wanted, {"rotation-request": honoured}) is expected
 
 
 @pytest.mark.parametrize(
@@ -71,7 +47,7 @@ def test_is_asked_to_renew(asked: str, honoured: bytes, *, expected: bool) -> No
 def test_decide_rotated(
     held: ValidCredential | NewCredential | None, refusal: Pending | None, expected: tuple[str, ...] | None
 ) -> None:
-    said = decide_credential_conditions(CATALOG.clusters["csr"].credential, held, refusal)
+    said = decide_credential_conditions(CATALOG.by_name["csr"].credential, held, refusal)
 
     assert said == ((Condition(ConditionType.CERTIFICATE_ROTATED, *expected),) if expected else ())  # type: ignore[arg-type]
 
@@ -111,6 +87,27 @@ async def test_requested_renewal_happens_once(fleet: FleetHarness) -> None:
     )
     own = [csr for csr in requests.values() if csr["metadata"]["labels"].get(Label.CLUSTER_NAME) == name]
     assert len(own) == 2
+
+
+async def test_renewal_that_is_requested_while_a_cluster_joins_is_made_in_its_own_name(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name)
+    await eventually(fleet.client, MANAGED_CLUSTERS, ObjectKey.cluster(name))
+    request = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: "monday"}}}
+    await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), request)
+    await fleet.joined(name)
+
+    key = ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")
+
+    def is_honoured(obj: Object | None) -> bool:
+        data = decode_data(obj)
+        return data.get("rotation-request") == b"monday" and "pending.key" not in data
+
+    await eventually(fleet.client, SECRETS, key, is_honoured)
+    listed = await fleet.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={name}")
+    assert all((csr.get("status") or {}).get("certificate") for csr in listed.items)
+    assert len(listed.items) == 2
 
 
 def _said(obj: Object | None) -> str:

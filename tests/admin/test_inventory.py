@@ -29,7 +29,7 @@ from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
-from watchword.registration.aws_irsa.condition_types import READY
+from watchword.registration.aws_irsa.options import READY
 from watchword.registration.catalog import CATALOG
 
 Conditions = Mapping[str, tuple[str, str] | str]
@@ -242,7 +242,7 @@ def test_forecast_names_what_ends_soon_and_what_that_means() -> None:
         ("joining clusters", False),
         ("add-on sample on edge", True),
     ]
-    assert "edge2 loses touch with the hub" in outlooks[0].consequence
+    assert "edge2 is disconnected from the hub" in outlooks[0].consequence
     assert [format_renewal(each.row, NOW) for each in outlooks] == ["16d ago", "-", "within 4d"]
 
 

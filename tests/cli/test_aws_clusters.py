@@ -12,8 +12,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli._exit_codes import ExitCode
-from watchword.registration.aws_irsa.claims import MANAGED_ARN
-from watchword.registration.aws_irsa.condition_types import READY
+from watchword.registration.aws_irsa.options import MANAGED_ARN, READY
 from watchword.runtime.status import StatusWriter
 from watchword.testing.builders import a_cluster
 

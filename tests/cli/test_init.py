@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from watchword.admin.signer_probe import SignerProbe, validate_probe_result
+from watchword.admin.init import SignerProbe, validate_probe_result
 from watchword.api.bootstrap import CLUSTER_INFO
 from watchword.api.crds.operator import CLUSTER_MANAGER
 from watchword.api.meta import ObjectKey

@@ -6,9 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from msgspec.structs import replace
 
-from watchword.addons.token import DRIVER as TOKEN
 from watchword.admin.apply import keep_unnamed
 from watchword.admin.hub_setup import HubSetup
 from watchword.api.bootstrap import NODE_GROUP
@@ -19,7 +17,7 @@ from watchword.discovery.setup import REQUESTERS_BINDING
 from watchword.operator.cluster_manager_manifests import hub_settings
 from watchword.operator.klusterlet_manifests import agent_flags
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.csr import DRIVER as CSR
+from watchword.registration.csr.driver import CsrDriver
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Fleet, Member
@@ -133,8 +131,12 @@ async def test_users_named_by_init_replace_those_in_the_entry_of_the_driver(cli_
     assert hub_settings(await the_manager(cli_fleet), CATALOG)["--auto-approved-csr-users"] == "joiner"
 
 
+class RenamedCsrDriver(CsrDriver):
+    aliases = ("certificate",)
+
+
 def test_an_entry_under_an_alias_is_the_entry_of_its_driver() -> None:
-    catalog = Catalog((replace(CSR, aliases=("certificate",)), TOKEN))
+    catalog = Catalog((RenamedCsrDriver(),))
     entry = {"authType": "certificate", "csr": {"autoApprovedIdentities": ["joiner"]}}
     present = {"spec": {"registrationConfiguration": {"registrationDrivers": [entry]}}}
     setup = HubSetup(ClusterInfo(("https://hub.example",), ()), drivers=("csr",), present=present, catalog=catalog)

@@ -14,8 +14,8 @@ from tests.conformance.normalize import differences
 from tests.conformance.replay import Answer, play
 from tests.conformance.request_shapes import read_scenario
 
-from watchword.testing.assets import KUBERNETES_VERSION, chosen_release
 from watchword.testing.embedded_backend import open_embedded
+from watchword.testing.kube_apiserver_backend import KUBERNETES_VERSION, chosen_release
 from watchword.testing.plane import Plane
 
 HERE = Path(__file__).parent

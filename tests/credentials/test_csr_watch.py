@@ -11,8 +11,8 @@ import pytest
 from watchword.api.meta import ObjectKey, Resource
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.credentials.credential_secret import PendingCsrWatch
+from watchword.credentials.driver import ObtainResult, Pending, ValidCredential
 from watchword.kube.watch import Snapshot, WatchUpdate
-from watchword.registration.interface import ObtainResult, Pending, ValidCredential
 from watchword.runtime.api_server_connection import check_cache_readiness
 from watchword.runtime.cache import Cache
 from watchword.runtime.event_loop import running

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from watchword.credentials.driver import KUBECONFIG
 from watchword.credentials.secret_data import HubKubeconfigRenderer, hub_kubeconfig
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import write_kubeconfig
 from watchword.registration.agent.hub_endpoint import HubEndpoint
 from watchword.registration.hub_connector import BootstrapCredential
-from watchword.registration.interface import KUBECONFIG
 from watchword.registration.kubeconfig_connector import KubeconfigConnector
 
 HUB = ClusterEntry("https://hub.test:6443", ca_data=b"authority", proxy_url="http://proxy:3128")

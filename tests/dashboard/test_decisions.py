@@ -54,8 +54,8 @@ ROOT = Path(__file__).parents[2]
 REASONS = json.loads(load_assets()["reasons.json"].content)
 
 
-def a_credential(kind: str, health: InventoryHealth, holder: str = "agent of edge-1") -> CredentialRow:
-    return CredentialRow(kind, "edge-1", holder, "robot", CredentialValidity(), health)
+def a_credential(kind: str, health: InventoryHealth, addon: str = "") -> CredentialRow:
+    return CredentialRow(kind, "edge-1", "its holder", "robot", CredentialValidity(), health, addon=addon)
 
 
 FAILING, EXPIRED = InventoryHealth.FAILING, InventoryHealth.EXPIRED
@@ -66,7 +66,7 @@ COMMANDS = [
     choose_addon_command(AddonRow("edge-1", "sample", "token", "no", "no", FAILING)),
     choose_credential_command(a_credential("cluster certificate", EXPIRED)),
     choose_credential_command(a_credential("cluster certificate", InventoryHealth.OVERDUE)),
-    choose_credential_command(a_credential("add-on token", EXPIRED, "add-on sample on edge-1")),
+    choose_credential_command(a_credential("add-on token", EXPIRED, "sample")),
     choose_credential_command(a_credential("account token", EXPIRED)),
     choose_credential_command(a_credential(JOIN_TOKEN, EXPIRED)),
     choose_credential_command(a_credential(AUTHORITY, EXPIRED)),

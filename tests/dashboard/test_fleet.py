@@ -28,8 +28,7 @@ from watchword.dashboard.sources import CLUSTERS, DASHBOARD_SOURCES, Source, Sou
 from watchword.dashboard.viewers import EVERYTHING, Visibility, limit_objects
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
-from watchword.registration.grpc.manifests import SERVER
-from watchword.registration.grpc.server_objects import CA_BUNDLE
+from watchword.registration.grpc.manifests import CA_BUNDLE, SERVER
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import running
 from watchword.runtime.raw_objects import projected

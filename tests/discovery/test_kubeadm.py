@@ -11,8 +11,8 @@ from tests.helpers.discoverable_hub import DiscoverableHub
 from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
 from watchword.discovery.token_secret import TokenStore
 from watchword.discovery.tokens import BootstrapToken
-from watchword.testing.assets import find_assets
 from watchword.testing.errors import AssetsMissing
+from watchword.testing.kube_apiserver_backend import find_assets
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 BELIEVED = "Cluster info signature and contents are valid and TLS certificate validates against pinned roots"

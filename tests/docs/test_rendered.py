@@ -59,7 +59,7 @@ def test_reasons_are_read_from_constants_helpers_tables_and_loops(tmp_path: Path
 
 EXAMPLE = """
 from watchword.api.names import ConditionType
-from watchword.registration.interface import Pending
+from watchword.credentials.driver import Pending
 
 GOOD = "AllThere"
 

@@ -14,13 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from watchword.registration.aws_irsa.claims import ANNOTATIONS
-from watchword.registration.aws_irsa.condition_types import READY
+from watchword.credentials.credential_kind import CredentialCondition, CredentialKind
+from watchword.credentials.driver import AgentContext, HubContext
+from watchword.credentials.driver_options import Settings
+from watchword.registration.aws_irsa.driver import AwsIrsaDriver
 from watchword.registration.aws_irsa.errors import AwsRefused, AwsUnreachable
-from watchword.registration.aws_irsa.hub import HUB_OPTIONS, make_hub_driver
+from watchword.registration.aws_irsa.hub import make_hub_driver
+from watchword.registration.aws_irsa.options import ANNOTATIONS, HUB_OPTIONS, READY
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
-from watchword.registration.interface import AgentContext
+from watchword.registration.driver import AnnotatesCluster, ClusterDriver, HubDriver
 
 NAME = "aws-irsa"
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -196,21 +198,38 @@ def _refusal(code: str) -> AwsRefused:
     return AwsRefused(f"AWS refused the request with {code}", code=code)
 
 
-def hub_catalog(aws: MemoryAws) -> Catalog:
-    """Return the catalog with a driver whose hub asks this account; no agent can use it."""
+class MemoryAwsDriver(ClusterDriver, AnnotatesCluster):
+    """A driver whose hub asks this account; no agent can use it."""
+
+    name = AwsIrsaDriver.name
+    options = HUB_OPTIONS
+    annotations = ANNOTATIONS
     credential = CredentialKind(
         name="cluster IAM role",
         conditions=(CredentialCondition(READY, "AwsIdentityReady"),),
         consequence="{cluster} is refused by the hub",
     )
-    registration = ClusterRegistration(
-        agent=_no_agent,
-        hub=lambda context: make_hub_driver(context, api=aws),
-        annotations=ANNOTATIONS,
-        credential=credential,
-    )
-    others = tuple(driver for driver in CATALOG.drivers if driver.name != NAME)
-    return Catalog((*others, Driver(name=NAME, options=HUB_OPTIONS, cluster=registration)))
+
+    def __init__(self, aws: MemoryAws) -> None:
+        self.aws = aws
+
+    def agent(self, context: AgentContext) -> NoReturn:
+        """Raise: there is no agent."""
+        raise NotImplementedError
+
+    def hub(self, context: HubContext) -> HubDriver:
+        """Return the hub's side, with this account."""
+        return make_hub_driver(context, api=self.aws)
+
+    def annotate(self, settings: Settings) -> Mapping[str, str]:
+        """Return nothing: there is no agent."""
+        return {}
+
+
+def hub_catalog(aws: MemoryAws) -> Catalog:
+    """Return the catalog with a driver whose hub asks this account."""
+    others = tuple(driver for driver in CATALOG.drivers if driver.name != MemoryAwsDriver.name)
+    return Catalog((*others, MemoryAwsDriver(aws)))
 
 
 def _no_agent(_context: AgentContext) -> NoReturn:

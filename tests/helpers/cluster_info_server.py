@@ -62,7 +62,7 @@ async def _stalled(body: bytes) -> AsyncIterator[bytes]:
 
 @dataclass
 class FakeNetwork:
-    """A `Dialer` whose servers are objects: they can go down, move, and change their certificates."""
+    """A `ClientFactory` whose servers are objects: they can go down, move, and change their certificates."""
 
     servers: dict[str, ClusterInfoServer] = field(default_factory=dict)
 

@@ -18,14 +18,7 @@ from hypothesis import strategies as st
 
 from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.api.sensitive import Sensitive
-from watchword.kube.connect import (
-    client_for_context,
-    connect,
-    endpoint_of,
-    incluster_credential,
-    incluster_endpoint,
-    incluster_namespace,
-)
+from watchword.kube.connect import client_for_context, connect, endpoint_of, incluster_credential, incluster_endpoint
 from watchword.kube.credentials import StoredCredential
 from watchword.kube.errors import ConfigError
 from watchword.kube.files import write_private_file
@@ -284,7 +277,6 @@ async def test_a_pod_finds_its_own_identity(tmp_path: Path) -> None:
 
     assert incluster_endpoint(environment, tmp_path).server == "https://[fd00::1]:443"
     assert (await incluster_credential(tmp_path).current()).authorization == Sensitive("Bearer sesame")
-    assert incluster_namespace(tmp_path) == "team"
 
 
 def test_outside_of_a_pod_there_is_no_such_identity(tmp_path: Path) -> None:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.errors import InvalidInput, NotReady
 from watchword.local.cloud import LocalCloud, read_cloud_files
-from watchword.registration.aws_irsa.trial import TRIAL
+from watchword.local.trials import AWS
 
 
-def test_missing_library_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
-    cloud = LocalCloud(replace(TRIAL, libraries=("msgspec", "no_such_library")), tmp_path / "aws")
+@pytest.mark.parametrize("command", ["", "no-such-program --flag"])
+def test_missing_emulator_is_reported_with_the_variable_that_names_it(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(AWS.variable, command)
 
-    with pytest.raises(OperationRefused, match=r"needs no_such_library: run pip install 'watchword\["):
-        cloud.require_libraries()
+    with pytest.raises(InvalidInput, match=r"an emulator of aws: set \$WATCHWORD_AWS_EMULATOR to its command"):
+        LocalCloud(AWS, tmp_path / "aws").emulator_command()
 
 
 @pytest.mark.real_time
-async def test_emulator_that_ends_at_once_is_reported_with_its_log(tmp_path: Path) -> None:
-    cloud = LocalCloud(replace(TRIAL, module="watchword.no_such_module"), tmp_path / "aws")
+async def test_emulator_that_ends_at_once_is_reported_with_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(AWS.variable, f"{sys.executable} -m no_such_module")
+    cloud = LocalCloud(AWS, tmp_path / "aws")
 
     with pytest.raises(NotReady, match=r"has ended: .*emulator\.log says why"):
         await cloud.start(tmp_path / "hub", [])

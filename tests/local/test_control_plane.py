@@ -12,7 +12,7 @@ import pytest
 from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
 from watchword.api.resources import NAMESPACES, SECRETS
 from watchword.local.control_plane import LocalControlPlane
-from watchword.local.layout import ControlPlaneAddress
+from watchword.local.data_directory import ControlPlaneAddress
 from watchword.local.pods import TaskRunner
 from watchword.runtime.clock import SystemClock
 from watchword.testing.builders import a_secret

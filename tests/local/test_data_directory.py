@@ -13,19 +13,17 @@ import pytest
 from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.apiserver.store.model import StoreOpenError
 from watchword.local.data_directory import (
-    FleetDirectory,
-    default_data_directory,
-    remove_fleet,
-    stop_running_fleet,
-    temporary_fleet_directory,
-)
-from watchword.local.layout import (
     PORT_RANGE,
     ControlPlaneAddress,
+    FleetDirectory,
     FleetLayout,
     FreePorts,
     LayoutRequest,
     choose_layout,
+    default_data_directory,
+    remove_fleet,
+    stop_running_fleet,
+    temporary_fleet_directory,
 )
 
 TWO = FleetLayout(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 from configparser import ConfigParser
 from itertools import permutations
@@ -19,6 +21,10 @@ from tools.contracts import allowed_imports, derive_contracts, independent_folde
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 INDEPENDENT = independent_folders(ROOT)
+SOURCE = ROOT / "src" / "watchword"
+LAZY_FUNCTION = "watchword.apiserver.kinds.build"
+NAMED = re.compile(r"\bwatchword(?:\.\w+)+")
+CATALOGS = re.compile(r"watchword\.apiserver\.kinds\.catalog\w*")
 TYPES = {"forbidden": ForbiddenContract, "independence": IndependenceContract}
 SESSION = {"root_packages": ["watchword"], "include_external_packages": "True"}
 CONFIGURATION = ConfigParser()
@@ -40,8 +46,26 @@ def forbidden_imports() -> Iterator[tuple[str, str, str]]:
 
 @pytest.fixture(scope="module")
 def imports() -> ImportGraph:
+    """Return the imports of every module, and as such the modules that it names by string."""
     configure()  # import-linter's own settings, without which its contracts cannot be checked
-    return grimp.build_graph("watchword", include_external_packages=True, cache_dir=None)
+    graph = grimp.build_graph("watchword", include_external_packages=True, cache_dir=None)
+    for importer, tree in modules():
+        for name in named_modules(tree) & graph.modules - {importer}:
+            graph.add_import(importer=importer, imported=name)
+    return graph
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Yield every module of the package: dotted name and code."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), ast.parse(path.read_text())
+
+
+def named_modules(tree: ast.Module) -> set[str]:
+    """Return what could be names of modules in the strings of a module."""
+    words = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return {name for word in words for name in NAMED.findall(word)}
 
 
 def is_kept(contract: str, graph: ImportGraph) -> bool:
@@ -90,3 +114,20 @@ def test_row_with_exceptions_allows_the_other_packages() -> None:
     page = "| `api` | kinds | nothing |\n| `kube` | client | `api` |\n| `hub` | all | every package except `kube` |\n"
 
     assert allowed_imports(page) == {"api": set(), "kube": {"api"}, "hub": {"api"}}
+
+
+def test_functions_are_named_by_string_in_catalogs_only() -> None:
+    users = [
+        name
+        for name, tree in modules()
+        if any(isinstance(node, ast.ImportFrom) and node.module == LAZY_FUNCTION for node in ast.walk(tree))
+    ]
+
+    assert users
+    assert [name for name in users if not CATALOGS.fullmatch(name)] == []
+
+
+def test_modules_named_by_string_count_as_imports(imports: ImportGraph) -> None:
+    catalog = imports.find_modules_directly_imported_by("watchword.registration.grpc")
+
+    assert {"watchword.registration.grpc.agent", "watchword.registration.grpc.hub"} <= catalog

@@ -1,4 +1,4 @@
-"""Only `drivers` knows which drivers there are: everything else asks the catalog."""
+"""Only `drivers` knows which drivers there are: everything else asks a catalog."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from pathlib import Path
 
 import pytest
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.registration.catalog import CATALOG
+from watchword.registration.driver import AnnotatesCluster
 
 PACKAGE = Path(__file__).parents[2] / "src" / "watchword"
 NAMES = {name for driver in CATALOG.drivers for name in (driver.name, *driver.aliases)}
-ANNOTATIONS = {name for registration in CATALOG.clusters.values() for name in registration.annotations}
+NAMES |= {driver.name for driver in ADDON_CATALOG.drivers}
+ANNOTATIONS = {
+    name for driver in CATALOG.drivers if isinstance(driver, AnnotatesCluster) for name in driver.annotations
+}
 FOLDERS = {path.name for path in (PACKAGE / "drivers").iterdir() if (path / "__init__.py").is_file()}
 COMMON_WORDS = {"token"}  # also a field of kubeconfigs and the verb of the command line: judged where it is compared
 
-ALLOWED = ("drivers/", "api/crds/", "apiserver/", "testing/")
-"""Where these words may stand: at home, in schemas, which are data, in what tests use, and in the embedded control
-plane, which knows no drivers, but kinds with such short names and probes of such types.
+ALLOWED = ("drivers/", "api/crds/", "apiserver/", "testing/", "local/trials.py")
+"""Where these words may stand: at home, in schemas, which are data, in what tests use, in the table of what
+`watchword up` tries, and in the embedded control plane, which knows no drivers, but kinds with such short names and
+probes of such types.
 """
 
 COMMANDS_OF_ONE_DRIVER = {
@@ -91,10 +97,32 @@ def test_no_driver_imports_another(folder: str) -> None:
     assert {each for each in found if each.split(".")[2] in others} == set()
 
 
+SHARED = "what both use"
+OF_CLUSTERS = {"catalog", "cluster_driver", "cluster_certificate", "certificate_hub", "csr", "aws_irsa", "grpc"}
+OF_ADDONS = {"addon_catalog", "addon_driver", "certificate", "token"}
+
+
+def side_of(module: str) -> str:
+    part = module.split(".")[2]
+    return "clusters" if part in OF_CLUSTERS else "add-ons" if part in OF_ADDONS else SHARED
+
+
+def test_drivers_of_clusters_and_of_addons_do_not_import_each_other() -> None:
+    found = set()
+    for path in sorted((PACKAGE / "drivers").rglob("*.py")):
+        module = ".".join(("watchword", *path.relative_to(PACKAGE).with_suffix("").parts))
+        imported = [
+            each for each in imports_of(ast.parse(path.read_text())) if each.startswith("watchword.registration.")
+        ]
+        found |= {(module, each) for each in imported if side_of(each) not in (side_of(module), SHARED)}
+
+    assert found == set()
+
+
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param("from watchword.registration.csr.options import OPTIONS", id="internals of one"),
+        pytest.param("from watchword.registration.csr.driver import OPTIONS", id="internals of one"),
         pytest.param("from watchword.registration import token", id="one itself"),
     ],
 )

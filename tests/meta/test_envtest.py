@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tools.envtest import link_flags, wrapper_module
-from watchword.testing.assets import KUBERNETES_VERSION, cache_folder, find_assets
 from watchword.testing.errors import AssetsMissing
+from watchword.testing.kube_apiserver_backend import KUBERNETES_VERSION, cache_folder, find_assets
 
 PUBLISHED = """\
 module k8s.io/kubernetes

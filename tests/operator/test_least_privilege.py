@@ -32,6 +32,7 @@ from watchword.operator.bundles import OPERATOR, operator_bundle
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.operator.rbac import ELECTION_RIGHTS, OPERATOR_OWN_RIGHTS, OPERATOR_RIGHTS
 from watchword.registration.catalog import CATALOG
+from watchword.registration.driver import HasServer
 from watchword.testing.errors import EventuallyTimeout
 from watchword.testing.eventually import eventually, exists, is_gone
 from watchword.testing.plane import Plane
@@ -73,7 +74,7 @@ async def live(client: Client) -> None:
     for definition in (KLUSTERLET, CLUSTER_MANAGER):
         await see(client, CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.of(definition), says("Established", "True"))
     await client.create(KLUSTERLETS, KLUSTERLETS.manifest(KLUSTERLET_KEY, spec={"clusterName": "edge"}))
-    with_server = [name for name, registration in CATALOG.clusters.items() if registration.server is not None]
+    with_server = [driver.name for driver in CATALOG.drivers if isinstance(driver, HasServer)]
     drivers = [{"authType": name} for name in (CATALOG.default, *with_server)]
     spec = {"registrationConfiguration": {"registrationDrivers": drivers}}
     await client.create(CLUSTER_MANAGERS, CLUSTER_MANAGERS.manifest(CLUSTER_MANAGER_KEY, spec=spec))

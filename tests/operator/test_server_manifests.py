@@ -22,13 +22,13 @@ from watchword.operator.cluster_manager_manifests import (
     server_workload,
 )
 from watchword.registration.catalog import Catalog
-from watchword.registration.csr import DRIVER as CSR
-from watchword.registration.grpc import DRIVER as GRPC
+from watchword.registration.csr.driver import CsrDriver
+from watchword.registration.grpc.driver import GrpcDriver
 from watchword.registration.grpc.hub import SERVICE
-from watchword.registration.grpc.hub_options import HOSTS
 from watchword.registration.grpc.manifests import SERVER
+from watchword.registration.grpc.options import HOSTS
 
-BOTH = Catalog((CSR, GRPC))
+BOTH = Catalog((CsrDriver(), GrpcDriver()))
 
 
 def a_manager(*drivers: str, exposure: Object | None = None) -> Object:

@@ -33,6 +33,7 @@ from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.local.workloads import WORKLOADS
 from watchword.operator.bundles import install_crds, operator_bundle
 from watchword.testing.eventually import eventually, eventually_all
 
@@ -44,7 +45,7 @@ SLOW = 120.0  # three processes start on a machine that does other things, too
 async def instance(tmp_path: Path) -> AsyncIterator[Instance]:
     """An embedded control plane on a socket whose node runs processes."""
     found = Instance(
-        InstanceSettings(tmp_path / "data", port=0, node=True, synchronous="NORMAL"), lambda: datetime.now(UTC)
+        InstanceSettings(tmp_path / "data", port=0, node=WORKLOADS, synchronous="NORMAL"), lambda: datetime.now(UTC)
     )
     await found.start()
     yield found

@@ -31,6 +31,7 @@ from watchword.kube.client import Client
 from watchword.kube.transport import Transport
 from watchword.pki.jwt import read_unverified_claims, read_unverified_header
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
+from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import Metrics
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import pass_through
@@ -109,6 +110,7 @@ class PullSecretHarness:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     written: list[str] = field(default_factory=list)  # by the controllers
     through: Callable[[Transport], Transport] = pass_through  # for every request of controllers that are started
+    clock: Clock | None = None  # of controllers that are started; None: that of the control plane
 
     @property
     def client(self) -> Client:
@@ -123,7 +125,7 @@ class PullSecretHarness:
         work = run_pull_secrets(
             client.over(self.through(RecordingTransport(client.transport, self.written))),
             replace(self.options, **{"metrics": Metrics(), **options}),
-            clock=self.plane.clock,
+            clock=self.clock or self.plane.clock,
             random=Random("pull secrets"),
         )
         task = asyncio.create_task(work)

@@ -22,8 +22,8 @@ from tests.pullsecrets.harness import (
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import DOCKERCFG_KEY
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SERVICES, TOKEN_REVIEWS
+from watchword.credentials.evidence import SignerTiming
 from watchword.pki.keys import PrivateKey
-from watchword.pullsecrets.signing_keys import SignerTiming
 from watchword.testing.eventually import eventually, is_gone, is_told
 
 HOUR = 3600.0

@@ -18,7 +18,8 @@ from watchword.api.pull_secrets import BOUND, CONFIGURATION
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES
 from watchword.api.time import rfc3339
 from watchword.cli.status import describe_troubles, render_inventory, summarise
-from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty, TokenFacts
+from watchword.credentials.bound_token import BoundToken
+from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.testing.virtual_time import EPOCH
 
@@ -45,7 +46,7 @@ def a_pull_secret(number: int, content: Content, *, age: timedelta = HOUR) -> Pu
 
 def a_token(*, expires_in: timedelta) -> Credentials:
     expires: datetime = NOW + expires_in
-    return Credentials(("registry.example",), TokenFacts("key", "subject", "", "", (), expires - HOUR, expires))
+    return Credentials(("registry.example",), BoundToken("subject", "", expires - HOUR, expires, key_id="key"))
 
 
 def rows_of(secrets: list[PullSecret]) -> list[CredentialRow]:

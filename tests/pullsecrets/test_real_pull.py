@@ -22,8 +22,8 @@ from tests.pullsecrets.registry import Registry, allow, open_registry, require_p
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.cli.main import cli
+from watchword.credentials.evidence import SignerTiming
 from watchword.kube.tokens import request_token
-from watchword.pullsecrets.signing_keys import SignerTiming
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane

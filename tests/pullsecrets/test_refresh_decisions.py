@@ -12,16 +12,18 @@ from msgspec.structs import replace
 from bench.reliability.credentials import CredentialKind
 from bench.reliability.herd import refreshes_of_a_rotation, renewals_of_a_day
 from watchword.api.meta import ObjectKey
-from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty, TokenFacts
+from watchword.credentials.bound_token import BoundToken
+from watchword.credentials.evidence import SignerTiming, SigningKeys, TokenEvidence
+from watchword.credentials.lifecycle import Keep, Obtain, Reason, Retire
+from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty
 from watchword.pullsecrets.pull_secret import PullSecret
-from watchword.pullsecrets.refresh import LATEST, RefreshReason, choose_refresh_time, decide_refresh
+from watchword.pullsecrets.refresh import LATEST, choose_refresh_time, decide_refresh
 from watchword.pullsecrets.settings import Settings
-from watchword.pullsecrets.signing_keys import SignerTiming, SigningKeys
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 SETTINGS = Settings(registries=("a.example", "b.example:5000"))
-TOKEN = TokenFacts(
+TOKEN = BoundToken(
     key_id="key-1",
     subject="system:serviceaccount:team:builder",
     account_uid="account-uid",
@@ -49,70 +51,73 @@ def a_secret(content: Content, uid: str = "secret-uid") -> PullSecret:
     )
 
 
-def keys_signing(*key_ids: str, published: tuple[str, ...] = ()) -> SigningKeys:
+def keys_signing(*key_ids: str, published: tuple[str, ...] = ()) -> TokenEvidence:
     keys = SigningKeys(SignerTiming(spread=timedelta(0)), published=frozenset(published))
     for key_id in key_ids:
         keys.observe_token(key_id, now=NOW)
-    keys.update(now=NOW)
-    return keys
+    keys.update_signing(now=NOW)
+    return TokenEvidence(keys)
 
 
 @pytest.mark.parametrize(
     ("content", "later", "expected"),
     [
-        pytest.param(Corrupt(), 0 * MINUTE, RefreshReason.CORRUPT, id="not what was written"),
-        pytest.param(Empty(), 0 * MINUTE, RefreshReason.EMPTY, id="no token yet"),
+        pytest.param(Corrupt(), 0 * MINUTE, Reason.TAMPERED, id="not what was written"),
+        pytest.param(Empty(), 0 * MINUTE, Reason.MISSING, id="no token yet"),
         pytest.param(
             replace(CREDENTIALS, registries=("a.example",)),
             0 * MINUTE,
-            RefreshReason.WRONG_REGISTRIES,
+            Reason.PLACE_CHANGED,
             id="one missing",
         ),
         pytest.param(
             replace(CREDENTIALS, registries=("a.example", "b.example:5000", "c.example")),
             0 * MINUTE,
-            RefreshReason.WRONG_REGISTRIES,
+            Reason.PLACE_CHANGED,
             id="one too many",
         ),
         pytest.param(
             replace(CREDENTIALS, token=replace(TOKEN, subject="system:serviceaccount:team:admin")),
             0 * MINUTE,
-            RefreshReason.WRONG_BINDING,
+            Reason.SUBJECT_CHANGED,
             id="token of another account",
         ),
         pytest.param(
             replace(CREDENTIALS, token=replace(TOKEN, secret_uid="earlier")),
             0 * MINUTE,
-            RefreshReason.WRONG_BINDING,
+            Reason.SUBJECT_CHANGED,
             id="token bound to an earlier secret",
         ),
-        pytest.param(CREDENTIALS, 60 * MINUTE, RefreshReason.EXPIRED, id="expired to the second"),
-        pytest.param(CREDENTIALS, 49 * MINUTE, RefreshReason.RENEWAL, id="eleven minutes left"),
+        pytest.param(CREDENTIALS, 60 * MINUTE, Reason.EXPIRED, id="expired to the second"),
+        pytest.param(CREDENTIALS, 49 * MINUTE, Reason.RENEWAL_DUE, id="eleven minutes left"),
         pytest.param(
             replace(CREDENTIALS, token=replace(TOKEN, key_id="key-0")),
             0 * MINUTE,
-            RefreshReason.SIGNER_CHANGED,
+            Reason.KEY_WITHDRAWN,
             id="its key signs no more",
         ),
         pytest.param(CREDENTIALS, 0 * MINUTE, None, id="new"),
         pytest.param(CREDENTIALS, 23 * MINUTE, None, id="before the window"),
     ],
 )
-def test_decide_refresh(content: Content, later: timedelta, expected: RefreshReason | None) -> None:
+def test_decide_refresh(content: Content, later: timedelta, expected: Reason | None) -> None:
     decision = decide_refresh(
         a_secret(content), SETTINGS, keys_signing("key-1"), account_uid="account-uid", now=NOW + later
     )
 
-    assert decision.reason == expected
-    assert (decision.recheck_in > timedelta(0)) == (expected is None)
+    assert decision == Obtain(expected) if expected is not None else isinstance(decision, Keep)
+
+
+def test_pull_secret_of_a_deleted_account_is_retired() -> None:
+    assert decide_refresh(a_secret(CREDENTIALS), SETTINGS, TokenEvidence(), account_uid=None, now=NOW) == Retire()
 
 
 def test_token_for_another_audience_is_replaced_where_one_is_configured() -> None:
     settings = replace(SETTINGS, audiences=("registry",))
 
-    decision = decide_refresh(a_secret(CREDENTIALS), settings, SigningKeys(), account_uid="account-uid", now=NOW)
+    decision = decide_refresh(a_secret(CREDENTIALS), settings, TokenEvidence(), account_uid="account-uid", now=NOW)
 
-    assert decision.reason == RefreshReason.WRONG_AUDIENCE
+    assert decision == Obtain(Reason.AUDIENCE_CHANGED)
 
 
 @given(life=st.integers(600, 30 * 86400), seed=st.uuids())

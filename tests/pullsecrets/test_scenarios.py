@@ -31,7 +31,7 @@ from watchword.api.pull_secrets import (
     SERVICE_ACCOUNT_TOKEN_TYPE,
 )
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS, SERVICES
-from watchword.pullsecrets.signing_keys import SignerTiming
+from watchword.credentials.evidence import SignerTiming
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane
 from watchword.testing.plugin import LOOP_PARAMETER

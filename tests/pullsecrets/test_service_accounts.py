@@ -139,7 +139,7 @@ async def test_program_that_rewrites_an_account_for_ten_minutes_is_named_and_cau
     assert "argocd-controller" in notes[0]
     own = [row for row in await cluster.pull_secrets() if annotations_of(row)[ANNOTATION_ACCOUNT] == "builder"]
     assert len(own) == 1
-    assert len(cluster.writes_to("serviceaccounts/builder")) <= 55  # five in a minute
+    assert len(cluster.writes_to("serviceaccounts/builder")) <= 20  # less and less often
 
 
 async def test_deleted_pull_secret_is_replaced_under_the_same_name(cluster: PullSecretHarness) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC_GROUP
 from watchword.kube.transport import Transport
-from watchword.registration.csr.options import USERS
+from watchword.registration.csr.driver import USERS
 from watchword.testing.fleet import FleetHarness, PlaneConnector
 
 RULES = [

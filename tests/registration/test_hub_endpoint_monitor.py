@@ -12,6 +12,7 @@ from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES, SECRETS
+from watchword.credentials.driver import KUBECONFIG
 from watchword.credentials.secret_data import decode_data
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.kube.kubeconfig import ClusterEntry
@@ -20,7 +21,6 @@ from watchword.pki.authority import Authority
 from watchword.processes.agent import AgentRuntime
 from watchword.registration.agent.hub_endpoint import original_server
 from watchword.registration.agent.options import AgentOptions
-from watchword.registration.interface import KUBECONFIG
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
 

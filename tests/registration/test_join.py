@@ -19,13 +19,13 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from watchword.credentials.driver import KUBECONFIG, CredentialSubject, WantedCredential
 from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.registration.hub.retired_cluster_names import retired_name_key
-from watchword.registration.interface import KUBECONFIG, CredentialSubject, WantedCredential
 from watchword.testing.builders import lifetime_settings
 from watchword.testing.eventually import eventually, exists, is_gone
 from watchword.testing.fleet import (

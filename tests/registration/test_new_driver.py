@@ -17,8 +17,8 @@ from tests.registration.voucher_driver import (
     TRUSTED,
     VOUCHER,
     CloudConnector,
+    VoucherDriver,
     catalog_with_vouchers,
-    voucher_driver,
 )
 
 from watchword.admin.accept import ClusterAcceptor, deny
@@ -35,14 +35,15 @@ from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.errors import AmbiguousDriver, UnknownDriver
 from watchword.credentials.secret_data import decode_data
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.operator.cluster_manager_manifests import hub_flags
 from watchword.operator.klusterlet_manifests import agent_flags
+from watchword.processes.agent import validate_agent_options
 from watchword.processes.hub import HubOptions, run_hub
-from watchword.registration.agent.options import AgentOptions, validate_agent_options
-from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.errors import AmbiguousDriver, UnknownDriver
+from watchword.registration.agent.options import AgentOptions
+from watchword.registration.catalog import CATALOG, Catalog, make_connector
 from watchword.registration.hub_connector import ConnectorContext
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, is_gone
@@ -66,7 +67,9 @@ class VoucherFleet:
 
     async def join(self) -> str:
         name = self.members.name()
-        connector = self.catalog.connector(VOUCHER, ConnectorContext(cluster=name, bootstrap=None, settings=SETTINGS))
+        connector = make_connector(
+            self.catalog.find(VOUCHER), ConnectorContext(cluster=name, bootstrap=None, settings=SETTINGS)
+        )
         self.members.start_agent(
             name, connector=connector, catalog=self.catalog, registration_auth=VOUCHER, settings=SETTINGS
         )
@@ -167,7 +170,7 @@ def connect_nothing(_context: ConnectorContext) -> CloudConnector:
 
 
 def a_catalog() -> Catalog:
-    return Catalog((*CATALOG.drivers, voucher_driver(connect_nothing)))
+    return Catalog((*CATALOG.drivers, VoucherDriver(connect_nothing)))
 
 
 def test_options_travel_from_join_through_the_klusterlet_to_the_agent() -> None:
@@ -243,15 +246,13 @@ def annotated(annotations: dict[str, str]) -> Object:
 def test_cluster_is_recognised_by_annotation_and_falls_to_the_default_without() -> None:
     catalog = a_catalog()
 
-    assert catalog.driver_of(annotated({ANNOTATION: "acme"})) == VOUCHER
-    assert catalog.driver_of(annotated({ANNOTATION: ""})) == "csr"
-    assert catalog.driver_of(annotated({})) == "csr"
+    assert catalog.driver_of(annotated({ANNOTATION: "acme"})).name == VOUCHER
+    assert catalog.driver_of(annotated({ANNOTATION: ""})).name == "csr"
+    assert catalog.driver_of(annotated({})).name == "csr"
 
 
 def test_cluster_with_annotations_of_two_drivers_is_refused() -> None:
-    driver = voucher_driver(connect_nothing)
-    assert driver.cluster is not None
-    other = replace(driver, name="pass", cluster=replace(driver.cluster, annotations=("pass.example.com/x",)))
+    other = VoucherDriver(connect_nothing, name="pass", annotations=("pass.example.com/x",))
     catalog = Catalog((*a_catalog().drivers, other))
 
     with pytest.raises(AmbiguousDriver, match="cluster edge name the drivers voucher and pass"):
@@ -260,4 +261,4 @@ def test_cluster_with_annotations_of_two_drivers_is_refused() -> None:
 
 def test_unknown_driver_is_answered_with_those_that_the_catalog_knows() -> None:
     with pytest.raises(UnknownDriver, match="by which clusters register: choose one of aws-irsa, csr, grpc, voucher"):
-        a_catalog().cluster_driver("pigeon")
+        a_catalog().find("pigeon")

@@ -15,11 +15,11 @@ from watchword.api.resources import (
     RBAC_GROUP,
 )
 from watchword.credentials.certificates.decisions import request_manifest
+from watchword.credentials.driver import CredentialSubject, WantedCredential
 from watchword.kube.client import Client
 from watchword.pki.keys import PrivateKey
-from watchword.registration.aws_irsa.claims import MANAGED_ARN
+from watchword.registration.aws_irsa.options import MANAGED_ARN
 from watchword.registration.hub.installation import BOOTSTRAP_ROLE
-from watchword.registration.interface import CredentialSubject, WantedCredential
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import is_told
 from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector

@@ -10,10 +10,10 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SECRETS
+from watchword.credentials.driver import KUBECONFIG
 from watchword.credentials.secret_data import decode_data
 from watchword.processes.agent import AgentRuntime, run_agent
 from watchword.registration.agent.options import AgentOptions
-from watchword.registration.interface import KUBECONFIG
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
 

@@ -17,20 +17,8 @@ from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.names import cluster_group, cluster_group_plain
 from watchword.api.resources import CONFIG_MAPS
-from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, NotFound
-from watchword.kube.kubeconfig import UserEntry
-from watchword.kube.transport import Transport
-from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.descriptor import (
-    ClusterRegistration,
-    CredentialCondition,
-    CredentialKind,
-    Driver,
-    HeldCredential,
-)
-from watchword.registration.hub_connector import ConnectorContext
-from watchword.registration.interface import (
+from watchword.credentials.credential_kind import CredentialCondition, CredentialKind, HeldCredential
+from watchword.credentials.driver import (
     AgentContext,
     HubContext,
     NewCredential,
@@ -39,7 +27,14 @@ from watchword.registration.interface import (
     ValidCredential,
     WantedCredential,
 )
-from watchword.registration.options import DRIVER_LIST, DriverOption, OptionType, Settings, Side
+from watchword.credentials.driver_options import DRIVER_LIST, DriverOption, OptionType, Settings, Side
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists, NotFound
+from watchword.kube.kubeconfig import UserEntry
+from watchword.kube.transport import Transport
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.driver import AnnotatesCluster, ClusterDriver, ConnectsToHub, ReadsHeldCredential
+from watchword.registration.hub_connector import ConnectorContext
 from watchword.runtime.clock import Clock
 from watchword.testing.fleet import PlaneConnector
 from watchword.testing.plane import Plane
@@ -123,15 +118,6 @@ class VoucherHubDriver:
             await self.client.delete(CONFIG_MAPS, ObjectKey(cluster.name, RECORD))
 
 
-def read_voucher(data: SecretData) -> HeldCredential | None:
-    text = data.get(VOUCHER, b"").decode()
-    return HeldCredential(text, CredentialValidity()) if text else None
-
-
-def annotate(settings: Settings) -> dict[str, str]:
-    return {ANNOTATION: ISSUER.read(settings)}
-
-
 @dataclass
 class CloudConnector(PlaneConnector):
     """Reaches the hub as a cluster whose identity a cloud vouches for: a bare name, and no `system:` in its group."""
@@ -182,27 +168,37 @@ class Relay:
 
 def catalog_with_vouchers(plane: Plane, kind: type[CloudConnector | RelayConnector] = CloudConnector) -> Catalog:
     """Return the catalog with one more line."""
-    return Catalog((*CATALOG.drivers, voucher_driver(lambda context: kind(plane, cluster=context.cluster))))
+    return Catalog((*CATALOG.drivers, VoucherDriver(lambda context: kind(plane, cluster=context.cluster))))
 
 
-def voucher_driver(connector: Callable[[ConnectorContext], CloudConnector | RelayConnector]) -> Driver:
+@dataclass
+class VoucherDriver(ClusterDriver, AnnotatesCluster, ConnectsToHub, ReadsHeldCredential):
+    """The driver; a test says how it connects."""
+
+    connect: Callable[[ConnectorContext], CloudConnector | RelayConnector]
+    name: str = VOUCHER
+    annotations: tuple[str, ...] = (ANNOTATION,)
+    aliases = ("coupon",)
+    options = (ISSUER, TRUSTED)
     credential = CredentialKind(
         name="cluster voucher",
         conditions=(CredentialCondition("VoucherHonoured", "VoucherWritten"),),
         consequence="{cluster} is refused by the hub",
         renewal="renewed by its issuer",
     )
-    return Driver(
-        name=VOUCHER,
-        aliases=("coupon",),
-        options=(ISSUER, TRUSTED),
-        cluster=ClusterRegistration(
-            agent=VoucherAgentDriver.make,
-            hub=VoucherHubDriver.make,
-            credential=credential,
-            annotations=(ANNOTATION,),
-            annotate=annotate,
-            connector=connector,
-            read_held=read_voucher,
-        ),
-    )
+
+    def agent(self, context: AgentContext) -> VoucherAgentDriver:
+        return VoucherAgentDriver.make(context)
+
+    def hub(self, context: HubContext) -> VoucherHubDriver:
+        return VoucherHubDriver.make(context)
+
+    def annotate(self, settings: Settings) -> dict[str, str]:
+        return {ANNOTATION: ISSUER.read(settings)}
+
+    def connector(self, context: ConnectorContext) -> CloudConnector | RelayConnector:
+        return self.connect(context)
+
+    def read_held(self, data: SecretData) -> HeldCredential | None:
+        text = data.get(VOUCHER, b"").decode()
+        return HeldCredential(text, CredentialValidity()) if text else None

@@ -13,12 +13,13 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS
 from watchword.kube.client import Client
 from watchword.registration.hub import installation as prerequisites
-from watchword.runtime.contested_writes import FIRST_PAUSE_SECONDS, TOLERATED_REWRITES, ContestedWriteTransport
+from watchword.runtime.contested_writes import FIRST_PAUSE_SECONDS, TOLERATED_REWRITES
 from watchword.runtime.errors import FieldContested
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
 from watchword.runtime.status import StatusWriter
+from watchword.runtime.write_transports import ControllerTransport, Fence
 from watchword.testing.builders import a_cluster
 from watchword.testing.plane import Plane
 
@@ -30,14 +31,28 @@ AGENTS = Condition.true("Available", "Available", "well")
 HOUR = 3600
 
 
+class Counts:
+    """Keeps what is counted."""
+
+    def __init__(self) -> None:
+        self.contested: list[str] = []
+
+    def contested_write(self, field: str) -> None:
+        self.contested.append(field)
+
+    def field_conflict(self, manager: str) -> None:
+        raise AssertionError(manager)
+
+
 class Writers:
     """Two programs, of which one is guarded; both write the conditions of one cluster."""
 
     def __init__(self, plane: Plane) -> None:
-        self.counted: list[str] = []
+        self.counts = Counts()
         client = plane.client()
         self.rival, self.clock = client, plane.clock
-        self.guarded = client.over(ContestedWriteTransport(client.transport, self.counted.append))
+        fence = Fence(plane.clock, is_open=True)
+        self.guarded = client.over(ControllerTransport(client.transport, lambda _: None, fence, self.counts))
 
     async def write(self, client: Client, *conditions: Condition) -> None:
         found = await self.rival.get(MANAGED_CLUSTERS, KEY)
@@ -73,7 +88,7 @@ async def test_condition_that_is_changed_back_is_written_less_and_less_often(wri
 
     assert len([at for at in written if at < 60]) <= TOLERATED_REWRITES + 3
     assert len(written) <= TOLERATED_REWRITES + 15
-    assert set(writers.counted) == {"status.conditions[Available]"}
+    assert set(writers.counts.contested) == {"status.conditions[Available]"}
 
 
 async def test_condition_that_is_changed_back_without_pause_is_given_up_at_once(writers: Writers) -> None:
@@ -91,7 +106,7 @@ async def test_other_conditions_of_the_object_are_written_meanwhile(writers: Wri
 
     for number in range(20):
         await writers.write(writers.guarded, AGENTS, Condition.true("Joined", "Joined", str(number)))
-    assert writers.counted == ["status.conditions[Available]"]
+    assert writers.counts.contested == ["status.conditions[Available]"]
 
 
 async def test_contest_that_ended_is_forgotten(writers: Writers) -> None:
@@ -110,7 +125,7 @@ async def test_condition_that_comes_and_goes_by_itself_is_written_each_time(writ
         await writers.write(writers.guarded, AGENTS)
         await asyncio.sleep(1)
 
-    assert writers.counted == []
+    assert writers.counts.contested == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client, PatchType
 from watchword.kube.errors import Conflict
-from watchword.runtime.ordered_writes import LONGEST_WAIT, REMEMBERED_SECONDS, OrderedWriteTransport
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.metrics import Metrics
+from watchword.runtime.write_transports import LONGEST_WAIT, REMEMBERED_SECONDS, ControllerTransport, Fence
 
 A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
 
@@ -38,7 +40,8 @@ class Server:
 
 def ordered(server: Server) -> Client:
     client = Client.from_handler(server.handle)
-    return client.over(OrderedWriteTransport(client.transport))
+    fence = Fence(SystemClock(), is_open=True)
+    return client.over(ControllerTransport(client.transport, lambda _: None, fence, Metrics()))
 
 
 def read_at(version: int, *, uid: str = "u") -> dict[str, Any]:

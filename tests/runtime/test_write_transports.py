@@ -11,7 +11,8 @@ from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client, PatchType
 from watchword.runtime.errors import NotLeading
-from watchword.runtime.write_transports import Fence, FencedTransport, WriteThroughTransport, conflicting_managers
+from watchword.runtime.metrics import Metrics
+from watchword.runtime.write_transports import ControllerTransport, Fence, WriteThroughTransport, conflicting_managers
 from watchword.testing.virtual_time import VirtualClock
 
 A = ObjectKey("ns", "a")
@@ -53,7 +54,7 @@ def extend(fence: Fence, clock: VirtualClock, seconds: float) -> None:
 
 def fenced(server: SlowServer, fence: Fence) -> Client:
     client = Client.from_handler(server.handle)
-    return client.over(FencedTransport(client.transport, fence))
+    return client.over(ControllerTransport(client.transport, lambda _: None, fence, Metrics()))
 
 
 async def test_without_leadership_reads_pass_and_writes_do_not(fence: Fence) -> None:

@@ -11,7 +11,7 @@ from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.kube.client import Client
-from watchword.registration.csr.options import GROUPS
+from watchword.registration.csr.driver import GROUPS
 from watchword.testing.eventually import ObjectsByKey, eventually, eventually_all
 from watchword.testing.fleet import FleetHarness
 

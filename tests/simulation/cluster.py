@@ -19,6 +19,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
 from watchword.credentials.certificates.decisions import CERTIFICATE
+from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
@@ -29,7 +30,6 @@ from watchword.pki.errors import PkiError
 from watchword.processes.agent import AgentRuntime, run_agent
 from watchword.processes.agent_controllers import ControllerFactory, addon_controllers, work_controllers
 from watchword.registration.agent.options import AgentOptions
-from watchword.registration.interface import KUBECONFIG, SecretData
 from watchword.runtime.backoff import Quarantine
 from watchword.testing.builders import lifetime_settings
 from watchword.testing.virtual_time import VirtualClock

@@ -9,16 +9,17 @@ from functools import lru_cache
 from msgspec import Struct
 from tests.simulation.cluster import SimulatedCluster
 
-from watchword.addons.token.decisions import TOKEN, read_token_claims
+from watchword.addons.token.decisions import TOKEN
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, addon_group, cluster_group
 from watchword.api.resources import SECRETS
+from watchword.credentials.bound_token import read_bound_token
 from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
+from watchword.credentials.driver import SecretData
 from watchword.credentials.secret_data import decode_data
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
-from watchword.registration.interface import SecretData
 
 ADDON = "reporter"
 ADDON_SECRET = ObjectKey(ADDON_NAMESPACE, f"{ADDON}-hub-kubeconfig")
@@ -44,8 +45,8 @@ def addon_credential(member: SimulatedCluster) -> HeldCredential | None:
     """Return the credential of the cluster's add-on, of whatever driver."""
     data = decode_data(member.stored.get(SECRETS, ADDON_SECRET))
     if member.profile.addon == "token":
-        facts = read_token_claims(data.get(TOKEN, b"").decode(errors="replace"))
-        return None if facts is None else HeldCredential(facts.user.split(":")[2], facts.issued_at, facts.expires_at)
+        facts = read_bound_token(data.get(TOKEN, b"").decode(errors="replace"))
+        return None if facts is None else HeldCredential(facts.subject.split(":")[2], facts.issued_at, facts.expires_at)
     certificate = _certificate(data)
     if certificate is None:
         return None

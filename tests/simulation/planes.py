@@ -13,14 +13,13 @@ from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import NAMESPACES
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.access_config import AccessConfig, access_control_factory
-from watchword.apiserver.access_control import AccessControl
+from watchword.apiserver.access_config import AccessConfig, AccessControl, access_control_factory
 from watchword.apiserver.authn.chain import StaticToken
 from watchword.apiserver.authz.model import SUPERUSERS, AuthorizationDecision
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.model import HandlerRequest, RequestInfo, User
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.tokens.issuer import TokenKeys
+from watchword.apiserver.tokens import TokenKeys
 from watchword.kube.client import Client
 from watchword.kube.transport import InProcessTransport, Transport
 from watchword.pki.authority import Authority

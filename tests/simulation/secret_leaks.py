@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import structlog
 from tests.simulation.fleet import SimulatedFleet
 from tests.simulation.held_credentials import secrets_of
 from tests.simulation.violations import Violations
 
-from watchword._structlog import structlog
 from watchword.api.resources import SECRETS
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.testing.leak_search import Canary

@@ -9,7 +9,7 @@ import pytest
 from watchword.api.conditions import Condition, Status
 from watchword.api.meta import Object, ObjectKey, ObjectRef
 from watchword.api.resources import DEPLOYMENTS, SECRETS
-from watchword.work.condition_rules import aggregate_conditions, decide_rule_conditions
+from watchword.work.feedback import aggregate_conditions, decide_rule_conditions
 
 DEPLOYMENT: Object = {
     "metadata": {"name": "web"},

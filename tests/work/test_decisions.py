@@ -15,10 +15,9 @@ from watchword.kube.errors import error_from_status
 from watchword.runtime.api_errors import describe_api_error
 from watchword.work.applied_work import decide_eviction
 from watchword.work.applied_work_store import AppliedResource
-from watchword.work.condition_rules import decide_rule_conditions
 from watchword.work.errors import InvalidFieldPath, NotPermitted
 from watchword.work.executor import executor_of
-from watchword.work.feedback import field_value, read_feedback
+from watchword.work.feedback import decide_rule_conditions, field_value, read_feedback
 from watchword.work.ignore_fields import choose_apply_body
 from watchword.work.object_watches import choose_watches
 from watchword.work.objects import RemovalAction, decide_removal

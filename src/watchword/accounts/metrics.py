@@ -10,11 +10,11 @@ from functools import partial
 
 from msgspec import Struct, field
 
-from watchword.accounts.agent.token_decision import RefreshReason
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, is_deleting
 from watchword.api.names import ConditionType
 from watchword.api.time import parse_rfc3339
+from watchword.credentials.lifecycle import Reason
 from watchword.runtime.metrics import LabelBudget
 from watchword.runtime.prometheus import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -126,11 +126,11 @@ class AgentAccountMetrics:
         )
         self._errors = LabelBudget(32)
 
-    def refreshed(self, reason: RefreshReason, *, seconds: float) -> None:
+    def refreshed(self, reason: Reason, *, seconds: float) -> None:
         """Count a token that was written."""
         self._refreshes.labels(reason.value).inc()
         self._seconds.observe(seconds)
 
-    def failed(self, reason: RefreshReason, error: Exception) -> None:
+    def failed(self, reason: Reason, error: Exception) -> None:
         """Count a refresh that failed."""
         self._failures.labels(reason.value, self._errors.value(type(error).__name__)).inc()

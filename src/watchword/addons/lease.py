@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from watchword.api.credential_report import is_credential_id
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import Annotation
+from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, Annotation
 from watchword.api.resources import LEASES
 from watchword.api.time import rfc3339_micro
 from watchword.kube.access_reviews import who_am_i
@@ -18,7 +18,6 @@ from watchword.kube.errors import KubeError, NotFound
 from watchword.runtime.clock import Clock
 
 LEASE_SECONDS = 60
-SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 class AddonLease(Struct, frozen=True):
@@ -68,4 +67,4 @@ async def own_account(client: Client) -> list[Object]:
     me = await who_am_i(client)
     name = me.username.rpartition(":")[2]
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "name": name, "uid": me.uid}
-    return [account] if me.username.startswith(SERVICE_ACCOUNT_PREFIX) else []
+    return [account] if me.username.startswith(SERVICE_ACCOUNT_USER_PREFIX) else []

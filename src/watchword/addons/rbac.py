@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from watchword.addons.definition import AddonInstance, Grant
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ADDON_GROUP, CLUSTER_GROUP
 from watchword.api.resources import LEASES, RBAC_GROUP, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 
 
@@ -30,8 +31,6 @@ def lease_manifests(instance: AddonInstance) -> list[Object]:
     ]
 
 
-ADDON_GROUP = "addon.open-cluster-management.io"
-CLUSTER_GROUP = "cluster.open-cluster-management.io"
 READ = ["get", "list", "watch"]
 
 

@@ -29,8 +29,7 @@ from watchword.discovery.token_limits import record_token_use, token_secret_key_
 from watchword.kube.errors import Conflict
 from watchword.operator.cluster_manager_manifests import hub_settings
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.descriptor import ClusterRegistration, prepare_nothing
-from watchword.registration.interface import AcceptanceContext
+from watchword.registration.driver import AcceptanceContext, PreparesAcceptance, RequestsCertificate
 
 ATTEMPTS = 5  # the hub's controllers write to a new cluster at the same time
 
@@ -49,9 +48,11 @@ class ClusterAcceptor(Struct, frozen=True):
             cluster = await self.hub_admin.cluster(name)
             try:
                 # A cluster that needs no certificate request is let in by its driver as soon as it is accepted.
-                registration = self.catalog.clusters[self.catalog.driver_of(cluster)]
-                await self._prepare(cluster, registration)
-                approved = await self.approve(cluster) if registration.needs_approval else AdmissionResult(name)
+                driver = self.catalog.driver_of(cluster)
+                if isinstance(driver, PreparesAcceptance):
+                    await self._prepare(cluster, driver)
+                by_request = isinstance(driver, RequestsCertificate)
+                approved = await self.approve(cluster) if by_request else AdmissionResult(name)
                 changed = await self.hub_admin.accept(cluster, approved.owner)
                 return AdmissionResult(name, approved.requests, approved.key, changed)
             except Conflict:
@@ -59,13 +60,11 @@ class ClusterAcceptor(Struct, frozen=True):
                     raise
         raise AssertionError("returned or raised above")
 
-    async def _prepare(self, cluster: Object, registration: ClusterRegistration) -> None:
-        if registration.prepare is prepare_nothing:
-            return
+    async def _prepare(self, cluster: Object, driver: PreparesAcceptance) -> None:
         manager = await self.hub_admin.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
         settings = hub_settings(manager or {}, self.catalog)
         client, dry_run = self.hub_admin.client, self.hub_admin.dry_run
-        await registration.prepare(
+        await driver.prepare_acceptance(
             AcceptanceContext(client=client, cluster=cluster, settings=settings, dry_run=dry_run)
         )
 

@@ -115,11 +115,6 @@ def write_backup(path: Path, backup: Backup, key: BackupKey) -> BackupHeader:
     return sealed
 
 
-def read_header(path: Path) -> BackupHeader:
-    """Return what a file says about itself; `InvalidInput` when it is no backup, `OperationRefused` for a newer one."""
-    return _parse_header(_read(path).partition(b"\n")[0], path)
-
-
 def read_backup(path: Path, key: BackupKey) -> Backup:
     """Return the whole backup; `InvalidInput` when it is damaged or incomplete, or when the key does not fit."""
     line, _, payload = _read(path).partition(b"\n")

@@ -10,7 +10,7 @@ from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_report import CredentialValidity
 from watchword.api.meta import Object, annotations_of, labels_of
-from watchword.api.names import Annotation, ConditionType, Label, cluster_group
+from watchword.api.names import DENIED_REASON, Annotation, ConditionType, Label, cluster_group
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.request_validation import requester_of
 
@@ -125,7 +125,7 @@ def _unaccepted_cluster_health(cluster: Cluster, requests: Sequence[Object]) -> 
 def is_denied(cluster: Object) -> bool:
     """Whether an administrator denied the cluster, accepted before or not, and has not accepted it since."""
     granted = find_condition(cluster, ConditionType.HUB_ACCEPTED)
-    said = granted is not None and granted.reason == "HubClusterAdminDenied"
+    said = granted is not None and granted.reason == DENIED_REASON
     return not Cluster.read(cluster).accepted and (said or Annotation.DENIED_ON in annotations_of(cluster))
 
 

@@ -15,6 +15,7 @@ from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of
 from watchword.api.names import HUB_NAMESPACE
+from watchword.api.pull_secrets import SERVICE_ACCOUNT_TOKEN_TYPE
 from watchword.api.resources import (
     ADDON_DEPLOYMENT_CONFIGS,
     ADDON_TEMPLATES,
@@ -49,7 +50,6 @@ FLEET_KINDS: tuple[Resource, ...] = (
 )
 """Kinds whose objects are all in a backup, in the order in which they can be restored."""
 SAVED_KINDS: tuple[Resource, ...] = (NAMESPACES, LEASES, SECRETS, CONFIG_MAPS, *FLEET_KINDS)
-ACCOUNT_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type of Secrets
 _SYSTEM_FIELDS = ("apiVersion", "kind", "metadata", "status")
 
 
@@ -99,7 +99,7 @@ def is_derived(kind: Resource, obj: Object) -> bool:
     """Whether a controller makes the object anew: the works of add-ons, and tokens of ServiceAccounts."""
     if kind is MANIFEST_WORKS:
         return bool(obj["metadata"].get("ownerReferences"))
-    return kind is SECRETS and obj.get("type") == ACCOUNT_TOKEN
+    return kind is SECRETS and obj.get("type") == SERVICE_ACCOUNT_TOKEN_TYPE
 
 
 def clean(obj: Object, kind: Resource) -> Object:

@@ -34,6 +34,11 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.informer import DeltaHandler, WatchScope
 from watchword.runtime.raw_objects import Projection
 
+SERVER_SOURCES = {
+    f"the certificates of the {server.name}": (CONFIG_MAPS, server.published_scope)
+    for server in CATALOG.servers
+    if server.published_scope is not None
+}
 SOURCES: dict[str, tuple[Resource, WatchScope]] = {
     "clusters": (MANAGED_CLUSTERS, WatchScope()),
     "add-ons": (MANAGED_CLUSTER_ADDONS, WatchScope()),
@@ -43,13 +48,8 @@ SOURCES: dict[str, tuple[Resource, WatchScope]] = {
         CONFIG_MAPS,
         WatchScope(CLUSTER_INFO.namespace, fields=f"metadata.name={CLUSTER_INFO.name}"),
     ),
-    **{
-        f"the certificates of the {server.name}": (CONFIG_MAPS, server.published_scope)
-        for server in CATALOG.servers
-        if server.published_scope is not None
-    },
+    **SERVER_SOURCES,
 }
-SERVER_SOURCES = tuple(name for name in SOURCES if name.startswith("the certificates of the "))
 EVENT_SOURCE = (EVENTS, WatchScope())
 LEASE_SOURCE = (LEASES, WatchScope(fields=f"metadata.name={CLUSTER_LEASE}"))
 

@@ -12,15 +12,13 @@ from watchword.admin.audit_log import CredentialUsage
 from watchword.admin.hub_observer import SOURCES, facts_by_source
 from watchword.admin.inventory_rows import UNKNOWN_KIND, AccountToken, HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
-from watchword.api.credential_report import token_id
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label
 from watchword.api.pull_secrets import CONFIGURATION
 from watchword.api.resources import CONFIG_MAPS, SECRETS
+from watchword.credentials.bound_token import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound
-from watchword.pki.errors import InvalidJwt
-from watchword.pki.jwt import read_unverified_claims
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.runtime.informer import WatchScope
@@ -67,12 +65,10 @@ async def _read_account_tokens(client: Client) -> dict[ObjectKey, AccountToken]:
 
 def _account_token(secret: Object) -> AccountToken | None:
     try:
-        token = base64.b64decode((secret.get("data") or {}).get("token") or "").decode()
-        claims = read_unverified_claims(token)
-    except (ValueError, InvalidJwt):
+        token = read_bound_token(base64.b64decode((secret.get("data") or {}).get("token") or "").decode())
+    except ValueError:
         return None
-    found = token_id(claims.get("jti"))
-    return AccountToken(str(claims.get("sub") or ""), found) if found else None
+    return AccountToken(token.subject, token.credential_id) if token is not None and token.credential_id else None
 
 
 async def _read_pull_secrets(client: Client) -> Sequence[PullSecret] | None:

@@ -38,7 +38,7 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import HiddenFields
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.discovery.setup import discovery_bindings
+from watchword.discovery.setup import FIELD_MANAGER, discovery_bindings
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
@@ -139,7 +139,7 @@ class HubRemover(Struct, frozen=True):
         """Return cluster-info when `init` wrote it; kubeadm's is not ours."""
         found = await self.client.find(CONFIG_MAPS, CLUSTER_INFO)
         managers = {row.get("manager") for row in ((found or {}).get("metadata") or {}).get("managedFields") or ()}
-        return [(CONFIG_MAPS, found)] if found is not None and managers & {hub_setup.FIELD_MANAGER} else []
+        return [(CONFIG_MAPS, found)] if found is not None and managers & {FIELD_MANAGER} else []
 
     async def _tokens(self) -> list[Manifest]:
         secrets = await self.client.list(SECRETS, namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")

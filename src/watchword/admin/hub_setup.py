@@ -31,10 +31,11 @@ from watchword.api.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
 )
+from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published_cluster_info import fetch_cluster_info
-from watchword.discovery.setup import REQUESTERS_BINDING, DiscoverySetup, discovery_manifests
+from watchword.discovery.setup import FIELD_MANAGER, REQUESTERS_BINDING, DiscoverySetup, discovery_manifests
 from watchword.discovery.token_secret import TokenRecord
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
@@ -42,11 +43,9 @@ from watchword.operator.bundles import OPERATOR
 from watchword.operator.cluster_manager_manifests import gates_of, hub_manifests, hub_settings
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import installation
-from watchword.registration.options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
 from watchword.runtime.manifests import is_own_definition
 
 CLUSTER_MANAGER = "cluster-manager"
-FIELD_MANAGER = "watchword-init"
 AGENT_TO_HUB = "agentToHub"
 """What an address of a driver's server is for, as Open Cluster Management says it."""
 
@@ -104,7 +103,7 @@ class HubSetup(Struct, frozen=True):
 
     def _own_name(self, name: str) -> str:
         """Return a driver's own name for an alias; a name that is unknown here stays."""
-        return next(iter(self.catalog.known_cluster_drivers([name or self.catalog.default])), name)
+        return next((driver.name for driver in self.catalog.known([name or self.catalog.default])), name)
 
     @property
     def chosen_image(self) -> str:

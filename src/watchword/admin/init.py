@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
+import secrets
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.admin.errors import OperationRefused
+from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_setup import HubSetup, SignatureCondition, await_hub, is_loopback, read_present, set_up_hub
-from watchword.admin.signer_probe import SignerProbe
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP
-from watchword.api.resources import CONFIG_MAPS
+from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import KUBE_CLIENT_SIGNER
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS
+from watchword.api.validation import parse_duration
+from watchword.credentials.certificates.approval import APPROVED, DENIED, FAILED, read_decision, with_decision
+from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused, DiscoveryError
@@ -23,8 +30,11 @@ from watchword.discovery.published_cluster_info import fetch_cluster_info, is_an
 from watchword.discovery.token_secret import BOTH_USAGES, TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError, NotFound
+from watchword.kube.errors import ApiStatusError, KubeError, NotFound
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import CertificateSubject
 from watchword.registration.catalog import Catalog
+from watchword.registration.driver import RequestsCertificate
 from watchword.runtime.clock import Clock
 
 DESCRIPTION = "made by watchword init"
@@ -33,7 +43,7 @@ DESCRIPTION = "made by watchword init"
 class TokenSpec(Struct, frozen=True):
     """Which token is wanted; `token` is None when any will do."""
 
-    ttl: timedelta = timedelta(hours=24)  # zero: for ever
+    ttl: timedelta = parse_duration(BOOTSTRAP_TOKEN_TTL)  # zero: for ever
     token: BootstrapToken | None = None
     groups: tuple[str, ...] = (MANAGED_CLUSTER_GROUP,)
 
@@ -48,7 +58,7 @@ class TokenSpec(Struct, frozen=True):
 
 
 async def ensure_token(store: TokenStore, spec: TokenSpec, *, now: datetime, dry_run: bool = False) -> TokenRecord:
-    """Return a token as wished, an earlier one when it still serves; `TokenRefused` when its id is another's."""
+    """Return a token as wished, an earlier one when it still serves; `BootstrapTokenRefused` when its id is taken."""
     records, _ = await store.list()
     present = choose_reusable_token(records, spec, now=now)
     if present is not None:
@@ -75,6 +85,73 @@ def _has_enough_time_left(record: TokenRecord, spec: TokenSpec, now: datetime) -
     if record.expires is None or not spec.ttl:
         return record.expires is None and not spec.ttl
     return spec.ttl / 2 <= record.expires - now <= spec.ttl
+
+
+PATIENCE = timedelta(seconds=5)
+PROBE_USER = "watchword:signer-probe"  # it has no rights, and its key is discarded
+PROBE_LIFETIME = timedelta(minutes=10)  # the shortest that the API allows
+CONSEQUENCE = "clusters cannot register by certificate here"
+
+
+class SignerProbe(Struct, frozen=True):
+    """Requests a certificate that is never used, approves it, and checks whether it is issued."""
+
+    client: Client
+    clock: Clock
+    signer: str = KUBE_CLIENT_SIGNER
+    patience: timedelta = PATIENCE
+    progress: Progress = ignore_progress
+
+    async def run(self) -> str:
+        """Return why certificates cannot be had, empty when they can; the request is gone afterwards."""
+        name = f"watchword-probe-{secrets.token_hex(5)}"
+        self.progress(f"asking whether this hub issues client certificates ({name})")
+        try:
+            return await self._probe_signer(name)
+        except ApiStatusError as refusal:
+            return f"it could not be found out whether this hub issues client certificates: {refusal}"
+        finally:
+            with contextlib.suppress(KubeError):
+                await self.client.delete(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
+
+    async def _probe_signer(self, name: str) -> str:
+        posted = await self.client.create(CERTIFICATE_SIGNING_REQUESTS, probe_csr(name, self.signer))
+        approval = with_decision(posted, APPROVED, "WatchwordProbe", "asked by watchword init", now=self.clock.now())
+        await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
+        waiter = ObjectWaiter(self.client, self.patience)
+        try:
+            answered = await waiter.until(
+                CERTIFICATE_SIGNING_REQUESTS,
+                ObjectKey.cluster(name),
+                lambda found: "" if found is not None and _is_decided(found) else "no certificate",
+                advice="",
+            )
+        except NotReady:
+            return (
+                f"a request was approved, but no certificate came within {int(self.patience.total_seconds())} seconds: "
+                f"this hub does not sign for {self.signer}, so {CONSEQUENCE}"
+            )
+        return validate_probe_result(answered)
+
+
+def probe_csr(name: str, signer: str) -> Object:
+    """Return a request for a certificate without rights, of a key that is discarded."""
+    spec = CertificateSpec(CertificateSubject(PROBE_USER), signer, PROBE_LIFETIME, name)
+    return certificate_request_manifest(spec, PrivateKey.generate())
+
+
+def validate_probe_result(answered: Object) -> str:
+    """Return what the response means: empty when a certificate was issued."""
+    decision = read_decision(answered)
+    if decision.certificate:
+        return ""
+    why = (decision.message or decision.reason) if decision.verdict == FAILED else "no reason was given"
+    return f"this hub refuses to issue client certificates ({why}), so {CONSEQUENCE}"
+
+
+def _is_decided(request: Object) -> bool:
+    decision = read_decision(request)
+    return bool(decision.certificate) or decision.verdict in (DENIED, FAILED)
 
 
 class InitOptions(Struct, frozen=True):
@@ -155,8 +232,8 @@ class HubInitializer(Struct, frozen=True):
         return False
 
     async def _probe(self, setup: HubSetup) -> list[str]:
-        names = setup.catalog.known_cluster_drivers(setup.chosen_drivers)
-        signers = {setup.catalog.clusters[name].signer for name in names} - {""}
+        drivers = setup.catalog.known(setup.chosen_drivers)
+        signers = {driver.signer for driver in drivers if isinstance(driver, RequestsCertificate)} - {""}
         probes = [SignerProbe(self.client, self.clock, signer, progress=self.progress) for signer in sorted(signers)]
         found = [trouble for probe in probes if (trouble := await probe.run())]
         return [f"{trouble}; {advise_other_drivers(setup.catalog)}" for trouble in found]
@@ -164,7 +241,8 @@ class HubInitializer(Struct, frozen=True):
 
 def advise_other_drivers(catalog: Catalog) -> str:
     """Return what to do on a hub that issues no certificates: name the drivers that need none."""
-    others = [name for name, registration in catalog.clusters.items() if not registration.signer]
+    drivers = catalog.drivers
+    others = [each.name for each in drivers if not (isinstance(each, RequestsCertificate) and each.signer)]
     if not others:
         return "let a signer run, as kube-controller-manager does"
     return f"run a signer, or `watchword init --registration-auth {' or '.join(others)}`, which does not need it"

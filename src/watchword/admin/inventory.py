@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.health import (
     InventoryHealth,
     decide_authority_health,
@@ -42,12 +43,12 @@ from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label, agent_user, cluster_group
 from watchword.api.time import rfc3339
 from watchword.credentials.certificates.name_ownership import read_name_owner
+from watchword.credentials.credential_kind import CredentialKind
+from watchword.credentials.errors import AmbiguousDriver
 from watchword.discovery.token_secret import TokenRecord
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.descriptor import CredentialKind
-from watchword.registration.errors import AmbiguousDriver
 
 
 class ExpiringCredential(Struct, frozen=True):
@@ -105,7 +106,7 @@ def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALO
     clusters = [(each, requests.get(each["metadata"]["name"], ())) for each in facts.clusters]
     return Inventory(
         sorted((decide_cluster_row(*each, catalog) for each in clusters), key=cluster_order),
-        sorted((decide_addon_row(each, catalog) for each in facts.addons), key=addon_order),
+        sorted((decide_addon_row(each) for each in facts.addons), key=addon_order),
         sorted(_credentials(facts, clusters, now, catalog), key=credential_order),
         facts.missing,
     )
@@ -129,10 +130,10 @@ def decide_cluster_row(obj: Object, requests: Sequence[Object], catalog: Catalog
     return ClusterRow(cluster.name, accepted, joined, _yes_no_unknown(available), health, note, version)
 
 
-def decide_addon_row(obj: Object, catalog: Catalog = CATALOG) -> AddonRow:
+def decide_addon_row(obj: Object) -> AddonRow:
     """Return whether an add-on has what it needs."""
     addon = Addon.read(obj)
-    said = catalog.addon_credential(addon)
+    said = ADDON_CATALOG.find_credential(addon)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
     health, note = InventoryHealth.GOOD, ""
     if said is not None and said.status == "False":
@@ -162,11 +163,11 @@ def _credentials(
     for obj, requests in clusters:
         row = decide_cluster_credential_row(obj, requests, now=now, catalog=catalog)
         if row is not None:
-            evidence = cluster_evidence(catalog.cluster_credential(obj), issued_certificates(obj, requests))
+            evidence = cluster_evidence(catalog.find_credential(obj), issued_certificates(obj, requests))
             yield decide_row_use(row, evidence, facts.usage, now=now)
     for addon in map(Addon.read, facts.addons):
-        evidence = addon_evidence(addon, catalog.addon_credential(addon))
-        for row in decide_addon_credential_rows(addon, now=now, catalog=catalog):
+        evidence = addon_evidence(addon, ADDON_CATALOG.find_credential(addon))
+        for row in decide_addon_credential_rows(addon, now=now):
             yield decide_row_use(row, evidence, facts.usage, now=now)
     yield from decide_account_uses(facts, now=now)
     yield from decide_pull_secret_rows(facts.pull_secrets or (), now=now)
@@ -201,31 +202,31 @@ def decide_cluster_credential_row(
 ) -> CredentialRow | None:
     """Validate a cluster's own credential by what its agent reports; None for a cluster that may not have one yet."""
     cluster = Cluster.read(obj)
-    said = catalog.cluster_credential(obj)
+    said = catalog.find_credential(obj)
     if said is None and not is_true(obj, ConditionType.JOINED):
         return None
     try:
-        kind = catalog.clusters[catalog.driver_of(obj)].credential
+        kind = catalog.driver_of(obj).credential
     except AmbiguousDriver:
-        kind = catalog.clusters[catalog.default].credential
+        kind = catalog.by_name[catalog.default].credential
     row = _credential_row(kind, said, cluster=cluster.name, holder=f"agent of {cluster.name}", now=now)
     if row.health is InventoryHealth.UNKNOWN:
         row = replace(row, note=row.note or "its agent does not say how long it lives")
     return replace(row, subject=find_certificate_subject(obj, requests))
 
 
-def decide_addon_credential_rows(addon: Addon, *, now: datetime, catalog: Catalog) -> Iterable[CredentialRow]:
+def decide_addon_credential_rows(addon: Addon, *, now: datetime) -> Iterable[CredentialRow]:
     """Validate the credential for the hub of one add-on by what the agent reports."""
     if addon.kube_client is None:
         return
-    driver = catalog.addons.get(addon.driver) or catalog.addons[catalog.default]
+    driver = ADDON_CATALOG.by_name.get(addon.driver) or ADDON_CATALOG.find("")
     holder = f"add-on {addon.name} on {addon.cluster}"
     row = _credential_row(
-        driver.credential, catalog.addon_credential(addon), cluster=addon.cluster, holder=holder, now=now
+        driver.credential, ADDON_CATALOG.find_credential(addon), cluster=addon.cluster, holder=holder, now=now
     )
     if row.health is InventoryHealth.UNKNOWN and not row.note:
         row = replace(row, health=InventoryHealth.PENDING, note="not issued yet")
-    yield replace(row, subject=addon.kube_client.subject.user)
+    yield replace(row, subject=addon.kube_client.subject.user, addon=addon.name)
 
 
 def _credential_row(

@@ -94,6 +94,7 @@ class CredentialRow(Struct, frozen=True):
     renewed: bool = False  # by its holder
     use: CredentialUse = CredentialUse.UNKNOWN  # whether the holder uses the one last issued
     count: int = 1  # how many alike the row stands for; the validity is that of the first to expire
+    addon: str = ""  # whose credential it is; empty for all others
 
     @property
     def next_rotation(self) -> datetime | None:
@@ -144,7 +145,7 @@ def credential_identity(row: CredentialRow) -> tuple[Any, ...]:
 
 def _kind_order(row: CredentialRow) -> tuple[Any, ...]:
     """Put the hub's authority first, then clusters, add-ons and join tokens."""
-    rank = {AUTHORITY: 0, JOIN_TOKEN: 3}.get(row.kind, 2 if row.holder.startswith("add-on ") else 1)
+    rank = {AUTHORITY: 0, JOIN_TOKEN: 3}.get(row.kind, 2 if row.addon else 1)
     return rank, row.kind
 
 

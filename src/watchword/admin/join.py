@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.apply import apply_all, keep_unnamed, select_settings
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
@@ -27,6 +28,16 @@ from watchword.api.resources import (
     NAMESPACES,
     SECRETS,
 )
+from watchword.api.sensitive import Sensitive
+from watchword.credentials.driver import SecretData
+from watchword.credentials.driver_options import (
+    DriverOption,
+    Settings,
+    Side,
+    settings_from_spec,
+    settings_to_spec,
+    validate_options,
+)
 from watchword.credentials.secret_data import decode_data, encode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.kube.client import Client
@@ -35,8 +46,7 @@ from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.bundles import OPERATOR
 from watchword.operator.klusterlet_manifests import agent_deployment
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.interface import SecretData
-from watchword.registration.options import Settings, Side, settings_from_spec, settings_to_spec
+from watchword.registration.driver import BringsBootstrapData, ClusterDriver
 
 FIELD_MANAGER = "watchword-join"
 KLUSTERLET = "klusterlet"
@@ -84,7 +94,7 @@ class ClusterMembership(Struct, frozen=True):
     @property
     def kept(self) -> Object:
         """What the Klusterlet that is there says in the fields that `join` sets."""
-        stored = [path[0] for option in self.catalog.options(Side.CLUSTER) for path in option.paths]
+        stored = [path[0] for option in _agent_options(self.catalog) for path in option.paths]
         registration: dict[str, Mapping[str, Any]] = {name: {} for name in (*REGISTRATION_SETTINGS, *stored)}
         return select_settings(self.present.get("spec") or {}, {**SETTINGS, "registrationConfiguration": registration})
 
@@ -103,8 +113,8 @@ def named_settings(membership: ClusterMembership) -> Object:
     """Return what is asked for; what is not is left to what is there, and to the agent's defaults."""
     catalog, auth = membership.catalog, membership.registration_auth
     gates = [{"feature": f, "mode": "Enable" if on else "Disable"} for f, on in sorted(membership.gates.items())]
-    drivers = settings_to_spec(catalog.options(Side.CLUSTER), membership.settings)
-    cluster = {"authType": catalog.cluster_driver(auth)} if auth else {}
+    drivers = settings_to_spec(_agent_options(catalog), membership.settings)
+    cluster = {"authType": catalog.find(auth).name} if auth else {}
     addon = {"authType": membership.addon_auth} if membership.addon_auth else {}
     registration: Object = {
         **drivers,
@@ -144,11 +154,18 @@ async def read_bootstrap_data(client: Client, namespace: str) -> SecretData:
     return decode_data(await client.find(SECRETS, ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET)))
 
 
+def bring_bootstrap_data(
+    driver: ClusterDriver, settings: Settings, token: Sensitive[str], present: SecretData
+) -> SecretData:
+    """Return what a driver stores in the bootstrap Secret beside the kubeconfig; `ConfigError` for a bad flag."""
+    return driver.bootstrap_data(settings, token, present) if isinstance(driver, BringsBootstrapData) else {}
+
+
 def choose_bootstrap_data(membership: ClusterMembership, access: BootstrapAccess, present: SecretData) -> SecretData:
     """Return what the driver keeps beside the kubeconfig; `InvalidInput` when a flag is missing or wrong."""
     catalog, driver = membership.catalog, membership.registration_driver
     try:
-        data = catalog.clusters[driver].bootstrap_data(membership.settings, access.token, present)
+        data = bring_bootstrap_data(catalog.by_name[driver], membership.settings, access.token, present)
     except ConfigError as cause:
         raise InvalidInput(str(cause)) from cause
     needed = [option.flag for option in catalog.options(Side.JOIN, driver) if option.required]
@@ -221,10 +238,15 @@ async def with_present(client: Client, membership: ClusterMembership) -> Cluster
 def validate_membership(membership: ClusterMembership) -> list[str]:
     """Return why the settings of drivers are wrong or incomplete, one sentence each."""
     registration, catalog = membership.spec["registrationConfiguration"], membership.catalog
-    rows = (registration.get(name) or {} for name in ("registrationDriver", "addOnKubeClientRegistrationDriver"))
-    chosen = [str(row["authType"]) for row in rows if row.get("authType")]
-    settings = settings_from_spec(catalog.options(Side.CLUSTER), registration)
-    return catalog.validate(Side.CLUSTER, settings, *chosen)
+    settings = settings_from_spec(_agent_options(catalog), registration)
+    return [
+        *catalog.validate(Side.CLUSTER, settings, membership.registration_driver),
+        *validate_options(ADDON_CATALOG.options, settings),
+    ]
+
+
+def _agent_options(catalog: Catalog) -> tuple[DriverOption, ...]:
+    return (*catalog.options(Side.CLUSTER), *ADDON_CATALOG.options)
 
 
 async def cluster_uid(client: Client) -> str:

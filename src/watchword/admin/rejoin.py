@@ -11,7 +11,7 @@ from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_admin import AdmissionResult
-from watchword.admin.join import FIELD_MANAGER, bootstrap_secret, read_bootstrap_data
+from watchword.admin.join import FIELD_MANAGER, bootstrap_secret, bring_bootstrap_data, read_bootstrap_data
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
@@ -20,11 +20,11 @@ from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.manual_approval import well_formed_requests
 from watchword.credentials.certificates.name_ownership import NameOwner, name_owner_patch
 from watchword.credentials.certificates.request_validation import ClusterRequest
+from watchword.credentials.errors import CredentialUnreadable
 from watchword.credentials.secret_data import decode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.kube.client import Client
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.errors import CredentialUnreadable
 from watchword.runtime.clock import Clock
 
 
@@ -34,8 +34,8 @@ async def replace_bootstrap_secret(
     """Replace the bootstrap credential on the managed cluster; the agent finds the new one by itself."""
     present = await read_bootstrap_data(client, namespace)
     beside: dict[str, bytes] = {}
-    for registration in catalog.clusters.values():
-        beside |= registration.bootstrap_data({}, access.token, present)
+    for driver in catalog.drivers:
+        beside |= bring_bootstrap_data(driver, {}, access.token, present)
     secret = bootstrap_secret(namespace, access, beside)
     await client.apply(SECRETS, secret, manager=FIELD_MANAGER, force=True, dry_run=dry_run)
     return f"secret/{namespace}/{BOOTSTRAP_KUBECONFIG_SECRET}"

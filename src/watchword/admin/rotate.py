@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from msgspec import Struct, field
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.errors import OperationRefused
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.addon import Addon
@@ -39,7 +40,7 @@ class CredentialRotator(Struct, frozen=True):
         found = await self._get(MANAGED_CLUSTERS, key, f"there is no cluster {name}: `watchword status` lists all")
         if not is_true(found, ConditionType.HUB_ACCEPTED):
             raise OperationRefused(f"cluster {name} is not accepted, so it has nothing to renew")
-        kind = self.catalog.clusters[self.catalog.driver_of(found)].credential
+        kind = self.catalog.driver_of(found).credential
         return await self._request_renewal(MANAGED_CLUSTERS, found, kind.condition_types, wait)
 
     async def addon(self, cluster: str, name: str, wait: timedelta | None) -> str:
@@ -47,7 +48,7 @@ class CredentialRotator(Struct, frozen=True):
         key = ObjectKey(cluster, name)
         missing = f"there is no add-on {name} on cluster {cluster}: `watchword status` lists all"
         found = await self._get(MANAGED_CLUSTER_ADDONS, key, missing)
-        rule = self.catalog.addons.get(Addon.read(found).driver or self.catalog.default)
+        rule = ADDON_CATALOG.driver_of(Addon.read(found))
         if Addon.read(found).kube_client is None or rule is None:
             raise OperationRefused(f"add-on {name} on cluster {cluster} has no credential for the hub")
         return await self._request_renewal(MANAGED_CLUSTER_ADDONS, found, rule.credential.condition_types, wait)

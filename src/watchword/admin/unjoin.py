@@ -25,6 +25,7 @@ from watchword.api.names import (
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.api.sensitive import HiddenFields
 from watchword.api.time import rfc3339
+from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
@@ -34,9 +35,8 @@ from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.request_sender import RetryPolicy
 from watchword.operator.klusterlet_manifests import agent_manifests, bound_agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
-from watchword.registration.catalog import CATALOG
+from watchword.registration.catalog import CATALOG, make_connector
 from watchword.registration.hub_connector import ConnectorContext
-from watchword.registration.interface import KUBECONFIG, SecretData
 from watchword.registration.kubeconfig_connector import user_with_secret_data
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
@@ -232,9 +232,8 @@ class Unjoiner(Struct, frozen=True):
 async def _hub_of(membership: ExistingMembership) -> AsyncIterator[Client]:
     """Connect to the hub as this very cluster."""
     context = ConnectorContext(cluster=membership.cluster, bootstrap=None)
-    hub = Client(
-        CATALOG.connector(CATALOG.holder_of(membership.data), context).own(membership.data), retry=membership.retry
-    )
+    connector = make_connector(CATALOG.find(CATALOG.holder_of(membership.data)), context)
+    hub = Client(connector.own(membership.data), retry=membership.retry)
     try:
         yield hub
     finally:

@@ -13,7 +13,7 @@ import orjson
 
 from watchword.api.crds.accounts import DEFAULT_VALIDITY, LONGEST_AUDIENCE, LONGEST_NAME, MOST_AUDIENCES
 from watchword.api.credential_report import CredentialValidity
-from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields, Sensitive
@@ -72,11 +72,6 @@ class Account(HiddenFields, frozen=True):
     def resource(self) -> Resource:
         """The group in which it was declared."""
         return resource_of(self.object)
-
-    @property
-    def source_namespace(self) -> str:
-        """The cluster-set namespace that it replicates an account of; empty for one that a user made."""
-        return labels_of(self.object).get(Label.ACCOUNT_NAMESPACE, "")
 
     @property
     def request(self) -> str:

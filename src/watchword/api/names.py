@@ -50,8 +50,15 @@ GRPC_SERVER_SERVICE_ACCOUNT = "grpc-server-sa"
 KUBE_CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 GRPC_SIGNER = "open-cluster-management.io/grpc"
 
-# API groups that exist only in RBAC
+# API groups; the last one exists only in RBAC
+CLUSTER_GROUP = "cluster.open-cluster-management.io"
+ADDON_GROUP = "addon.open-cluster-management.io"
+WORK_GROUP = "work.open-cluster-management.io"
+OPERATOR_GROUP = "operator.open-cluster-management.io"
 REGISTER_GROUP = "register.open-cluster-management.io"
+
+# Reasons of conditions that several processes read
+DENIED_REASON = "HubClusterAdminDenied"
 
 
 class Label:
@@ -83,14 +90,12 @@ class Annotation:
     CLEANUP_PRIORITY: Final = "open-cluster-management.io/cleanup-priority"
     SKIP_CLOCK_CHECK: Final = "registration.open-cluster-management.io/skip-clock-sync-check"
     SET_AUTO_UPDATE: Final = "cluster.open-cluster-management.io/autoupdate"
-    ADDON_LIFECYCLE: Final = "addon.open-cluster-management.io/lifecycle"
     ADDON_PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"  # on manifests that are hooks
     ADDON_TRUSTED_GRANTS: Final = "addon.watchword.dev/trusted-grants"  # rights an administrator allows by name
     ADDON_INSTALLED_BY: Final = "addon.watchword.dev/installed-by"  # how an add-on came to be enabled
     ADDON_MANAGER: Final = "addon.watchword.dev/manager"  # on a built-in add-on: which process serves it
     DISABLE_AUTOMATIC_INSTALLATION: Final = "addon.open-cluster-management.io/disable-automatic-installation"
     IMAGE_REGISTRIES: Final = "open-cluster-management.io/image-registries"  # of a cluster, for its add-ons
-    HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
     INSTALL_NAMESPACE: Final = "addon.open-cluster-management.io/v1alpha1-install-namespace"
     # What server-side apply last wrote, so that changes of the work are told from changes of the cluster.
     APPLIED_DIGEST: Final = "open-cluster-management.io/config-spec-hash"
@@ -148,7 +153,6 @@ class Finalizer:
     MANIFEST_WORK: Final = "cluster.open-cluster-management.io/manifest-work-cleanup"
     APPLIED_WORK: Final = "cluster.open-cluster-management.io/applied-manifest-work-cleanup"
     ADDON_PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"
-    ADDON_TOKEN: Final = "addon.open-cluster-management.io/token-infrastructure-cleanup"  # noqa: S105 - a finalizer
     ACCOUNT: Final = "accounts.watchword.dev/revocation"
     ACCOUNT_REPLICAS: Final = "accounts.watchword.dev/replicas"
     KLUSTERLET: Final = "operator.open-cluster-management.io/klusterlet-cleanup"

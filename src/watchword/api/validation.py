@@ -6,12 +6,12 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 
+from watchword.api.limits import LONGEST_LABEL, LONGEST_SUBDOMAIN
+
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _DURATION = re.compile(r"([-+]?)((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+", re.ASCII)
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_LONGEST_LABEL = 63
-_LONGEST_SUBDOMAIN = 253
 _LONGEST_DURATION = 100
 _MICROSECONDS = {
     "ns": Decimal("0.001"),
@@ -32,20 +32,20 @@ class DurationError(ValueError):
 
 def is_dns_label(name: str) -> bool:
     """Whether a name can be that of a namespace: RFC 1123 label."""
-    return len(name) <= _LONGEST_LABEL and _LABEL.fullmatch(name) is not None
+    return len(name) <= LONGEST_LABEL and _LABEL.fullmatch(name) is not None
 
 
 def is_dns_subdomain(name: str) -> bool:
     """Whether a name can be that of most objects: RFC 1123 subdomain."""
-    return len(name) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(name) is not None
+    return len(name) <= LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def validate_dns_label(name: str) -> str:
     """Return why a name is not a DNS label, in one sentence; empty when it is one."""
     if is_dns_label(name):
         return ""
-    if len(name) > _LONGEST_LABEL:
-        return f"must be no more than {_LONGEST_LABEL} characters"
+    if len(name) > LONGEST_LABEL:
+        return f"must be no more than {LONGEST_LABEL} characters"
     return "must consist of lower case letters, digits or '-', and begin and end with a letter or digit"
 
 
@@ -53,8 +53,8 @@ def validate_dns_subdomain(name: str) -> str:
     """Return why a name is not a DNS subdomain, in one sentence; empty when it is one."""
     if is_dns_subdomain(name):
         return ""
-    if len(name) > _LONGEST_SUBDOMAIN:
-        return f"must be no more than {_LONGEST_SUBDOMAIN} characters"
+    if len(name) > LONGEST_SUBDOMAIN:
+        return f"must be no more than {LONGEST_SUBDOMAIN} characters"
     return "must consist of lower case letters, digits, '-' or '.', and each part begin and end with a letter or digit"
 
 

@@ -6,11 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from watchword.api.lazy_patterns import lazy_patterns
-from watchword.api.text import escape_text, is_safe_text
+import yaml
 
-with lazy_patterns():
-    import yaml
+from watchword.api.text import escape_text, is_safe_text
 
 MAXIMUM_BYTES = 4 * 1024 * 1024
 MAXIMUM_DEPTH = 64

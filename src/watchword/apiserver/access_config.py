@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from msgspec import Struct, field
 
 from watchword.api.http import Response
 from watchword.api.meta import Resource
-from watchword.apiserver.access_control import AccessControl
 from watchword.apiserver.admission.catalog import admission_steps
+from watchword.apiserver.admission.policies import AdmissionPolicies
 from watchword.apiserver.authn.bootstrap_tokens import BootstrapTokenAuthenticator
 from watchword.apiserver.authn.chain import (
     CertificateAuthenticator,
@@ -28,18 +28,43 @@ from watchword.apiserver.authn.service_accounts import (
     ServiceAccountTokenAuthenticator,
     TokenTrust,
 )
+from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from watchword.apiserver.bootstrap_policy import RbacBootstrap
 from watchword.apiserver.controllers.catalog import CONTROLLERS, BuiltInControllers, ControllerContext
+from watchword.apiserver.controllers.event_expiry import EVENT_TTL
 from watchword.apiserver.csr.signers import LONGEST_LIFETIME
 from watchword.apiserver.kinds.build import REVIEWS
-from watchword.apiserver.model import Handler, HandlerRequest, Now, Registry
+from watchword.apiserver.model import Admit, Authenticate, Handler, HandlerRequest, Now, Registry, Service
 from watchword.apiserver.server import ResourceRoute
-from watchword.apiserver.tokens.issuer import KEY_SET_PATH, IssuerDiscovery, TokenIssuer, TokenKeys, discovery_handlers
-from watchword.apiserver.tokens.request import TokenLimits, TokenRequestHandler
+from watchword.apiserver.tokens import (
+    KEY_SET_PATH,
+    IssuerDiscovery,
+    TokenIssuer,
+    TokenKeys,
+    TokenLimits,
+    TokenRequestHandler,
+    discovery_handlers,
+)
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate
 from watchword.pki.jwt import TokenSigner
+
+
+class AccessControl(Struct, frozen=True):
+    """Authentication, authorization, admission, and the services that run beside the requests."""
+
+    authenticate: Authenticate
+    authorizer: Authorizer
+    mutating: tuple[Admit, ...] = ()
+    validating: tuple[Admit, ...] = ()
+    handlers: Mapping[ResourceRoute, Handler] = field(default_factory=dict)
+    paths: Mapping[str, Handler] = field(default_factory=dict)
+    services: tuple[Service, ...] = ()
+
+
+AccessControlFactory = Callable[[Registry], AccessControl]
+"""Makes the access rules of a control plane from its registry."""
 
 
 class AccessConfig(Struct, frozen=True):
@@ -55,6 +80,7 @@ class AccessConfig(Struct, frozen=True):
     admin_tokens: tuple[StaticToken, ...] = ()
     token_limits: TokenLimits = field(default_factory=TokenLimits)
     certificate_lifetime: timedelta = LONGEST_LIFETIME
+    event_ttl: timedelta = EVENT_TTL
     reviewer: TokenReviewer | None = None
     controllers: tuple[str, ...] = tuple(CONTROLLERS)
 
@@ -80,18 +106,31 @@ def access_control_factory(
         authorizer = RbacAuthorizer(index)
         tokens = token_chain(rules, registry, now)
         issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
-        steps = admission_steps(registry, authorizer, now=now, entropy=entropy)
+        policies = AdmissionPolicies(registry, authorizer)
+        steps = admission_steps(registry, authorizer, policies, now=now, entropy=entropy)
         parts = ControllerContext(
-            registry, now, authorizer, rules.authority, rules.root_bundle, issuer, rules.certificate_lifetime
+            registry,
+            now,
+            authorizer,
+            rules.authority,
+            rules.root_bundle,
+            issuer,
+            rules.certificate_lifetime,
+            rules.event_ttl,
         )
         return AccessControl(
             authenticate=RequestAuthenticator(tokens, CertificateAuthenticator(rules.trusted_authorities, now)),
             authorizer=authorizer,
             mutating=steps.mutating,
             validating=steps.validating,
-            handlers=_handlers(rules, registry, issuer, tokens, authorizer, now),
+            handlers={
+                **_reviews(tokens, authorizer, now),
+                ("", "serviceaccounts", "token"): TokenRequestHandler(
+                    registry, issuer, rules.audiences, now, rules.token_limits, policies
+                ),
+            },
             paths=discovery_handlers(_discovery(rules)),
-            services=(RbacBootstrap(registry, index), BuiltInControllers(parts, rules.controllers)),
+            services=(RbacBootstrap(registry, index), policies, BuiltInControllers(parts, rules.controllers)),
         )
 
     return build
@@ -112,28 +151,13 @@ def token_chain(rules: AccessConfig, registry: Registry, now: Now) -> TokenChain
     return TokenChain(tuple(authenticators), rules.audiences)
 
 
-def _handlers(
-    rules: AccessConfig,
-    registry: Registry,
-    issuer: TokenIssuer,
-    tokens: TokenChain,
-    authorizer: RbacAuthorizer,
-    now: Now,
-) -> dict[ResourceRoute, Handler]:
-    handlers = _reviews(tokens, authorizer, now)
-    handlers["", "serviceaccounts", "token"] = TokenRequestHandler(
-        registry, issuer, rules.audiences, now, rules.token_limits
-    )
-    return handlers
-
-
 def _reviews(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) -> dict[ResourceRoute, Handler]:
     made: dict[Resource, Handler] = {}
 
     def answerer(resource: Resource) -> Handler:
         async def answer(request: HandlerRequest) -> Response:
             if not made:
-                from watchword.apiserver.reviews.catalog import review_handlers
+                from watchword.apiserver.reviews import review_handlers
 
                 made.update(review_handlers(tokens, authorizer, now))
             return await made[resource](request)

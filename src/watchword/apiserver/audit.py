@@ -90,6 +90,8 @@ def audit_event(exchange: CompletedRequest, now: str) -> Object:
         event["impersonatedUser"] = _user(request.user)
     if request.info.is_resource:
         event["objectRef"] = _reference(request)
+    if request.annotations:
+        event["annotations"] = dict(request.annotations)
     return event
 
 
@@ -124,7 +126,7 @@ def _open(path: Path) -> int:
 
 
 audit = logging.getLogger("watchword.audit")
-REPORTER = "watchword.dev/apiserver"
+REPORTER = "kube-apiserver"
 
 
 class ServerEvents(Struct, frozen=True):

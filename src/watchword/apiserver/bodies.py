@@ -8,8 +8,9 @@ from typing import Any
 
 import orjson
 
+from watchword.api.limits import MAX_BODY_BYTES
 from watchword.api.meta import Object
-from watchword.apiserver.errors import MAX_BODY_BYTES, bad_request, too_large, unsupported_media_type
+from watchword.apiserver.errors import bad_request, too_large, unsupported_media_type
 from watchword.apiserver.model import ApiError, HandlerRequest
 
 JSON = "application/json"

@@ -315,7 +315,7 @@ class RbacBootstrap(Struct):
     _stop_following: Callable[[], None] | None = None
 
     async def start(self) -> None:
-        """Follow roles and bindings, then create and restore_defaults those that every plane has."""
+        """Follow roles and bindings, then create or restore those that every plane has."""
         self._stop_following = self.index.follow(self.registry)
         await ensure_bootstrap_policy(self.registry)
 
@@ -326,7 +326,7 @@ class RbacBootstrap(Struct):
 
 
 async def ensure_bootstrap_policy(registry: Registry) -> None:
-    """Create what is missing; restore_defaults default roles and bindings unless the administrator opted out."""
+    """Create what is missing; restore default roles and bindings unless the administrator opted out."""
     wanted = default_objects()
     namespaces = [row for row in wanted if row[0] == NAMESPACES]
     others = [row for row in wanted if row[0] != NAMESPACES]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from watchword.api.http import Request, Response
-from watchword.apiserver.access_control import AccessControl, AccessControlFactory
+from watchword.apiserver.access_config import AccessControl, AccessControlFactory
 from watchword.apiserver.background import BackgroundTasks, TaskStatus
 from watchword.apiserver.crd.controller import CustomResourceController
 from watchword.apiserver.discovery import DiscoveryHandler
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 class ControlPlane:
     """A Kubernetes API over a store, as tests, fleets and the command line start it.
 
-    `compose` builds the access rules: `access_config.standard_access` everywhere but in tests of the verbs.
+    `compose` builds the access rules: `access_config.access_control_factory` everywhere but in tests of the verbs.
     """
 
     def __init__(  # noqa: PLR0913 - store, clock and access; the rest is named and seldom said

@@ -10,10 +10,9 @@ from typing import Any
 
 import orjson
 
+from watchword.api.limits import MAX_BODY_BYTES
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.model import ApiError, FieldError
-
-MAX_BODY_BYTES = 3 * 1024 * 1024
 
 
 def quote(text: str) -> str:

@@ -7,6 +7,7 @@ import logging
 import os
 import stat
 from collections import deque
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,24 +17,23 @@ from msgspec.structs import replace
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import NAMESPACES
-from watchword.apiserver.access_config import AccessConfig, access_control_factory
-from watchword.apiserver.access_control import AccessControl
+from watchword.apiserver.access_config import AccessConfig, AccessControl, access_control_factory
 from watchword.apiserver.audit import AuditLog, ServerEvents
 from watchword.apiserver.authn.chain import StaticToken, TokenReviewer
 from watchword.apiserver.background import BackgroundTasks, PeriodicTask
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.listener import API_LIMITS, api_listener
+from watchword.apiserver.controllers.event_expiry import EVENT_TTL
+from watchword.apiserver.listener import API_LIMITS, RequestRateLimiter, api_listener
 from watchword.apiserver.model import Now, Registry
-from watchword.apiserver.node.model import COMMANDS, IMAGES, NodeSettings, Runner
+from watchword.apiserver.node.model import NodeSettings, Runner, Workloads
 from watchword.apiserver.node.pod_logs import PodLogHandler
 from watchword.apiserver.pki_directory import ADMIN, PkiDirectory, write_private
-from watchword.apiserver.rate_limits import RequestRateLimiter
 from watchword.apiserver.serving.backup import BACKUP_PATH, BackupHandler
 from watchword.apiserver.store.encryption import read_encryption_keys
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.model import StoreOpenError
 from watchword.apiserver.store.sqlite import SqliteStore, require_present
-from watchword.apiserver.tokens.issuer import TokenIssuer, TokenKeys
+from watchword.apiserver.tokens import TokenIssuer, TokenKeys
 from watchword.http.limits import ServerLimits
 from watchword.pki.jwt import TokenSigner
 
@@ -69,9 +69,8 @@ class InstanceSettings(Struct, frozen=True):
     max_bytes: int = 0
     in_memory: bool = False  # objects are lost at the end; keys and kubeconfig are files all the same
     limits: ServerLimits = API_LIMITS
-    node: bool = False  # run workloads of our own image as processes of this machine
-    node_images: tuple[str, ...] = IMAGES
-    node_commands: tuple[str, ...] = COMMANDS
+    node: Workloads | None = None  # run these as processes of this machine
+    event_ttl: timedelta = EVENT_TTL
     reviewer: TokenReviewer | None = None  # authenticates tokens that this control plane does not know
     runner: Runner | None = None  # runs the node's containers; None: as processes
 
@@ -124,8 +123,8 @@ class Instance:
         self.port = await self._listener.start(self._settings.host, self._settings.port)
         write_private(self.kubeconfig, self._admin_kubeconfig())
         await self._record_restore()
-        if self._settings.node:
-            self._node = self._make_node()
+        if self._settings.node is not None:
+            self._node = self._make_node(self._settings.node)
             await self._node.start()
         log.info("serving %s", self.server)
 
@@ -152,7 +151,7 @@ class Instance:
         access = access_control_factory(self._rules(), now=self._now, entropy=os.urandom)(registry)
         if isinstance(self._store, SqliteStore):
             access = replace(access, paths={**access.paths, BACKUP_PATH: BackupHandler(self._store).handle})
-        if not self._settings.node:
+        if self._settings.node is None:
             return access
         logs = PodLogHandler(registry, self._settings.data_dir / "pods")
         return replace(access, handlers={**access.handlers, ("", "pods", "log"): logs})
@@ -165,9 +164,10 @@ class Instance:
             client_authorities=self.material.believed,
             admin_tokens=(StaticToken(self.material.admin_token, ADMIN),),
             reviewer=self._settings.reviewer,
+            event_ttl=self._settings.event_ttl,
         )
 
-    def _make_node(self) -> ProcessNode:
+    def _make_node(self, workloads: Workloads) -> ProcessNode:
         from watchword.apiserver.node.node import NodeContext, ProcessNode
         from watchword.apiserver.node.processes import ProcessRunner
 
@@ -177,8 +177,7 @@ class Instance:
             self._settings.data_dir / "pods",
             _reachable(self._settings.host),
             self.port,
-            images=self._settings.node_images,
-            commands=self._settings.node_commands,
+            workloads,
         )
         context = NodeContext(self.plane.registry, issuer, rules.audiences, self._now)
         return ProcessNode(context, settings, self._settings.runner or ProcessRunner())

@@ -1,16 +1,23 @@
-"""The socket of a control plane: TLS with optional client certificates, refusals as Status objects."""
+"""The socket of a control plane: TLS with optional client certificates, and rate limits per client."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from watchword.api.http import Response
-from watchword.apiserver.errors import MAX_BODY_BYTES, too_large
+from watchword.api.rate_limit import Rate, TokenBuckets
+from watchword.apiserver.authn.model import ANONYMOUS_NAME
+from watchword.apiserver.authz.model import is_superuser
+from watchword.apiserver.errors import too_large, too_many_requests
+from watchword.apiserver.model import HandlerRequest, User
 from watchword.apiserver.negotiation import error_response
 from watchword.http.connection import RequestHandler, plain_text_rejection
 from watchword.http.limits import ServerLimits
 from watchword.http.request_parser import RejectedRequest
 from watchword.http.server import CurrentContext, HttpServer, delegating_context
 
-API_LIMITS = ServerLimits(body_bytes=MAX_BODY_BYTES)
+API_LIMITS = ServerLimits()
 
 
 def api_listener(handle: RequestHandler, context: CurrentContext, limits: ServerLimits = API_LIMITS) -> HttpServer:
@@ -23,3 +30,46 @@ def _refuse(refused: RejectedRequest) -> Response:
 
 
 _TOO_LARGE = 413
+
+
+MAX_TRACKED_CLIENTS = 10_000
+"""So many clients are told apart at a time; the longest silent one is forgotten first."""
+
+
+class RequestRateLimiter:
+    """Strangers share a bucket per address, wrong credentials one more, and each user has its own.
+
+    Members of system:masters are never limited: an administrator must get in when others flood.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        anonymous: Rate = Rate(50, 100),  # noqa: B008 - frozen
+        failures: Rate = Rate(20, 100),  # noqa: B008 - frozen
+        users: Rate = Rate(1000, 2000),  # noqa: B008 - frozen
+    ) -> None:
+        self._clock = clock
+        self._anonymous = TokenBuckets(anonymous, MAX_TRACKED_CLIENTS)
+        self._failures = TokenBuckets(failures, MAX_TRACKED_CLIENTS)
+        self._users = TokenBuckets(users, MAX_TRACKED_CLIENTS)
+
+    def known(self, request: HandlerRequest, user: User) -> None:
+        """Refuse a client that sends too many requests."""
+        if is_superuser(user):
+            return
+        if user.name == ANONYMOUS_NAME:
+            buckets, name = self._anonymous, request.peer.address
+        else:
+            buckets, name = self._users, user.name
+        _require(buckets.take(name, self._clock()))
+
+    def failed(self, request: HandlerRequest) -> None:
+        """Count a wrong credential against its address, and refuse when there are too many of them."""
+        _require(self._failures.take(request.peer.address, self._clock()))
+
+
+def _require(wait: float) -> None:
+    if wait > 0:
+        raise too_many_requests(max(1, math.ceil(wait)))

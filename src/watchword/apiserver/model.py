@@ -86,6 +86,8 @@ class Operation(Struct, frozen=True):
     subresource: str = ""
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)  # become Warning headers of the response
+    options: Object = field(default_factory=dict)  # CreateOptions, UpdateOptions or DeleteOptions as they were sent
+    annotations: dict[str, str] = field(default_factory=dict)  # of the audit event
 
 
 Hook = Callable[[Operation], None]
@@ -226,6 +228,7 @@ class HandlerRequest(HiddenFields, frozen=True):
     body: bytes
     peer: Peer = field(default_factory=Peer)
     user: User = field(default_factory=lambda: User("system:anonymous", groups=("system:unauthenticated",)))
+    annotations: dict[str, str] = field(default_factory=dict)  # of the audit event
 
     def header(self, name: str) -> str:
         """Return the first header of that name, empty when absent."""

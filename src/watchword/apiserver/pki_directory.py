@@ -19,7 +19,7 @@ from watchword.apiserver.authn.chain import StaticToken
 from watchword.apiserver.authz.model import SUPERUSERS
 from watchword.apiserver.model import Now, User
 from watchword.apiserver.store.model import StoreOpenError
-from watchword.apiserver.tokens.issuer import TokenKeys
+from watchword.apiserver.tokens import TokenKeys
 from watchword.http.server import serving_context
 from watchword.pki.authority import CA_LIFETIME, Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate, verify_chain

@@ -13,11 +13,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
+from watchword.api.limits import MAX_BODY_BYTES
 from watchword.apiserver.authn.impersonation import impersonate
 from watchword.apiserver.authn.model import ANONYMOUS
 from watchword.apiserver.authz.model import Authorizer, require
 from watchword.apiserver.errors import (
-    MAX_BODY_BYTES,
     bad_request,
     internal,
     not_found,

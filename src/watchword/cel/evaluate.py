@@ -116,10 +116,14 @@ class Expression(Struct, frozen=True):
 
 
 class Environment(Struct, frozen=True, eq=False):
-    """The variables that expressions may use, and the functions besides the language's own."""
+    """The variables that expressions may use, and the functions and methods besides the language's own.
+
+    A variable with a qualified name (`a.b`) is given as a function without arguments, called when it is needed.
+    """
 
     variables: frozenset[str]
     functions: Mapping[tuple[str, int], Callable[..., Any]] = field(default_factory=dict)  # by name and arity
+    methods: Mapping[tuple[str, int], Callable[..., Any]] = field(default_factory=dict)  # the target counts
 
 
 SCHEMA_RULES = Environment(frozenset(("self", "oldSelf")))
@@ -146,6 +150,8 @@ class _Compiler(Struct, frozen=True):
                 program: Program = lambda _: value  # noqa: E731 - one of many forms
             case Identifier(name):
                 program = self._name(name, known)
+            case Select(Identifier(name), field) if f"{name}.{field}" in known:
+                program = self._qualified(f"{name}.{field}")
             case Select(target, field):
                 program = self._select(target, _unescape(field), known)
             case OptionalSelect(target, place):
@@ -169,6 +175,10 @@ class _Compiler(Struct, frozen=True):
         if name in TYPE_NAMES:
             return lambda _: name
         raise CelSyntaxError(f"undeclared reference to {name!r}")
+
+    def _qualified(self, name: str) -> Program:
+        self.referenced_variables.add(name)
+        return lambda scope: scope[name]()
 
     def _optional(self, target: Node, place: Node, known: frozenset[str]) -> Program:
         program = self.compile(target, known)
@@ -234,7 +244,7 @@ class _Compiler(Struct, frozen=True):
             found = _find_function(f"{first.name}.{name}", len(arguments) - 1)
             if found is not None:
                 return found, arguments[1:]
-        return _find_method(name, len(arguments)), arguments
+        return self.environment.methods.get((name, len(arguments))) or _find_method(name, len(arguments)), arguments
 
     def _has(self, node: Node, known: frozenset[str]) -> Program:
         if isinstance(node, OptionalSelect):

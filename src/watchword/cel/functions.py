@@ -19,9 +19,13 @@ class CelError(Exception):
     """A rule could not be evaluated on this value."""
 
 
+class NoSuchOverload(CelError):
+    """A function does not support arguments of these types."""
+
+
 def no_overload() -> NoReturn:
     """Refuse arguments that the function does not support."""
-    raise CelError("no such overload")
+    raise NoSuchOverload("no such overload")
 
 
 def cel_type(value: Any) -> str:

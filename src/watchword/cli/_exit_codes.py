@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -43,38 +42,6 @@ class Failure(NamedTuple):
     exit_code: ExitCode
 
 
-# The first row that matches decides, so a row stands before those of its base classes. Names instead of
-# classes: a package that was never imported cannot have raised, and must not be imported for this table.
-EXIT_CODES: tuple[tuple[str, str, ExitCode], ...] = (
-    ("watchword.discovery.errors", "NotTrusted", ExitCode.REFUSED),
-    ("watchword.discovery.errors", "DiscoveryTimedOut", ExitCode.UNREACHABLE),
-    ("watchword.discovery.errors", "BootstrapTimedOut", ExitCode.UNREACHABLE),
-    ("watchword.discovery.errors", "BootstrapFailed", ExitCode.REFUSED),
-    ("watchword.discovery.errors", "BootstrapTokenRefused", ExitCode.NOT_USABLE),
-    ("watchword.discovery.errors", "ClusterInfoRefused", ExitCode.NOT_USABLE),
-    ("watchword.discovery.errors", "SourceRefused", ExitCode.NOT_USABLE),
-    ("watchword.admin.errors", "OperationRefused", ExitCode.REFUSED),
-    ("watchword.admin.errors", "InvalidInput", ExitCode.NOT_USABLE),
-    ("watchword.admin.errors", "NotReady", ExitCode.UNREACHABLE),
-    ("watchword.registration.agent.errors", "NameTaken", ExitCode.REFUSED),
-    ("watchword.dashboard.process", "NotLoopback", ExitCode.NOT_USABLE),
-    ("watchword.registration.errors", "UnknownDriver", ExitCode.NOT_USABLE),
-    ("watchword.registration.aws_irsa.errors", "InvalidName", ExitCode.NOT_USABLE),
-    ("watchword.registration.aws_irsa.errors", "LibraryMissing", ExitCode.NOT_USABLE),
-    ("watchword.registration.aws_irsa.errors", "AwsUnreachable", ExitCode.UNREACHABLE),
-    ("watchword.registration.aws_irsa.errors", "WrongAccount", ExitCode.REFUSED),
-    ("watchword.registration.aws_irsa.errors", "ForeignRole", ExitCode.REFUSED),
-    ("watchword.registration.aws_irsa.errors", "RoleTaken", ExitCode.REFUSED),
-    ("watchword.registration.aws_irsa.errors", "StillAccepted", ExitCode.REFUSED),
-    ("watchword.registration.grpc.errors", "TlsFilesUnusable", ExitCode.NOT_USABLE),
-    ("watchword.pullsecrets.credential_provider", "CredentialRequestRefused", ExitCode.NOT_USABLE),
-    ("watchword.pki.errors", "PkiError", ExitCode.NOT_USABLE),
-    ("watchword.kube.errors", "ConfigError", ExitCode.NOT_USABLE),
-    ("watchword.kube.errors", "Unreachable", ExitCode.UNREACHABLE),
-    ("watchword.kube.errors", "Unauthorized", ExitCode.REFUSED),
-    ("watchword.kube.errors", "Forbidden", ExitCode.REFUSED),
-)
-
 CREDENTIAL_UNKNOWN = "the server does not know this credential: it may have expired, or belong to another cluster"
 
 OURS = "watchword."
@@ -89,16 +56,59 @@ def decide_failure(error: Exception) -> Failure:
         # The message of a foreign exception may quote anything, a secret included: only its type is shown.
         unexpected = f"stopped by an unexpected {type(error).__name__}; run again with -vv and report what it prints"
         return Failure(unexpected, ExitCode.BUG)
-    for module, name, exit_code in EXIT_CODES:
-        kind = getattr(sys.modules.get(module), name, None)
-        if kind is not None and isinstance(error, kind):
-            return Failure(_sentence(error, name), exit_code)
-    return Failure(str(error), ExitCode.FAILED)
+    exit_code = next((code for kind, code in exit_codes() if isinstance(error, kind)), ExitCode.FAILED)
+    return Failure(_sentence(error), exit_code)
 
 
-def _sentence(error: Exception, kind: str) -> str:
+def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
+    """Return the code of each error; the first row that matches decides, so it stands before those of base classes."""
+    from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
+    from watchword.credentials.errors import DriverRefused, InvalidSetting, ServiceUnreachable
+    from watchword.dashboard.process import NotLoopback
+    from watchword.discovery.errors import (
+        BootstrapFailed,
+        BootstrapTimedOut,
+        BootstrapTokenRefused,
+        ClusterInfoRefused,
+        DiscoveryTimedOut,
+        NotTrusted,
+        SourceRefused,
+    )
+    from watchword.kube.errors import ConfigError, Forbidden, Unauthorized, Unreachable
+    from watchword.pki.errors import PkiError
+    from watchword.pullsecrets.credential_provider import CredentialRequestRefused
+    from watchword.registration.agent.errors import NameTaken
+
+    return (
+        (NotTrusted, ExitCode.REFUSED),
+        (DiscoveryTimedOut, ExitCode.UNREACHABLE),
+        (BootstrapTimedOut, ExitCode.UNREACHABLE),
+        (BootstrapFailed, ExitCode.REFUSED),
+        (BootstrapTokenRefused, ExitCode.NOT_USABLE),
+        (ClusterInfoRefused, ExitCode.NOT_USABLE),
+        (SourceRefused, ExitCode.NOT_USABLE),
+        (OperationRefused, ExitCode.REFUSED),
+        (InvalidInput, ExitCode.NOT_USABLE),
+        (NotReady, ExitCode.UNREACHABLE),
+        (NameTaken, ExitCode.REFUSED),
+        (NotLoopback, ExitCode.NOT_USABLE),
+        (InvalidSetting, ExitCode.NOT_USABLE),
+        (DriverRefused, ExitCode.REFUSED),
+        (ServiceUnreachable, ExitCode.UNREACHABLE),
+        (CredentialRequestRefused, ExitCode.NOT_USABLE),
+        (PkiError, ExitCode.NOT_USABLE),
+        (ConfigError, ExitCode.NOT_USABLE),
+        (Unreachable, ExitCode.UNREACHABLE),
+        (Unauthorized, ExitCode.REFUSED),
+        (Forbidden, ExitCode.REFUSED),
+    )
+
+
+def _sentence(error: Exception) -> str:
     """Return what to print; a server's 401 contains no more than the status."""
-    return f"{CREDENTIAL_UNKNOWN} ({error}); get a new kubeconfig" if kind == "Unauthorized" else str(error)
+    from watchword.kube.errors import Unauthorized
+
+    return f"{CREDENTIAL_UNKNOWN} ({error}); get a new kubeconfig" if isinstance(error, Unauthorized) else str(error)
 
 
 def _is_own_error(error: Exception) -> bool:

@@ -11,9 +11,8 @@ from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.formatting import format_key
 from watchword.admin.hub_admin import AdmissionResult, HubAdmin
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
-from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.discovery_options import print_progress
-from watchword.cli.name_completion import complete_clusters
 from watchword.cli.output import echo
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.addons import AccountsAddonAdmin, AddonAdmin, is_reinstalled_by_strategy
 from watchword.admin.errors import OperationRefused
 from watchword.api.accounts import ADDON_NAME
@@ -16,7 +17,7 @@ from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS
-from watchword.cli.cluster_output import without_managed_fields
+from watchword.cli.clusters import without_managed_fields
 from watchword.cli.common_options import (
     cluster_names,
     format_document,
@@ -28,7 +29,6 @@ from watchword.cli.common_options import (
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.output import echo, render_table, terminal_width
-from watchword.registration.catalog import CATALOG
 from watchword.runtime.event_loop import run
 
 COLUMNS = ("NAME", "CLUSTER", "AVAILABLE", "DRIVER", "CREDENTIAL")
@@ -38,7 +38,7 @@ def addon_row(obj: Object) -> tuple[str, ...]:
     """Return one line about an add-on."""
     addon = Addon.read(obj)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
-    said = CATALOG.addon_credential(addon)
+    said = ADDON_CATALOG.find_credential(addon)
     credential = "" if said is None else ("good" if said.status == "True" else said.reason)
     state = "Deleting" if addon.deleting else available.status if available is not None else "Unknown"
     return addon.name, addon.cluster, state, addon.driver or "-", credential or "-"

@@ -13,8 +13,8 @@ from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
+from watchword.credentials.driver_options import Side
 from watchword.registration.catalog import CATALOG
-from watchword.registration.options import Side
 
 if TYPE_CHECKING:
     from watchword.registration.agent.options import AgentOptions
@@ -45,7 +45,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     It joins the hub with the bootstrap kubeconfig, keeps its own credential in a Secret, renews it in time,
     and applies the work that the hub hands to it.
     """
-    from watchword.registration.agent.options import agent_option_warnings, validate_agent_options
+    from watchword.processes.agent import agent_option_warnings, validate_agent_options
 
     options = options_of(flags)
     objections = validate_agent_options(options)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.api.names import IMAGE_NAME
+from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     help="NORMAL is faster and may lose the last writes when power fails.",
 )
 @click.option("--max-bytes", type=click.IntRange(0), default=0, help="Refuse writes beyond this size of the data file.")
+@click.option("--event-ttl", default="1h", show_default=True, help="Delete Events so long after their last write.")
 @click.option("--node", is_flag=True, help="Run workloads of Watchword's own image as processes of this user.")
 @click.option(
     "--node-image",
@@ -68,15 +70,21 @@ def command(**flags: Any) -> None:
     """
     import gc
 
+    from msgspec.structs import replace
+
     gc.disable()  # until it serves: what is made on the way there stays
     from watchword.apiserver.instance import InstanceSettings
     from watchword.http.limits import raise_descriptor_limit
+    from watchword.local.workloads import WORKLOADS
     from watchword.runtime.event_loop import run
 
     raise_descriptor_limit()
     # The workloads of a node have folders of their own to start from, so a relative path would lead them astray.
     webhook = flags.pop("webhook")
     flags["data_dir"] = flags["data_dir"].absolute()
+    flags["event_ttl"] = parse_duration_flag(flags["event_ttl"], "--event-ttl")
+    images = flags.pop("node_images")
+    flags["node"] = replace(WORKLOADS, images=images) if flags["node"] else None
     run(_serve(InstanceSettings(**flags, reviewer=_reviewer(webhook) if webhook is not None else None)))
 
 

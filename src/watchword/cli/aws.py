@@ -63,7 +63,7 @@ def command() -> None:
 @click.argument("managed_name")
 def identifier(hub_account: str, hub_name: str, managed_account: str, managed_name: str) -> None:
     """Print the identifier in the names of a cluster's roles, without asking any server."""
-    from watchword.registration.aws_irsa.identifier import RoleTags
+    from watchword.registration.aws_irsa.arn import RoleTags
 
     echo(RoleTags(hub_account, hub_name, managed_account, managed_name).identifier)
 
@@ -159,7 +159,7 @@ def _role_writer(region: str) -> RoleWriter:
     """Return what writes roles; `LibraryMissing` where the extra is not installed."""
     from random import SystemRandom
 
-    from watchword.registration.aws_irsa.connection import connect
+    from watchword.registration.aws_irsa.aws_api import connect
     from watchword.registration.aws_irsa.iam import RoleWriter
 
     return RoleWriter(connect(region), SystemRandom())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from watchword.api.limits import LEFT_CLUSTER_RETENTION
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.output import echo
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 
 @click.command("clean-clusters")
-@click.option("--retention", default="24h", show_default=True, help="How long clusters that left are kept.")
+@click.option(
+    "--retention", default=LEFT_CLUSTER_RETENTION, show_default=True, help="How long clusters that left are kept."
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be deleted, and change nothing.")
 @connection_options
 def command(connection: ClusterConnection, retention: str, dry_run: bool) -> None:  # noqa: FBT001 - a flag

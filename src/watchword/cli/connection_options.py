@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
@@ -11,7 +11,80 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct
 
-from watchword.cli.name_completion import complete_contexts
+if TYPE_CHECKING:
+    from watchword.kube.client import Client
+
+PATIENCE = 2.0  # seconds that a shell waits for a server
+
+
+def complete_contexts(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the contexts of the kubeconfig."""
+    from watchword.kube.errors import KubeError
+    from watchword.kube.kubeconfig_files import load_kubeconfig
+
+    try:
+        contexts = load_kubeconfig(_kubeconfig(ctx)).contexts
+    except KubeError:
+        return []
+    return [name for name in sorted(contexts) if name.startswith(incomplete)]
+
+
+def complete_clusters(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the clusters of the hub; after a comma, further ones."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in _ask(ctx, _cluster_names) if name.startswith(last)]
+
+
+def complete_tokens(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the ids of the tokens of the hub."""
+    return [name for name in _ask(ctx, _token_ids) if name.startswith(incomplete)]
+
+
+async def _cluster_names(client: Client) -> list[str]:
+    from watchword.api.resources import MANAGED_CLUSTERS
+
+    return sorted(obj["metadata"]["name"] for obj in (await client.list(MANAGED_CLUSTERS)).items)
+
+
+async def _token_ids(client: Client) -> list[str]:
+    from watchword.discovery.token_secret import TokenStore
+
+    records, _ = await TokenStore(client).list()
+    return [record.token.id for record in records]
+
+
+def _ask(ctx: click.Context, question: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
+    """Ask the hub; a shell that cannot be answered in time completes nothing."""
+    from watchword.kube.errors import KubeError
+    from watchword.runtime.event_loop import run
+
+    try:
+        return run(_answer(ctx, question))
+    except (KubeError, TimeoutError, OSError):
+        return []
+
+
+async def _answer(ctx: click.Context, question: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
+    import asyncio
+
+    from watchword.kube.connect import connect
+
+    client = connect(_kubeconfig(ctx), str(_given(ctx, "context") or ""))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await question(client)
+    finally:
+        await client.close()
+
+
+def _kubeconfig(ctx: click.Context) -> Path | None:
+    found = _given(ctx, "kubeconfig")
+    return Path(found) if found else None
+
+
+def _given(ctx: click.Context, name: str) -> Any:
+    return ctx.params.get(name)
+
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client

@@ -6,9 +6,8 @@ import sys
 
 import click
 
+from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.cli.output import echo
-
-LONGEST_REQUEST = 1024 * 1024
 
 
 @click.group("credential-provider", invoke_without_command=True)
@@ -28,7 +27,7 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
 
     from watchword.pullsecrets.credential_provider import answer_request
 
-    request = sys.stdin.buffer.read(LONGEST_REQUEST)
+    request = sys.stdin.buffer.read(MAX_DOCUMENT_BYTES)
     echo(answer_request(request, images=images, now=datetime.now(UTC)))
 
 

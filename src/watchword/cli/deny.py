@@ -11,9 +11,8 @@ from watchword.admin.accept import await_denied, deny, deny_request
 from watchword.admin.hub_admin import AdmissionResult, HubAdmin
 from watchword.admin.wait import ObjectWaiter
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
-from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.discovery_options import print_progress
-from watchword.cli.name_completion import complete_clusters
 from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run

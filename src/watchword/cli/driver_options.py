@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.cli.common_options import F, split, with_options
+from watchword.credentials.driver_options import DriverOption, OptionType, Settings, Side
 from watchword.registration.catalog import CATALOG
-from watchword.registration.options import DriverOption, OptionType, Settings, Side
 
 
 def driver_options(side: Side, *, stored: bool = False) -> Callable[[F], F]:
@@ -20,7 +21,7 @@ def driver_options(side: Side, *, stored: bool = False) -> Callable[[F], F]:
 def driver_choice_options(*, default: str = "") -> Callable[[F], F]:
     """Add the flags that choose the drivers of a cluster and its add-ons; without a default, none is named."""
     at_first = "" if default else f"; {CATALOG.default} at first"
-    clusters, addons = (" or ".join(known) for known in (CATALOG.clusters, CATALOG.addons))
+    clusters, addons = (" or ".join(known) for known in (CATALOG.by_name, ADDON_CATALOG.by_name))
     return with_options(
         click.option(
             "--registration-auth",
@@ -52,7 +53,8 @@ def with_kubeconfig_settings(settings: Settings, side: Side, driver: str, cluste
 
 
 def _options(side: Side, *, stored: bool = False) -> list[DriverOption]:
-    return [option for option in CATALOG.options(side) if option.paths or option.exposure or not stored]
+    options = (*CATALOG.options(side), *(ADDON_CATALOG.options if side is Side.CLUSTER else ()))
+    return [option for option in options if option.paths or option.exposure or not stored]
 
 
 def _flag(option: DriverOption) -> Callable[[Any], Any]:

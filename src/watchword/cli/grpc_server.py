@@ -45,8 +45,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 def options_of(flags: dict[str, Any]) -> GrpcServerOptions:
     """Return what the flags mean."""
+    from watchword.registration.grpc.server.listener import TlsFiles
     from watchword.registration.grpc.server.process import GrpcServerOptions
-    from watchword.registration.grpc.server.tls_files import TlsFiles
 
     files = TlsFiles(flags["tls_cert_file"], flags["tls_key_file"], flags["client_ca_file"])
     return GrpcServerOptions(serve=flags["serve"], tls=files, health=flags["listen"])

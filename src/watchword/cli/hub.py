@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.api.accounts import ACCOUNTS_GATE
+from watchword.api.limits import LEFT_CLUSTER_RETENTION
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_options, driver_settings
 from watchword.cli.process_options import FeatureGates, identity, process_options, run_until_stopped
+from watchword.credentials.driver_options import AUTO_APPROVAL, Side
 from watchword.registration.catalog import CATALOG
-from watchword.registration.options import AUTO_APPROVAL, Side
 
 if TYPE_CHECKING:
     from watchword.processes.hub import HubOptions
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--left-cluster-retention",
-    default="24h",
+    default=LEFT_CLUSTER_RETENTION,
     show_default=True,
     help="How long `clean-clusters` keeps clusters that left by `unjoin`; said on the cluster.",
 )

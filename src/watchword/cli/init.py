@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from watchword.admin.hub_setup import HubSetup
 from watchword.admin.init import HubInitializer, InitOptions, InitResult, TokenSpec
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
+from watchword.api.limits import BOOTSTRAP_TOKEN_TTL, LEFT_CLUSTER_RETENTION
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.common_options import (
     JOIN_COMMAND_OPTIONS,
@@ -28,18 +29,20 @@ from watchword.cli.driver_options import driver_options, driver_settings, with_k
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
+from watchword.credentials.driver_options import Side
 from watchword.discovery.addresses import parse_endpoint
 from watchword.discovery.published_cluster_info import cluster_info_from_kubeconfig
 from watchword.discovery.token_secret import choose_token, join_command
 from watchword.kube.files import write_private_file
 from watchword.registration.catalog import CATALOG
-from watchword.registration.options import Side
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--token", default=None, help=f'The token to hand out; random by default, "" for none. {HELP}.'),
-    click.option("--token-ttl", default="24h", show_default=True, help="Lifetime of the token; 0 never expires."),
+    click.option(
+        "--token-ttl", default=BOOTSTRAP_TOKEN_TTL, show_default=True, help="Lifetime of the token; 0 never expires."
+    ),
     click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess."),
     click.option(
         "--registration-auth",
@@ -66,7 +69,7 @@ OPTIONS = (
         "--left-cluster-retention",
         "retention",
         default="",
-        help="How long clusters that left by `unjoin` are kept; 24h on a new hub.",
+        help=f"How long clusters that left by `unjoin` are kept; {LEFT_CLUSTER_RETENTION} on a new hub.",
     ),
     click.option("--deploy/--no-deploy", default=None, help="Run the controllers in this cluster, or elsewhere."),
     click.option("--probe/--no-probe", default=True, help="Try whether this hub issues client certificates."),
@@ -115,7 +118,7 @@ def _retention(text: str) -> str:
 
 
 def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
-    """Return which token is wanted, None for none; raises `TokenRefused` for a weak or malformed one."""
+    """Return which token is wanted, None for none; raises `BootstrapTokenRefused` for a weak or malformed one."""
     reader = SecretReader()
     text = reader.from_environment() if flags["token"] is None else reader.read(flags["token"])
     if flags["token"] == "":
@@ -126,7 +129,7 @@ def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
 
 
 def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
-    drivers = tuple(dict.fromkeys(CATALOG.cluster_driver(name) for name in split(flags["drivers"])))
+    drivers = tuple(dict.fromkeys(CATALOG.find(name).name for name in split(flags["drivers"])))
     settings = driver_settings(flags, Side.HUB)
     for name in drivers:
         settings = with_kubeconfig_settings(settings, Side.HUB, name, cluster_name_of(connection))

@@ -57,7 +57,7 @@ async def _manage(connection: ClusterConnection, flags: dict[str, Any], stop: as
 
 async def _run_agent(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
     from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
-    from watchword.accounts.agent.token_adoption import connect_with_token
+    from watchword.credentials.evidence import connect_with_token
     from watchword.kube.connect import connect
 
     hub: Client = connect(flags["hub_kubeconfig"])

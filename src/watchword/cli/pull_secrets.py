@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
 from watchword.cli.common_options import output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.output import echo
@@ -54,7 +55,7 @@ class NamespacedName(click.ParamType["ObjectKey"]):
 @click.option(
     "--requests-per-second",
     type=click.FloatRange(1),
-    default=100.0,
+    default=PULL_SECRET_TOKENS_PER_SECOND,
     show_default=True,
     help="The most tokens to ask for in a second.",
 )
@@ -85,8 +86,8 @@ def options_of(flags: dict[str, Any]) -> PullSecretOptions:
     from datetime import timedelta
 
     from watchword.api.pull_secrets import REGISTRY_SERVICES
+    from watchword.credentials.evidence import SignerTiming
     from watchword.pullsecrets.process import PullSecretOptions
-    from watchword.pullsecrets.signing_keys import SignerTiming
 
     return PullSecretOptions(
         identity=identity(),

@@ -28,7 +28,7 @@ from watchword.cli.common_options import (
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
-from watchword.cli.hub_access_options import HubPlan, hub_access_options
+from watchword.cli.join import HubPlan, hub_access_options
 from watchword.cli.output import echo
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock

@@ -22,8 +22,7 @@ from watchword.admin.revoke.revocation import (
 )
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import confirm, format_document, output_option, split, wait_options, with_options
-from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.name_completion import complete_clusters, complete_tokens
+from watchword.cli.connection_options import ClusterConnection, complete_clusters, complete_tokens, connection_options
 from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 
@@ -248,13 +247,13 @@ async def _plan(
 
 
 async def _find_holdings(connection: ClusterConnection, client: Client, paths: Sequence[Path]) -> list[Holding]:
+    from watchword.addons.catalog import ADDON_CATALOG
     from watchword.admin.revoke.holders import HolderLookup, read_held_entries
-    from watchword.registration.catalog import CATALOG
 
     async def authenticate(credential: Credential) -> UserIdentity | None:
         return await _authenticate(connection, credential)
 
-    lookup = HolderLookup(client, SystemClock(), CATALOG, authenticate)
+    lookup = HolderLookup(client, SystemClock(), ADDON_CATALOG, authenticate)
     return [await lookup.find(entry) for path in paths for entry in read_held_entries(path)]
 
 

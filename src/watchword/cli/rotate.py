@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
-from watchword.cli.name_completion import complete_clusters
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:

@@ -340,7 +340,7 @@ def _key(namespace: str, name: str) -> ObjectKey:
 
 
 def _plain(obj: Object) -> Object:
-    from watchword.cli.cluster_output import without_managed_fields
+    from watchword.cli.clusters import without_managed_fields
 
     return without_managed_fields(obj)
 

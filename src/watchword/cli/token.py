@@ -14,11 +14,11 @@ import orjson
 from watchword.admin.init import await_signature, require_joinable_hub
 from watchword.api import yaml
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
+from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
 from watchword.api.time import rfc3339
 from watchword.cli.common_options import JOIN_COMMAND_OPTIONS, output_option, with_options
-from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.connection_options import ClusterConnection, complete_tokens, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
-from watchword.cli.name_completion import complete_tokens
 from watchword.cli.output import echo, render_table, terminal_width
 from watchword.cli.secret_input import SecretReader
 from watchword.discovery.cluster_info import ClusterInfo
@@ -106,7 +106,7 @@ def generate() -> None:
 @command.command("create")
 @click.argument("token", default="")
 @click.option("--usages", default="signing,authentication", show_default=True, help="What the token is good for.")
-@click.option("--ttl", default="24h", show_default=True, help="Its lifetime; 0 never expires.")
+@click.option("--ttl", default=BOOTSTRAP_TOKEN_TTL, show_default=True, help="Its lifetime; 0 never expires.")
 @click.option("--description", default="", help="What it is for.")
 @click.option("--groups", default=MANAGED_CLUSTER_GROUP, show_default=True, help="Groups of its user.")
 @click.option("--for-cluster", "patterns", multiple=True, help="Only these cluster names; * stands for any letters.")

@@ -59,14 +59,14 @@ def command(**flags: Any) -> None:
     patience = parse_duration_flag(flags["timeout"], "--timeout")
     if sys.stdout.isatty() and not flags["as_json"]:
         click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
-    from watchword.local.data_directory import temporary_fleet_directory
-    from watchword.local.layout import LayoutRequest
+    from watchword.local.data_directory import LayoutRequest, temporary_fleet_directory
     from watchword.local.up import UpOptions
     from watchword.registration.catalog import CATALOG
+    from watchword.registration.driver import HasServer
 
-    driver = CATALOG.cluster_driver(flags["registration_auth"])
-    named = driver if flags["registration_auth"] else ""
-    needs_port = CATALOG.clusters[driver].server is not None
+    driver = CATALOG.find(flags["registration_auth"])
+    named = driver.name if flags["registration_auth"] else ""
+    needs_port = isinstance(driver, HasServer)
     options = UpOptions(
         requested=LayoutRequest(flags["clusters"], flags["port"], named, needs_port),
         in_memory=flags["ephemeral"],
@@ -83,20 +83,19 @@ def command(**flags: Any) -> None:
 
 
 def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
-    from watchword.api.names import RESTRICTED_KUBECONFIGS
-    from watchword.apiserver.node.containers import NO_AWS_FILES
     from watchword.http.limits import raise_descriptor_limit
     from watchword.local.data_directory import discard_failed_start
     from watchword.local.output import choose_output
     from watchword.local.pod_logs import PodLogStream
     from watchword.local.up import up
+    from watchword.local.workloads import WORKLOADS
     from watchword.runtime.event_loop import run
     from watchword.runtime.logs import configure_logging
 
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]  # its pods must not act with the AWS credentials of the user
-    os.environ.update(NO_AWS_FILES, AWS_EC2_METADATA_DISABLED="true")
-    os.environ[RESTRICTED_KUBECONFIGS] = "1"  # its pods run in this process, and their kubeconfigs come from works
+    # Its pods run in this process, and their kubeconfigs come from works.
+    os.environ.update(WORKLOADS.environment, AWS_EC2_METADATA_DISABLED="true")
     raise_descriptor_limit()
     output = choose_output(sys.stdout, json=as_json)
 

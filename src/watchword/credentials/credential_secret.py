@@ -12,9 +12,9 @@ from msgspec import Struct, field
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Label
 from watchword.api.resources import SECRETS
+from watchword.credentials.driver import AgentDriver, ObtainResult, Pending, SecretData, WantedCredential
 from watchword.credentials.secret_data import SecretExtras, choose_secret_data, data_patch, decode_data, encode_data
 from watchword.kube.client import Client
-from watchword.registration.interface import AgentDriver, ObtainResult, Pending, SecretData, WantedCredential
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions

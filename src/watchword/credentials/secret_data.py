@@ -11,9 +11,9 @@ from msgspec import field
 
 from watchword.api.meta import Object
 from watchword.api.sensitive import HiddenFields
+from watchword.credentials.driver import NewCredential, ObtainResult, Pending, SecretData
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
-from watchword.registration.interface import NewCredential, ObtainResult, Pending, SecretData
 
 CLUSTER_NAME, AGENT_NAME = "cluster-name", "agent-name"
 

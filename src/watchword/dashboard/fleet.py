@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
+import structlog
 from msgspec import Struct
 
-from watchword._structlog import structlog
 from watchword.admin.hub_observer import HubObserver
 from watchword.api.meta import ObjectKey, ObjectRef
 from watchword.api.names import Label

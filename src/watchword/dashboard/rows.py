@@ -68,7 +68,7 @@ def choose_credential_command(row: CredentialRow) -> str:
     }
     if row.kind in commands:
         return commands[row.kind]
-    if row.health is InventoryHealth.EXPIRED and not row.holder.startswith("add-on "):
+    if row.health is InventoryHealth.EXPIRED and not row.addon:
         return f"watchword rejoin --cluster-name {cluster}"
     return f"watchword clusters show {cluster}"
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import orjson
+import structlog
 from msgspec import Struct, field
 
-from watchword._structlog import structlog
 from watchword.api.http import Request, Response
 from watchword.dashboard.assets import INDEX, LOGIN, SIGNED_IN, SIGNED_OUT, Asset, load_assets
 from watchword.dashboard.cluster_page import read_cluster_page

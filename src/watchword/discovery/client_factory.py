@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.sensitive import Sensitive
 from watchword.kube.client import Client
 from watchword.kube.connect import make_client
@@ -15,7 +16,6 @@ from watchword.kube.errors import ConfigError
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.request_sender import RetryPolicy
 
-BODY_LIMIT = 1024 * 1024
 """An unverified server may send cluster-info, but not exhaust the memory."""
 
 
@@ -28,7 +28,7 @@ def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | No
     if not address.startswith("https:"):
         raise ConfigError("discovery needs an https address")
     endpoint = Endpoint(address, insecure=True)
-    return Client(HttpsTransport(endpoint, FixedCredential(), body_limit=BODY_LIMIT), retry=retry)
+    return Client(HttpsTransport(endpoint, FixedCredential(), body_limit=MAX_DOCUMENT_BYTES), retry=retry)
 
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)

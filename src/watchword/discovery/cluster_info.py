@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from watchword.api import yaml
 from watchword.api.bootstrap import CLUSTER_INFO, EXTENSION_ENDPOINTS, KUBE_PUBLIC
+from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS
 from watchword.discovery.addresses import validate_server_address
@@ -50,7 +51,6 @@ def cluster_info_for_root_ca(config_map: Object) -> Iterable[ObjectKey]:
     return (CLUSTER_INFO,) if ObjectKey.of(config_map) == ROOT_CA else ()
 
 
-MAXIMUM_BYTES = 1024 * 1024
 MAXIMUM_ENDPOINTS = 32
 
 
@@ -103,7 +103,7 @@ def write_cluster_info(info: ClusterInfo) -> str:
 
 def read_cluster_info(text: str | bytes, *, ca_required: bool = True) -> ClusterInfo:
     """Read a ClusterInfo; raise `ClusterInfoRefused` naming the first field that does not belong there."""
-    if len(text) > MAXIMUM_BYTES:
+    if len(text) > MAX_DOCUMENT_BYTES:
         raise ClusterInfoRefused("document", "larger than 1 MiB")
     try:
         document = yaml.load(text)

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, parse_qsl, urljoin, urlsplit
 from msgspec import Struct, field
 
 from watchword.api.http import Request
+from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.discovery.addresses import validate_server_address
 from watchword.discovery.errors import DiscoveryReason, SourceRefused
 from watchword.kube.credentials import FixedCredential
@@ -20,7 +21,6 @@ from watchword.kube.files import read_small_file
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.tls import Trust
 
-MAXIMUM_BYTES = 1024 * 1024
 DEADLINE_SECONDS = 10.0
 MAXIMUM_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -99,7 +99,7 @@ def _split(url: str) -> SplitResult:
 
 def limit_document_size(data: bytes) -> bytes:
     """Return the data, or refuse what is too large to be a discovery document."""
-    if len(data) > MAXIMUM_BYTES:
+    if len(data) > MAX_DOCUMENT_BYTES:
         raise SourceRefused(
             DiscoveryReason.SOURCE_REFUSED, "the discovery document is larger than 1 MiB: is it the right one?"
         )
@@ -119,10 +119,10 @@ class DocumentReader(Struct, frozen=True):
     async def read(self, source: str) -> bytes:
         """Return what is there, at most 1 MiB."""
         if source == STANDARD_INPUT:
-            return limit_document_size(self.standard_input.read(MAXIMUM_BYTES + 1))
+            return limit_document_size(self.standard_input.read(MAX_DOCUMENT_BYTES + 1))
         if not _SCHEME.match(source):
             try:
-                return read_small_file(Path(source), "discovery file", limit=MAXIMUM_BYTES)
+                return read_small_file(Path(source), "discovery file", limit=MAX_DOCUMENT_BYTES)
             except ConfigError as cause:
                 raise SourceRefused(DiscoveryReason.SOURCE_UNREADABLE, str(cause)) from cause
         if not source.startswith("https://"):

@@ -20,7 +20,6 @@ class DiscoveryReason(StrEnum):
 
     TOKEN_MALFORMED = "TokenMalformed"  # noqa: S105 - a reason
     TOKEN_WEAK = "TokenWeak"  # noqa: S105 - a reason
-    TOKEN_BOUND = "TokenBoundToOthers"  # noqa: S105 - a reason
     TOKEN_EXISTS = "TokenExists"  # noqa: S105 - a reason
     TOKEN_NOT_FOUND = "TokenNotFound"  # noqa: S105 - a reason
     CLUSTER_INFO_MALFORMED = "ClusterInfoMalformed"

@@ -10,8 +10,8 @@ from msgspec import Struct, field
 
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, SIGNATURE_PREFIX
 from watchword.api.resources import CONFIG_MAPS
-from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
-from watchword.discovery.errors import ClusterInfoRefused, DiscoveryError, DiscoveryReason
+from watchword.discovery.cluster_info import ClusterInfo
+from watchword.discovery.errors import DiscoveryError, DiscoveryReason
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.connect import endpoint_of
@@ -21,6 +21,19 @@ from watchword.kube.kubeconfig import ResolvedContext
 from watchword.pki.certificates import split_bundle
 from watchword.pki.errors import CertificateRefused
 from watchword.pki.jwt import is_detached_signature
+
+
+def cluster_info_from_kubeconfig(choice: ResolvedContext) -> ClusterInfo:
+    """Return the address and authorities in a kubeconfig; raises `DiscoveryError` when it names none."""
+    endpoint = endpoint_of(choice.cluster)
+    try:
+        return ClusterInfo((endpoint.server,), split_bundle(read(endpoint.ca)))
+    except CertificateRefused as cause:
+        raise DiscoveryError(
+            DiscoveryReason.CLUSTER_INFO_MISSING,
+            "the kubeconfig embeds no CA that others could trust: publish cluster-info with `watchword init`",
+        ) from cause
+
 
 EXCHANGE_SECONDS = 10.0  # from the request to the last byte of the body
 MAXIMUM_BYTES = 4 * 1024 * 1024  # more than etcd stores in one object
@@ -86,23 +99,3 @@ def _decode(body: bytes) -> PublishedClusterInfo:
     prefix = len(SIGNATURE_PREFIX)
     signatures = {key[prefix:]: str(value) for key, value in data.items() if key.startswith(SIGNATURE_PREFIX)}
     return PublishedClusterInfo(data[KUBECONFIG_KEY], signatures)
-
-
-async def find_cluster_info(client: Client, choice: ResolvedContext) -> ClusterInfo:
-    """Return what the cluster publishes; where it publishes nothing, what our kubeconfig knows."""
-    try:
-        return read_cluster_info((await fetch_cluster_info(client)).text)
-    except (KubeError, ClusterInfoRefused):
-        return cluster_info_from_kubeconfig(choice)
-
-
-def cluster_info_from_kubeconfig(choice: ResolvedContext) -> ClusterInfo:
-    """Return the address and authorities in a kubeconfig; raises `DiscoveryError` when it names none."""
-    endpoint = endpoint_of(choice.cluster)
-    try:
-        return ClusterInfo((endpoint.server,), split_bundle(read(endpoint.ca)))
-    except CertificateRefused as cause:
-        raise DiscoveryError(
-            DiscoveryReason.CLUSTER_INFO_MISSING,
-            "the kubeconfig embeds no CA that others could trust: publish cluster-info with `watchword init`",
-        ) from cause

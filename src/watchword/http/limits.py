@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from watchword.api.limits import MAX_BODY_BYTES
+
 T = TypeVar("T", bound=Hashable)
 
 
@@ -99,7 +101,7 @@ class ServerLimits(Struct, frozen=True):
 
     connections: int = 4096  # fewer where the process may not open so many files
     header_bytes: int = 64 * 1024  # everything of a request that is not its body
-    body_bytes: int = 3 * 1024 * 1024
+    body_bytes: int = MAX_BODY_BYTES
     handshake_seconds: float = 10.0  # from the accepted connection to the end of the TLS handshake
     header_seconds: float = 15.0  # from the connection, or the first byte of a later request, to the end of its head
     request_seconds: float = 60.0  # from there to the end of the body

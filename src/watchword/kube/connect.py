@@ -23,7 +23,7 @@ from watchword.kube.credentials import (
 from watchword.kube.endpoint import Endpoint, FileOrBytes, read
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import ExecCredential
-from watchword.kube.files import WatchedFile, read_small_file
+from watchword.kube.files import WatchedFile
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.kubeconfig import ClusterEntry, ResolvedContext, UserEntry
 from watchword.kube.kubeconfig_files import find_kubeconfigs, load_kubeconfig
@@ -60,12 +60,6 @@ def incluster_credential(
     """Return the pod's service account token; it is read again when the kubelet renews it."""
     folder = folder or service_account_folder(environment)
     return StoredCredential(token=WatchedFile(folder / "token", "token file"))
-
-
-def incluster_namespace(folder: Path | None = None, *, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the namespace that the pod runs in."""
-    folder = folder or service_account_folder(environment)
-    return read_small_file(folder / "namespace", "namespace file", limit=1024).decode(errors="replace").strip()
 
 
 _log = logging.getLogger(__name__)

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 from msgspec import Struct, field
 
+from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object
 from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.api.time import parse_rfc3339
@@ -24,7 +25,6 @@ from watchword.kube.tls import ClientCertificate
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 PIPE_DRAIN_SECONDS = 5.0  # seconds
-OUTPUT_LIMIT = 1024 * 1024
 LEEWAY = timedelta(seconds=10)
 """A credential this close to its expiry is not used any more."""
 
@@ -136,7 +136,7 @@ async def run_plugin(plugin: ExecPlugin, cluster: Object, *, interactive: bool, 
             stdout=asyncio.subprocess.PIPE,
             stderr=None if interactive else asyncio.subprocess.PIPE,
             start_new_session=not interactive,
-            limit=OUTPUT_LIMIT,
+            limit=MAX_DOCUMENT_BYTES,
         )
     except (OSError, ValueError) as cause:
         reason = (getattr(cause, "strerror", None) or "not a valid command").lower()
@@ -189,9 +189,9 @@ async def _read(pipe: asyncio.StreamReader | None) -> bytes:
     if pipe is None:
         return b""
     data = b""
-    while len(data) <= OUTPUT_LIMIT and (chunk := await pipe.read(65536)):
+    while len(data) <= MAX_DOCUMENT_BYTES and (chunk := await pipe.read(65536)):
         data += chunk
-    if len(data) > OUTPUT_LIMIT:
+    if len(data) > MAX_DOCUMENT_BYTES:
         raise ConfigError("the credential plugin printed more than a credential can be")
     return data
 

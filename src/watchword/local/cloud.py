@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
+import shlex
+import shutil
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 import orjson
 from msgspec import Struct
 
-from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.errors import InvalidInput, NotReady
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import NAMESPACES, SERVICE_ACCOUNTS
 from watchword.apiserver.pki_directory import write_private
 from watchword.kube.access_reviews import TokenReviewClient
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
-from watchword.registration.catalog import CATALOG
-from watchword.registration.cloud_trial import CloudTrial
+from watchword.local.trials import CLOUDS, CloudTrial
 
 PATIENCE = 60.0  # seconds: the emulator imports much
 GRACE = 0.8  # seconds: as long as the other parts of a fleet have to end
@@ -39,14 +38,14 @@ class LocalCloud(Struct):
     reviewer: TokenReviewClient | None = None  # authenticates the tokens of the cloud at the hub
     _process: Process | None = None
 
-    def require_libraries(self) -> None:
-        """Raise `OperationRefused` when the emulator is not installed."""
-        missing = [name for name in self.trial.libraries if find_spec(name) is None]
-        if missing:
-            raise OperationRefused(
-                f"the emulator of {self.trial.name} needs {', '.join(missing)}: "
-                f"run pip install 'watchword[{self.trial.extra}]'"
+    def emulator_command(self) -> list[str]:
+        """Return the command of the emulator; `InvalidInput` when the environment names none."""
+        command = shlex.split(os.environ.get(self.trial.variable, ""))
+        if not command or shutil.which(command[0]) is None:
+            raise InvalidInput(
+                f"this driver is tried with an emulator of {self.trial.name}: set ${self.trial.variable} to its command"
             )
+        return command
 
     async def start(self, hub: Path, clusters: list[Path]) -> None:
         """Run the emulator for control planes with these kubeconfigs, which need not exist yet."""
@@ -56,7 +55,8 @@ class LocalCloud(Struct):
         log = self.folder / "emulator.log"
         with log.open("ab") as errors:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-s", "-m", self.trial.module, str(self.folder)),
+                *self.emulator_command(),
+                str(self.folder),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=errors,
@@ -80,9 +80,9 @@ class LocalCloud(Struct):
         os.environ.update(self._variables("hub", self.trial.hub_settings))
         await self._write_token("hub", client, self.trial.hub_account)
 
-    async def prove_agent(self, name: str, client: Client, account: ObjectKey) -> None:
+    async def prove_agent(self, name: str, client: Client) -> None:
         """Write the token with which the agent of a cluster proves who it is."""
-        await self._write_token(name, client, account)
+        await self._write_token(name, client, self.trial.agent_account)
 
     def agent_environment(self, name: str, number: int) -> Mapping[str, str]:
         """Return the variables of an agent, by the number of its cluster; nothing before the emulator runs."""
@@ -114,6 +114,5 @@ class LocalCloud(Struct):
 
 def read_cloud_files(root: Path) -> Mapping[str, bytes]:
     """Return the state of the emulators that a fleet in this folder has, by path, for a backup."""
-    trials = [each.cloud_trial for each in CATALOG.clusters.values() if each.cloud_trial is not None]
-    names = [f"{trial.name}/{JOURNAL}" for trial in trials]
+    names = [f"{trial.name}/{JOURNAL}" for trial in CLOUDS.values()]
     return {name: (root / name).read_bytes() for name in names if (root / name).exists()}

@@ -14,7 +14,8 @@ from watchword.apiserver.node.model import Runner
 from watchword.apiserver.store.model import StoreOpenError
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
-from watchword.local.layout import ControlPlaneAddress, reset_command
+from watchword.local.data_directory import ControlPlaneAddress, reset_command
+from watchword.local.workloads import WORKLOADS
 from watchword.runtime.clock import Clock
 
 FIRST_UNPRIVILEGED_PORT = 1024  # ports from here on need no privileges
@@ -61,7 +62,7 @@ class LocalControlPlane:
             in_memory=self.in_memory,
             audit_log=self.folder / "audit.log" if self.audit else None,
             encryption_key_file=self.encryption_key_file,
-            node=True,
+            node=WORKLOADS,
             runner=self.runner,
             reviewer=self.reviewer,
         )

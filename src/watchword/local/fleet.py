@@ -25,13 +25,12 @@ from watchword.kube.kubeconfig import ContextEntry, Kubeconfig
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.local.cloud import LocalCloud
 from watchword.local.control_plane import LocalControlPlane
-from watchword.local.data_directory import FleetDirectory
-from watchword.local.layout import ControlPlaneAddress, FleetLayout
+from watchword.local.data_directory import ControlPlaneAddress, FleetDirectory, FleetLayout
 from watchword.local.pods import FlagParsers, PodCommands
 from watchword.local.supervisor import Supervisor
+from watchword.local.trials import CLOUDS
 from watchword.pki.certificates import Certificate, split_bundle
 from watchword.processes.hub import LEASE as HUB_LEASE
-from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import Clock
 
 GRACE = timedelta(milliseconds=800)  # for each of the three to end in order; Ctrl-C takes effect within two seconds
@@ -64,8 +63,7 @@ class LocalFleet:
 
     def __post_init__(self) -> None:
         self.since = self.clock.now()
-        registration = CATALOG.clusters[CATALOG.cluster_driver(self.layout.registration_auth)]
-        trial = registration.cloud_trial
+        trial = CLOUDS.get(self.layout.registration_auth)
         self.cloud = LocalCloud(trial, self.folder.path / trial.name) if trial is not None else None
         self.hub = self._member(self.layout.hub)
         self.clusters = [self._member(address, number) for number, address in enumerate(self.layout.clusters, 1)]

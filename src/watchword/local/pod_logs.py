@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.admin.recent_events import FleetEvent
+from watchword.api.limits import MAX_LOG_BYTES
 from watchword.api.time import rfc3339
 
 SECOND = slice(19)  # of an instant in RFC 3339: some events have microseconds, conditions have none
@@ -40,7 +41,6 @@ class EventLog(Struct):
         return sorted((self._corrected.get(row, row) for row in rows), key=lambda row: row.at[SECOND])
 
 
-LARGEST_LOG = 8 * 1024 * 1024
 _pod_log: ContextVar[Path | None] = ContextVar("pod_log", default=None)
 
 
@@ -73,7 +73,7 @@ class PodLogStream(Struct, frozen=True):
 
 
 def _append(path: Path, text: str) -> None:
-    if path.exists() and path.stat().st_size > LARGEST_LOG:
+    if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
         path.replace(path.with_suffix(".log.1"))
     with path.open("a", encoding="utf-8") as log:
         log.write(text)

@@ -11,10 +11,10 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any, Protocol, TypeAlias
 
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from watchword._structlog import structlog
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.addons.sample.agent import SampleAgent
 from watchword.api.validation import parse_duration

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from watchword.addons.catalog import ADDON_CATALOG
+from watchword.addons.driver import RequestsAddonCertificate
 from watchword.addons.sample.hub import NAME as SAMPLE_ADDON
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.bootstrap_access import HubAddress, find_hub
@@ -17,16 +19,17 @@ from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.hub_observer import EVENT_SOURCE, LEASE_SOURCE, observe_hub
 from watchword.admin.hub_setup import HubSetup, SignatureCondition, set_up_hub
 from watchword.admin.init import TokenSpec, ensure_token
-from watchword.admin.join import KLUSTERLET, ClusterMembership, join
+from watchword.admin.join import ClusterMembership, join
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.bootstrap import CLUSTER_INFO
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import AGENT_NAMESPACE, ConditionType, Label
+from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.driver_options import Settings
 from watchword.discovery.client_factory import HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.discover import ClusterDiscovery
@@ -46,9 +49,10 @@ from watchword.local.examples import (
     use_account,
 )
 from watchword.local.fleet import LocalFleet, for_each
+from watchword.local.trials import CLUSTER_SETTINGS, HUB_SETTINGS, JOIN_SETTINGS
 from watchword.processes.hub import LEASE as HUB_LEASE
 from watchword.registration.catalog import CATALOG
-from watchword.registration.options import Settings, Side
+from watchword.registration.driver import RequestsCertificate
 from watchword.runtime.informer import WatchScope
 
 
@@ -79,7 +83,7 @@ def is_settled(cluster: Object | None, lease: Object | None, since: datetime) ->
         return False
     if (cluster.get("spec") or {}).get("hubAcceptsClient") is not True:
         return is_decided(cluster)
-    credential = CATALOG.cluster_credential(cluster)
+    credential = CATALOG.find_credential(cluster)
     has_credential = credential is not None and credential.status == "True"
     works = is_true(cluster, ConditionType.JOINED) and is_true(cluster, ConditionType.AVAILABLE)
     return works and has_credential and is_renewed_since(lease, since)
@@ -127,8 +131,7 @@ async def make_hub(fleet: LocalFleet, report: ReportDetail) -> str:
     report("operator, kinds, roles and cluster-info")
     driver = fleet.layout.registration_auth
     drivers = (driver,) if fleet.cloud is not None else (CATALOG.default, driver) if driver else ()
-    settings = {option.flag: option.trial for option in CATALOG.options(Side.HUB, driver) if driver and option.trial}
-    settings |= fleet.cloud.trial.hub_settings if fleet.cloud is not None else {}
+    settings = fleet.cloud.trial.hub_settings if fleet.cloud is not None else HUB_SETTINGS.get(driver, {})
     info = ClusterInfo((server,), fleet.authorities)
     await set_up_hub(fleet.hub.client, HubSetup(info, drivers=drivers, settings=settings))
     fleet.observer = await fleet.stack.enter_async_context(
@@ -173,8 +176,7 @@ async def join_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
     """Give each cluster a Klusterlet and an operator, which deploys the agent; one that joined before stays itself."""
     ways = addon_drivers(fleet)
     driver = fleet.layout.registration_auth
-    settings = {option.flag: option.trial for option in CATALOG.options(Side.CLUSTER) if option.trial}
-    settings |= await driver_settings(fleet)
+    settings = {**CLUSTER_SETTINGS, **await driver_settings(fleet)}
 
     async def one(member: LocalControlPlane) -> None:
         own = await cloud_settings(fleet, member)
@@ -201,8 +203,11 @@ def addon_drivers(fleet: LocalFleet) -> dict[str, str]:
 
     A hub in a cloud signs no certificates.
     """
-    known = CATALOG.addons.items()
-    names = [name for name, each in known if fleet.cloud is None or not each.by_certificate][::-1]
+    names = [
+        driver.name
+        for driver in reversed(ADDON_CATALOG.drivers)
+        if fleet.cloud is None or not isinstance(driver, RequestsAddonCertificate)
+    ]
     return {member.name: names[number % len(names)] for number, member in enumerate(fleet.clusters)}
 
 
@@ -210,19 +215,19 @@ async def cloud_settings(fleet: LocalFleet, member: LocalControlPlane) -> Settin
     """Return the flags of a cluster in the emulated cloud, whose agent can prove there who it is from now on."""
     if fleet.cloud is None:
         return {}
-    registration = CATALOG.clusters[CATALOG.cluster_driver(fleet.layout.registration_auth)]
-    account = ObjectKey(AGENT_NAMESPACE, f"{KLUSTERLET}-{registration.account_suffix}")
-    await fleet.cloud.prove_agent(member.name, member.client, account)
+    await fleet.cloud.prove_agent(member.name, member.client)
     return fleet.cloud.trial.cluster_settings(fleet.clusters.index(member) + 1)
 
 
 async def driver_settings(fleet: LocalFleet) -> Settings:
     """Return the flags with which clusters reach the server of their driver, once the hub has made it ready."""
-    registration = CATALOG.clusters[CATALOG.cluster_driver(fleet.layout.registration_auth)]
+    find = JOIN_SETTINGS.get(fleet.layout.registration_auth)
+    if find is None:
+        return {}
     server = f"localhost:{fleet.layout.server_port}"
 
     async def ask() -> Settings:
-        found = await registration.trial_settings(fleet.hub.client, server, fleet.folder.path)
+        found = await find(fleet.hub.client, server, fleet.folder.path)
         if found is None:
             waiting = "waiting for the hub to prepare the server of its driver"
             raise PollAgain(waiting, NotReady(f"{waiting}: see the log of the hub's pod"))
@@ -234,13 +239,13 @@ async def driver_settings(fleet: LocalFleet) -> Settings:
 async def accept_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
     """Accept each cluster as an administrator would: once it has a request, and nothing contradicts it."""
     acceptor = ClusterAcceptor(HubAdmin(fleet.hub.client, fleet.clock), ApprovalTerms())
-    registration = CATALOG.clusters[CATALOG.cluster_driver(fleet.layout.registration_auth)]
+    by_request = isinstance(CATALOG.find(fleet.layout.registration_auth), RequestsCertificate)
     accepted: list[str] = []
 
     async def one(member: LocalControlPlane) -> None:
         await fleet.hub_observer.until(
             lambda: is_ready_for_decision(
-                cluster_of(fleet, member.name), fleet.hub_observer.requests(), by_request=registration.needs_approval
+                cluster_of(fleet, member.name), fleet.hub_observer.requests(), by_request=by_request
             )
         )
         cluster = cluster_of(fleet, member.name)

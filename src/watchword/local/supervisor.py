@@ -8,9 +8,9 @@ from datetime import timedelta
 from random import Random
 from typing import Any, TypeAlias
 
+import structlog
 from msgspec import Struct, field
 
-from watchword._structlog import structlog
 from watchword.kube.request_sender import Backoff
 
 SupervisedTask: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]

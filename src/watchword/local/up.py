@@ -6,19 +6,17 @@ import asyncio
 import shlex
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import structlog
 from msgspec import Struct, field
 
-from watchword._structlog import structlog
 from watchword.admin.terminal import supports_unicode
-from watchword.api.lazy_function import LazyFunction
-from watchword.local.data_directory import FleetDirectory
+from watchword.dashboard.process import DashboardOptions, ServedDashboard, follow_readable, serve_dashboard
+from watchword.local.data_directory import FleetDirectory, FreePorts, LayoutRequest, choose_layout
 from watchword.local.fleet import LocalFleet
-from watchword.local.layout import FreePorts, LayoutRequest, choose_layout
 from watchword.local.output import UpOutput
 from watchword.local.pod_logs import EventLog
 from watchword.local.pods import FlagParsers
@@ -28,12 +26,6 @@ from watchword.local.view import FleetView
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.event_loop import run_until_stopped
 
-if TYPE_CHECKING:
-    from watchword.dashboard.process import ServedDashboard
-
-start_dashboard: Callable[[LocalFleet], Awaitable[ServedDashboard]] = LazyFunction(
-    "watchword.local.dashboard", "start_dashboard"
-)
 FRAME = 0.1  # seconds between two pictures at least
 TICK = 1.0  # and at most: time left is shown
 
@@ -67,7 +59,7 @@ async def up(
         is_new=recorded is None,
     )
     if fleet.cloud is not None:
-        fleet.cloud.require_libraries()
+        fleet.cloud.emulator_command()  # refused before anything is written
     folder.record(layout)
     steps = choose_steps(len(layout.clusters))
     tracker = track_steps(steps)
@@ -93,6 +85,15 @@ async def up(
         display.stopping = False
         display.refresh()
         output.close("" if options.leave else _final_message(folder, options))
+
+
+async def start_dashboard(fleet: LocalFleet) -> ServedDashboard:
+    """Serve the web dashboard on a loopback port until the fleet ends, from the observer of the terminal view."""
+    client, observer = fleet.hub.client, fleet.hub_observer
+    await fleet.stack.enter_async_context(follow_readable(client, observer))
+    return await fleet.stack.enter_async_context(
+        serve_dashboard(client, observer, DashboardOptions(), clock=fleet.clock)
+    )
 
 
 class ProgressDisplay(Struct):

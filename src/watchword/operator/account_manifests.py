@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.meta import Manifest, ObjectKey
-from watchword.api.names import HUB_NAMESPACE, IMAGE
+from watchword.api.names import ADDON_GROUP, CLUSTER_GROUP, HUB_NAMESPACE, IMAGE, WORK_GROUP
 from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, NAMESPACES, RBAC_GROUP
 from watchword.operator.cluster_manager_manifests import CONTROLLER
-from watchword.operator.rbac import ACCOUNTS_ROLE, ADDON_GROUP, CLUSTER_GROUP, ELECTION_RIGHTS, READ, WORK_GROUP
+from watchword.operator.rbac import ACCOUNTS_ROLE, ELECTION_RIGHTS, READ
 from watchword.operator.rendering import (
     Workload,
     cluster_role_with_binding,

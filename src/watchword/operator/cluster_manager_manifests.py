@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from watchword.api.names import HUB_NAMESPACE, IMAGE, Annotation
 from watchword.api.rbac import rules_of
 from watchword.api.resources import CLUSTER_ROLES, CRON_JOBS, NAMESPACES, SERVICES
 from watchword.api.validation import DurationError, parse_duration
+from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import HUB_FEATURES, format_gates, is_enabled
 from watchword.operator.klusterlet_manifests import pod_fields, pull_secret_fields, resources_of
 from watchword.operator.rbac import ACCOUNTS_ROLE, CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
@@ -27,8 +28,8 @@ from watchword.operator.rendering import (
     service_account,
 )
 from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.driver import AnnotatesHubAccount, ClusterDriver, HasServer
 from watchword.registration.hub_server import HubServer
-from watchword.registration.options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
 
 REPLICAS = 1
 EXPOSED_PORT = 443
@@ -139,7 +140,7 @@ def hub_settings(manager: Object, catalog: Catalog) -> Settings:
     registration = _registration(manager)
     settings: dict[str, str] = {}
     for driver in catalog.drivers:
-        entry = _entry(registration, driver.is_called)
+        entry = _entry(registration, (driver.name, *driver.aliases))
         options = catalog.options(Side.HUB, driver.name)
         settings |= settings_from_spec(options, registration, entry)
         exposed = ((option.flag, exposed_hosts(manager, option.exposure)) for option in options if option.exposure)
@@ -155,37 +156,30 @@ def exposed_hosts(manager: Object, protocol: str) -> list[str]:
     return [host for host in hosts if host]
 
 
-def driver_manifests(manager: Object, catalog: Catalog = CATALOG) -> list[Manifest]:
-    """Return what the enabled drivers bring to the hub."""
-    settings = hub_settings(manager, catalog)
-    enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
-    names = catalog.known_cluster_drivers(enabled)
-    return [row for name in names for row in catalog.clusters[name].manifests(settings)]
-
-
 def enabled_servers(manager: Object, catalog: Catalog = CATALOG) -> list[HubServer]:
     """Return the servers of the enabled drivers."""
-    enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
-    found = (catalog.clusters[name].server for name in catalog.known_cluster_drivers(enabled))
-    return [server for server in found if server is not None]
+    return [driver.server for driver in _enabled_drivers(manager, catalog) if isinstance(driver, HasServer)]
 
 
 def account_annotations(manager: Object, catalog: Catalog = CATALOG) -> dict[str, str]:
     """Return what the enabled drivers need on the ServiceAccount of the hub's controllers."""
     settings, annotations = hub_settings(manager, catalog), dict[str, str]()
-    enabled = [str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or []]
-    for name in catalog.known_cluster_drivers(enabled):
-        annotations |= catalog.clusters[name].hub_account_annotations(settings)
+    for driver in _enabled_drivers(manager, catalog):
+        annotations |= driver.hub_account_annotations(settings) if isinstance(driver, AnnotatesHubAccount) else {}
     return annotations
+
+
+def _enabled_drivers(manager: Object, catalog: Catalog) -> list[ClusterDriver]:
+    return catalog.known(str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or [])
 
 
 def _registration(manager: Object) -> Mapping[str, Any]:
     return (manager.get("spec") or {}).get("registrationConfiguration") or {}
 
 
-def _entry(registration: Mapping[str, Any], is_called: Callable[[str], bool]) -> Mapping[str, Any]:
+def _entry(registration: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
     entries: list[Mapping[str, Any]] = registration.get(DRIVER_LIST) or []
-    return next((entry for entry in entries if is_called(str(entry.get("authType") or ""))), {})
+    return next((entry for entry in entries if str(entry.get("authType") or "") in names), {})
 
 
 def gates_of(manager: Object) -> list[Mapping[str, Any]]:
@@ -255,7 +249,6 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
         deployment(workload),
         cleaner_job(chosen, left_cluster_retention(manager), pull_secret_fields(manager)),
         *servers,
-        *driver_manifests(manager),
     ]
 
 

@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from watchword.api.bootstrap import CLUSTER_INFO, TOKEN_SECRET_NAMESPACE
 from watchword.api.meta import Manifest, ObjectKey
-from watchword.api.names import BOOTSTRAP_NAMESPACE, IMAGE
+from watchword.api.names import ADDON_GROUP, BOOTSTRAP_NAMESPACE, CLUSTER_GROUP, IMAGE
 from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, NAMESPACES, OCM_MANAGED_SERVICE_ACCOUNTS, SERVICES
-from watchword.operator.rbac import ADDON_GROUP, CLUSTER_GROUP, READ
+from watchword.operator.rbac import READ
 from watchword.operator.rendering import (
     Workload,
     cluster_role_with_binding,

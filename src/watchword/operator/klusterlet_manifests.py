@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
 from watchword.api.names import (
     ADDON_NAMESPACE,
@@ -15,6 +16,7 @@ from watchword.api.names import (
     Annotation,
 )
 from watchword.api.resources import NAMESPACES
+from watchword.credentials.driver_options import Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import AGENT_FEATURES, format_gates
 from watchword.operator.rbac import AGENT_OWN_ROLE, AGENT_OWN_RULES, AGENT_ROLE, AGENT_RULES, EXECUTION_ROLE
 from watchword.operator.rendering import (
@@ -26,10 +28,10 @@ from watchword.operator.rendering import (
     service_account,
 )
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.descriptor import DEFAULT_ACCOUNT_SUFFIX, ClusterRegistration
-from watchword.registration.options import Side, settings_from_spec, settings_to_flags
+from watchword.registration.driver import AnnotatesAgentAccount, ClusterDriver
 
 BOOTSTRAP_MOUNT = "/spoke/bootstrap"
+DEFAULT_ACCOUNT_SUFFIX = "sa"
 BOOTSTRAP_ANNOTATION = "operator.watchword.dev/bootstrap"
 
 
@@ -81,7 +83,7 @@ def _registration_flags(registration: Mapping[str, Any]) -> list[str]:
 
 
 def _driver_flags(registration: Mapping[str, Any], catalog: Catalog) -> list[str]:
-    options = catalog.options(Side.CLUSTER)
+    options = (*catalog.options(Side.CLUSTER), *ADDON_CATALOG.options)
     names = (
         ("--registration-auth", "registrationDriver"),
         ("--addon-kubeclient-registration-auth", "addOnKubeClientRegistrationDriver"),
@@ -139,8 +141,8 @@ def bound_agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: 
 
 def service_account_of(klusterlet: Object, catalog: Catalog = CATALOG) -> ObjectKey:
     """Return the ServiceAccount that the agent runs as; a driver may expect another name than the usual one."""
-    suffixes = [registration.account_suffix for registration in _chosen_driver(_registration_of(klusterlet), catalog)]
-    suffix = suffixes[0] if suffixes else DEFAULT_ACCOUNT_SUFFIX
+    driver = _choose_driver(_registration_of(klusterlet), catalog)
+    suffix = driver.account_suffix if isinstance(driver, AnnotatesAgentAccount) else DEFAULT_ACCOUNT_SUFFIX
     return ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-{suffix}")
 
 
@@ -180,20 +182,18 @@ def addon_namespace(namespace: str) -> str:
 
 def _account_annotations(registration: Mapping[str, Any], catalog: Catalog) -> dict[str, str]:
     settings = settings_from_spec(catalog.options(Side.CLUSTER), registration)
-    annotations: dict[str, str] = {}
-    for chosen in _chosen_driver(registration, catalog):
-        annotations |= chosen.account_annotations(settings)
-    return annotations
+    driver = _choose_driver(registration, catalog)
+    return dict(driver.account_annotations(settings)) if isinstance(driver, AnnotatesAgentAccount) else {}
 
 
 def _registration_of(klusterlet: Object) -> Mapping[str, Any]:
     return (klusterlet.get("spec") or {}).get("registrationConfiguration") or {}
 
 
-def _chosen_driver(registration: Mapping[str, Any], catalog: Catalog) -> list[ClusterRegistration]:
-    """Return the driver that the spec names; none when it names none, or an unknown one."""
+def _choose_driver(registration: Mapping[str, Any], catalog: Catalog) -> ClusterDriver:
+    """Return the driver that the spec names; the default when it names none, or an unknown one."""
     named = str((registration.get("registrationDriver") or {}).get("authType"))
-    return [catalog.clusters[name] for name in catalog.known_cluster_drivers([named])]
+    return next(iter(catalog.known([named])), catalog.find(""))
 
 
 def pod_fields(deployed: Object) -> dict[str, Any]:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object
-from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, KUBE_CLIENT_SIGNER
+from watchword.api.names import (
+    ADDON_GROUP,
+    BOOTSTRAP_KUBECONFIG_SECRET,
+    CLUSTER_GROUP,
+    HUB_KUBECONFIG_SECRET,
+    KUBE_CLIENT_SIGNER,
+    OPERATOR_GROUP,
+    REGISTER_GROUP,
+    WORK_GROUP,
+)
 from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import RBAC_GROUP
 from watchword.registration.catalog import CATALOG
@@ -23,12 +32,6 @@ OPERATOR_ROLE = "open-cluster-management:watchword:operator"
 OPERATOR_OWN_ROLE = "open-cluster-management:watchword:operator-own"
 EXECUTION_ROLE = "admin"
 """The role with which work is applied; administrators bind more where their work needs it."""
-
-CLUSTER_GROUP = "cluster.open-cluster-management.io"
-ADDON_GROUP = "addon.open-cluster-management.io"
-WORK_GROUP = "work.open-cluster-management.io"
-OPERATOR_GROUP = "operator.open-cluster-management.io"
-REGISTER_GROUP = "register.open-cluster-management.io"
 
 
 AGENT_RIGHTS = (

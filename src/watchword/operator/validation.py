@@ -7,12 +7,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object
+from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, settings_from_spec, validate_options
+from watchword.credentials.errors import UnknownDriver
 from watchword.operator.cluster_manager_manifests import hub_settings
 from watchword.registration.catalog import CATALOG
-from watchword.registration.errors import UnknownDriver
-from watchword.registration.options import DRIVER_LIST, Settings, Side, settings_from_spec
 
 AGENT_MODES = ("Default", "Singleton")
 
@@ -38,20 +39,22 @@ def validate_klusterlet(klusterlet: Object) -> SpecError | None:
     return _validate_drivers(
         str((registration.get("registrationDriver") or {}).get("authType") or ""),
         str((registration.get("addOnKubeClientRegistrationDriver") or {}).get("authType") or ""),
-        settings_from_spec(CATALOG.options(Side.CLUSTER), registration),
+        settings_from_spec((*CATALOG.options(Side.CLUSTER), *ADDON_CATALOG.options), registration),
     )
 
 
 def _validate_drivers(cluster: str, addons: str, settings: Settings) -> SpecError | None:
     try:
-        chosen = CATALOG.cluster_driver(cluster)
+        chosen = CATALOG.find(cluster).name
     except UnknownDriver as unknown:
         return SpecError("UnknownRegistrationDriver", f"registrationDriver.authType: {unknown}")
     try:
-        CATALOG.addon_driver(addons)
+        ADDON_CATALOG.find(addons)
     except UnknownDriver as unknown:
         return SpecError("UnknownAddOnDriver", f"addOnKubeClientRegistrationDriver.authType: {unknown}")
-    return _validate_settings(CATALOG.validate(Side.CLUSTER, settings, chosen))
+    return _validate_settings(
+        [*CATALOG.validate(Side.CLUSTER, settings, chosen), *validate_options(ADDON_CATALOG.options, settings)]
+    )
 
 
 def _validate_settings(objections: list[str]) -> SpecError | None:
@@ -68,7 +71,7 @@ def validate_cluster_manager(manager: Object) -> SpecError | None:
     enabled = []
     for entry in registration.get(DRIVER_LIST) or ():
         try:
-            enabled.append(CATALOG.cluster_driver(str(entry.get("authType") or "")))
+            enabled.append(CATALOG.find(str(entry.get("authType") or "")).name)
         except UnknownDriver as unknown:
             return SpecError("UnknownRegistrationDriver", f"registrationDrivers.authType: {unknown}")
     return _validate_settings(CATALOG.validate(Side.HUB, hub_settings(manager, CATALOG), *enabled))

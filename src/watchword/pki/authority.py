@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from msgspec import Struct
 
@@ -21,7 +22,6 @@ from watchword.pki.subjects import (
     encode_key_usage,
     encode_subject,
 )
-from watchword.pki.x509 import x509
 
 BACKDATE = timedelta(minutes=5)  # clocks of other machines may be behind
 SHORT_LIFETIME = timedelta(hours=8)  # certificates shorter than this keep their full requested lifetime

@@ -7,8 +7,10 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
+from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
+from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.sensitive import HiddenFields
 from watchword.pki.errors import PARSE_ERRORS, CertificateRefused, ChainRefused, refusing_deprecated_encodings
 from watchword.pki.keys import CERTIFICATE, Pin, PublicKey, armour, blocks
@@ -23,9 +25,7 @@ from watchword.pki.subjects import (
     decode_name,
     values_of,
 )
-from watchword.pki.x509 import x509
 
-MAXIMUM_BUNDLE_BYTES = 1024 * 1024
 MAXIMUM_BUNDLE_CERTIFICATES = 512
 CERTIFICATE_CACHE_SIZE = 512
 
@@ -75,7 +75,7 @@ class Certificate(HiddenFields, frozen=True, dict=True):
 
 def parse_certificate(data: bytes) -> Certificate:
     """Read one certificate, DER or the first PEM block; raise `CertificateRefused` for anything else."""
-    if len(data) > MAXIMUM_BUNDLE_BYTES:
+    if len(data) > MAX_DOCUMENT_BYTES:
         raise CertificateRefused("the text is far too large for a certificate: is this the right file?")
     if data.lstrip()[:5] != b"-----":
         return _read(data)
@@ -87,7 +87,7 @@ def parse_certificate(data: bytes) -> Certificate:
 
 def split_bundle(pem: bytes) -> tuple[Certificate, ...]:
     """Read every CERTIFICATE block; raise `CertificateRefused` when there is none or one is unreadable."""
-    if len(pem) > MAXIMUM_BUNDLE_BYTES:
+    if len(pem) > MAX_DOCUMENT_BYTES:
         raise CertificateRefused("the text is far too large for a certificate bundle: is this the right file?")
     ders = [der for kind, der in blocks(pem) if kind == CERTIFICATE]
     if not ders or len(ders) > MAXIMUM_BUNDLE_CERTIFICATES or len(ders) != pem.count(b"-----BEGIN CERTIFICATE-----"):

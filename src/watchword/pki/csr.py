@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from msgspec import Struct
@@ -22,7 +23,6 @@ from watchword.pki.subjects import (
     encode_subject,
     values_of,
 )
-from watchword.pki.x509 import x509
 
 MAXIMUM_REQUEST_BYTES = 32 * 1024
 REQUEST_CACHE_SIZE = 128

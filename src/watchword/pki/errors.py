@@ -17,10 +17,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.utils import CryptographyDeprecationWarning
-
-from watchword.pki.x509 import x509
 
 
 class PkiError(Exception):

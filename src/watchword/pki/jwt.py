@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -52,24 +51,6 @@ def read_unverified_claims(token: str) -> dict[str, Any]:
 def read_unverified_header(token: str) -> dict[str, Any]:
     """Return the token's header; it is not verified."""
     return split_token(token)[0]
-
-
-def service_account_uid(claims: Mapping[str, Any]) -> str:
-    """Return the UID of the ServiceAccount that a token is for, empty when the claims name none."""
-    bound = claims.get("kubernetes.io")
-    account = bound.get("serviceaccount") if isinstance(bound, dict) else None
-    return str(account.get("uid") or "") if isinstance(account, dict) else ""
-
-
-def claimed_instant(claims: Mapping[str, Any], name: str) -> datetime | None:
-    """Return the instant in a claim such as `exp`, None when it is none."""
-    value = claims.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return datetime.fromtimestamp(value, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def split_token(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -192,36 +173,6 @@ def parse_key_set(document: Mapping[str, Any]) -> tuple[PublicKey, ...]:
     return tuple(PublicKey.from_pem(public_pem(row)) for row in rows)
 
 
-LEEWAY = timedelta(0)
-
-
-def check_claims(
-    claims: Mapping[str, Any],
-    *,
-    now: datetime,
-    issuers: Collection[str] = (),
-    audiences: Collection[str] = (),
-    leeway: timedelta = LEEWAY,
-) -> tuple[str, ...]:
-    """Return the audiences that both sides share; raise `InvalidJwt` when time, issuer or audience is wrong.
-
-    A token without `exp` never expires and is refused; without an expected issuer or audience any is accepted.
-    """
-    seconds, slack = now.timestamp(), leeway.total_seconds()
-    expires, starts = _number(claims, "exp"), _number(claims, "nbf")
-    if expires is None or seconds >= expires + slack:
-        raise InvalidJwt("the token has expired")
-    if starts is not None and seconds < starts - slack:
-        raise InvalidJwt("the token is not valid yet")
-    if issuers and claims.get("iss") not in issuers:
-        raise InvalidJwt("the token was issued by another issuer")
-    offered = audiences_of(claims)
-    shared = tuple(audience for audience in offered if audience in audiences)
-    if audiences and not shared:
-        raise InvalidJwt("the token is meant for another audience")
-    return shared if audiences else offered
-
-
 def audiences_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
     """Return `aud` as a tuple, whether the token holds one string or a list."""
     value = claims.get("aud")
@@ -230,12 +181,3 @@ def audiences_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     return ()
-
-
-def _number(claims: Mapping[str, Any], name: str) -> float | None:
-    value = claims.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidJwt(f"the claim {name} is not a number")
-    return float(value)

@@ -7,9 +7,8 @@ import warnings
 from collections.abc import Iterable
 from enum import StrEnum
 
+from cryptography import x509
 from msgspec import Struct
-
-from watchword.pki.x509 import x509
 
 COMMON_NAME = x509.NameOID.COMMON_NAME.dotted_string
 ORGANISATION = x509.NameOID.ORGANIZATION_NAME.dotted_string

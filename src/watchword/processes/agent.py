@@ -7,14 +7,19 @@ import os
 from collections.abc import Mapping, Sequence
 from random import Random
 
+import structlog
 from msgspec import field
 from msgspec.structs import replace
 
-from watchword._structlog import structlog
+from watchword.addons.catalog import ADDON_CATALOG
+from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, NAMESPACES, SECRETS
 from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
+from watchword.credentials.driver import AgentContext, AgentDriver, NewKey
+from watchword.credentials.driver_options import Side, validate_options
+from watchword.credentials.errors import UnknownDriver
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
@@ -33,9 +38,9 @@ from watchword.registration.agent.hub_credential import CredentialMetricsObserve
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor
 from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, OwnCredentialTransport
 from watchword.registration.agent.options import AgentIdentity, AgentOptions, restore_identity
-from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.catalog import CATALOG, Catalog, make_connector
+from watchword.registration.driver import AnnotatesCluster
 from watchword.registration.hub_connector import ConnectorContext, HubConnector
-from watchword.registration.interface import AgentContext, AgentDriver, NewKey
 from watchword.runtime.api_server_connection import HUB
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
@@ -99,7 +104,7 @@ class _Agent:
         self.cluster = self.manager.connect(cluster, beside=own)
         self.hub = self.manager.connect(self.hub_client, name=HUB, beside=requests)
         register_informers(self.cluster, self.hub, identity)
-        self.registration = runtime.catalog.clusters[runtime.catalog.cluster_driver(options.registration_auth)]
+        self.cluster_driver = runtime.catalog.find(options.registration_auth)
         context = AgentContext(
             hub=self.hub.client,
             reader=self.hub.cache,
@@ -107,7 +112,7 @@ class _Agent:
             new_key=runtime.new_key,
             settings=options.settings,
         )
-        driver = self.registration.agent(context)
+        driver = self.cluster_driver.agent(context)
         self.session = self._open_session(driver)
         self.credential = self._make_credential_reconciler(driver)
 
@@ -130,13 +135,14 @@ class _Agent:
 
     def _open_session(self, driver: AgentDriver) -> HubSession:
         runtime = self.runtime
-        connector = runtime.connector or self.registration.connector(
+        connector = runtime.connector or make_connector(
+            self.cluster_driver,
             ConnectorContext(
                 cluster=self.identity.cluster,
                 bootstrap=self.options.bootstrap_kubeconfig,
                 settings=self.options.settings,
                 environment=runtime.environment,
-            )
+            ),
         )
         endpoint = HubEndpoint(connector)
         factory = runtime.client_factory or (HttpsClientFactory() if runtime.connector is None else None)
@@ -176,7 +182,7 @@ class _Agent:
             cluster_client=self.cluster_client,
             session=self.session,
             credential=self.credential,
-            credential_kind=self.registration.credential,
+            credential_kind=self.cluster_driver.credential,
             clock=self.runtime.clock,
             random=self.runtime.random,
         )
@@ -187,13 +193,14 @@ class _Agent:
     async def _register(self) -> None:
         """Create the ManagedCluster when joining; a cluster with its own credential has one already."""
         log = structlog.get_logger("watchword.registration.agent").bind(cluster=self.identity.cluster)
+        driver = self.cluster_driver if isinstance(self.cluster_driver, AnnotatesCluster) else None
         request = RegistrationRequest(
             self.identity.cluster,
             self.identity.uid,
             [{"url": url} for url in self.options.external_urls],
             self.options.labels,
-            {**self.options.annotations, **self.registration.annotate(self.options.settings)},
-            self.registration.annotations,
+            {**self.options.annotations, **(driver.annotate(self.options.settings) if driver is not None else {})},
+            driver.annotations if driver is not None else (),
         )
         failures = 0
         while self.session.active_credential is not ActiveCredential.OWN:
@@ -225,7 +232,6 @@ class _Agent:
             random=runtime.random,
             metrics=runtime.metrics,
             new_key=runtime.new_key,
-            catalog=runtime.catalog,
         )
         for factory in runtime.controllers:
             manager.add(*factory(context))
@@ -242,3 +248,30 @@ def _manager_options(options: AgentOptions, runtime: AgentRuntime) -> ManagerOpt
         follow=runtime.follow,
         quarantine=runtime.quarantine,
     )
+
+
+def validate_agent_options(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
+    """Return everything that keeps the agent from starting, one sentence each."""
+    objections = [validate_cluster_name(options.cluster_name) or ""]
+    chosen = []
+    try:
+        chosen.append(catalog.find(options.registration_auth).name)
+    except UnknownDriver as unknown:
+        objections.append(str(unknown))
+    try:
+        ADDON_CATALOG.find(options.addon_auth)
+    except UnknownDriver as unknown:
+        objections.append(str(unknown))
+    objections += catalog.validate(Side.CLUSTER, options.settings, *chosen)
+    objections += validate_options(ADDON_CATALOG.options, options.settings)
+    objections += [
+        f"{url!r} is not an https address" for url in options.external_urls if not url.startswith("https://")
+    ]
+    return [objection for objection in objections if objection]
+
+
+def agent_option_warnings(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
+    """Return what is allowed and yet unwise."""
+    known = (*catalog.options(Side.CLUSTER), *ADDON_CATALOG.options)
+    rows = [(option, option.read(options.settings)) for option in known]
+    return [warning for option, value in rows if value and (warning := option.warn(value))]

@@ -9,12 +9,13 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from watchword.credentials.credential_secret import PendingCsrWatch
+from watchword.credentials.driver import NewKey
+from watchword.credentials.evidence import TokenClientFactory
 from watchword.pki.keys import PrivateKey
 from watchword.registration.agent.hub_endpoint import original_server
 from watchword.registration.agent.hub_session import HubSession
 from watchword.registration.agent.options import AgentOptions
-from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.interface import NewKey
+from watchword.registration.hub_connector import TokenConnector
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.clock import Clock
 from watchword.runtime.manager import Manager
@@ -35,7 +36,6 @@ class AgentControllerContext(Struct, frozen=True, kw_only=True):
     random: Random
     metrics: Metrics
     new_key: NewKey = PrivateKey.generate
-    catalog: Catalog = CATALOG
 
 
 ControllerFactory: TypeAlias = Callable[[AgentControllerContext], Iterable[ControllerSpec]]
@@ -61,9 +61,18 @@ def addon_controllers(context: AgentControllerContext) -> Iterable[ControllerSpe
             clock=context.clock,
             metrics=context.metrics,
             new_key=context.new_key,
-            catalog=context.catalog,
+            manager=context.manager,
+            random=context.random,
+            token_client=_token_client(context.session),
         )
     )
+
+
+def _token_client(session: HubSession) -> TokenClientFactory | None:
+    connector = session.connector
+    if not isinstance(connector, TokenConnector):
+        return None
+    return lambda token: connector.with_token(session.endpoint.entry(), token)
 
 
 def work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:

@@ -13,12 +13,16 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.definition import AddonDefinition
 from watchword.addons.hub.controllers import AddonHubContext, hub_addon_controllers
-from watchword.api.meta import ObjectKey
+from watchword.api.addon import Addon
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, LEASES, MANIFEST_WORKS
-from watchword.credentials.expiry_metrics import MeasuredCredentials
+from watchword.credentials.driver import HubContext
+from watchword.credentials.driver_options import Settings
 from watchword.discovery.cluster_info import ClusterAuthorities
 from watchword.discovery.controllers import SCOPES, discovery_controllers
 from watchword.discovery.token_limits import BootstrapTokenValidator
@@ -28,11 +32,14 @@ from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import controllers as registration
 from watchword.registration.hub.cluster_cleanup import RETENTION
 from watchword.registration.hub.cluster_drivers import HubDrivers
-from watchword.registration.hub.credential_metrics import expiry_controllers, revocation_controllers
+from watchword.registration.hub.credential_events import credential_event_controllers
+from watchword.registration.hub.credential_metrics import (
+    MeasuredCredentials,
+    expiry_controllers,
+    revocation_controllers,
+)
 from watchword.registration.hub.installation import HubInstaller
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
-from watchword.registration.interface import HubContext
-from watchword.registration.options import Settings
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.clock import Clock
@@ -69,7 +76,6 @@ def addon_controllers(context: HubControllerContext) -> Iterable[ControllerSpec]
             client=parts.client,
             events=parts.events,
             clock=parts.clock,
-            catalog=parts.drivers.catalog,
             drivers=context.drivers,
             signing_namespaces=context.signing_namespaces,
             built_in=context.addons,
@@ -141,6 +147,8 @@ async def run_hub(
     context = hub_controller_context(connection, options, clock)
     parts = context.registration
     manager.add(*registration.controllers(parts))
+    clusters = parts.drivers.catalog.find_credential
+    manager.add(*credential_event_controllers(parts.cache, parts.events, clusters, find_addon_credential))
     expiry = WorkExpiryReconciler(connection.cache, connection.client, clock)
     manager.add(ControllerSpec("work-expiry", MANIFEST_WORKS, expiry, workers=2, concerns=may_expire))
     manager.add(
@@ -161,12 +169,18 @@ async def run_hub(
     await manager.run(stop)
 
 
+def find_addon_credential(addon: Object) -> Condition | None:
+    """Return the condition by which an add-on reports its credential."""
+    return ADDON_CATALOG.find_credential(Addon.read(addon))
+
+
 def _metric_controllers(
     connection: ApiServerConnection, options: HubOptions, drivers: HubDrivers, clock: Clock
 ) -> Iterable[ControllerSpec]:
     metrics = options.metrics.credentials
     metrics.watch_skew(lambda: connection.client.clock_skew)
-    yield from expiry_controllers(connection.cache, MeasuredCredentials(metrics, clock), drivers)
+    measured = MeasuredCredentials(metrics, clock)
+    yield from expiry_controllers(connection.cache, measured, drivers, find_addon_credential)
     yield from revocation_controllers(connection.cache, metrics, clock)
 
 

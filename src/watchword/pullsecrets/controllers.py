@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 from collections.abc import Callable, Iterable
+from datetime import datetime
+from random import Random
+from typing import Any
 
+import structlog
 from msgspec import Struct, field
 
+from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.pull_secrets import (
     ANNOTATION_ACCOUNT_NAME,
     CONFIGURATION,
     REGISTRY_SERVICES,
     SERVICE_ACCOUNT_TOKEN_TYPE,
+    SIGNING_KEY_FIELD,
     SIGNING_KEY_SECRET,
 )
+from watchword.api.rate_limit import Rate, TokenBucket
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
+from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.evidence import EvidenceMonitor, SigningKeys, TokenEvidence, learn_published_keys
 from watchword.kube.client import Client
+from watchword.kube.errors import KubeError
+from watchword.kube.tokens import request_token
+from watchword.pki import keys as pem
 from watchword.pullsecrets.image_pull_secrets import ImagePullSecretReconciler
 from watchword.pullsecrets.legacy_secrets import LegacyPullSecretReconciler, LegacyTokenReconciler
 from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, accounts_of, project_pull_secret
-from watchword.pullsecrets.request_rate import RequestRate
 from watchword.pullsecrets.service_accounts import ACCOUNT_INDEX, ServiceAccountReconciler, secrets_of
 from watchword.pullsecrets.settings import SettingsReader, validate_configuration
-from watchword.pullsecrets.signing_key_monitor import SigningKeyMonitor
-from watchword.pullsecrets.signing_keys import SigningKeys, project_signing_key
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
@@ -49,6 +61,69 @@ class ConfigurationReconciler(Struct, frozen=True):
         return Done()
 
 
+KEY_IDS = "keyIds"
+PROBE_ACCOUNT = ObjectKey("default", "default")
+PROBE_AUDIENCE = "watchword.dev/signing-key-probe"  # of no server, so the token is worth nothing
+PROBE_SECONDS = 600
+
+
+class SigningKeyReader(Struct, frozen=True):
+    """Learns which keys sign; what it cannot learn leaves them as they were."""
+
+    reader: Reader
+    client: Client
+    keys: SigningKeys
+
+    async def learn(self, now: datetime) -> None:
+        """Learn the keys once; a probe is issued only when nothing else shows a key that signs."""
+        self.keys.declared = declared_key_ids(self.reader.get(SECRETS, SIGNING_KEY_SECRET))
+        await learn_published_keys(self.keys, self.client)(now)
+        if not self.keys.declared and not self.keys.was_issued_since(now - self.keys.timing.poll):
+            await self._probe(now)
+        self.keys.update_signing(now=now)
+
+    async def _probe(self, now: datetime) -> None:
+        """Ask for a token that no server accepts, and look at the key that signed it."""
+        try:
+            issued = await request_token(
+                self.client, PROBE_ACCOUNT, expiration_seconds=PROBE_SECONDS, audiences=(PROBE_AUDIENCE,)
+            )
+        except KubeError as error:
+            log: Any = structlog.get_logger("watchword.pullsecrets")
+            log.warning("no token was issued to learn the signing key from", error=str(error))
+            return
+        token = read_bound_token(issued.token.reveal())
+        if token is not None and token.key_id:
+            self.keys.observe_token(token.key_id, now=now)
+
+
+def project_signing_key(secret: Object) -> Object:
+    """Keep the ids of the public keys; the private key beside them never enters the cache."""
+    text = (secret.get("data") or {}).get(SIGNING_KEY_FIELD, "")
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {}, KEY_IDS: sorted(read_key_ids(text))}
+
+
+def read_key_ids(encoded: str) -> frozenset[str]:
+    """Return the `kid` of every public key in a base64 text of PEM blocks.
+
+    The label of a block is not trusted: OpenShift writes RSA PUBLIC KEY around a SubjectPublicKeyInfo.
+    """
+    try:
+        text = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        return frozenset()
+    return frozenset(_key_id(der) for label, der in pem.blocks(text) if label.endswith("PUBLIC KEY"))
+
+
+def declared_key_ids(secret: Object | None) -> frozenset[str]:
+    """Return the key ids that the projection noted."""
+    return frozenset() if secret is None else frozenset(secret.get(KEY_IDS) or ())
+
+
+def _key_id(der: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
+
+
 OF_LEGACY_TOKENS = WatchScope(fields=f"type={SERVICE_ACCOUNT_TOKEN_TYPE}")
 
 
@@ -60,11 +135,12 @@ class PullSecretParts(Struct, frozen=True):
     events: EventRecorder
     clock: Clock
     metrics: PullSecretMetrics
-    keys: SigningKeys
+    evidence: TokenEvidence
+    random: Random
     config_map: ObjectKey = CONFIGURATION
     registry_services: tuple[ObjectKey, ...] = REGISTRY_SERVICES
     only_used: bool = False
-    rate: RequestRate = field(default_factory=RequestRate)
+    rate: TokenBucket = field(default_factory=lambda: TokenBucket(Rate(PULL_SECRET_TOKENS_PER_SECOND)))
     signers: TriggerSource = field(default_factory=TriggerSource)
 
     @property
@@ -73,10 +149,11 @@ class PullSecretParts(Struct, frozen=True):
         return SettingsReader(self.cache, self.config_map, self.registry_services)
 
     @property
-    def signing_key_monitor(self) -> SigningKeyMonitor:
+    def signing_key_monitor(self) -> EvidenceMonitor:
         """Follows the signing keys; to be run beside the controllers."""
-        return SigningKeyMonitor(
-            self.cache, self.client, self.clock, self.keys, lambda: managed_secret_keys(self.cache), self.signers
+        learn = SigningKeyReader(self.cache, self.client, self.evidence.keys).learn
+        return EvidenceMonitor(
+            self.evidence, self.clock, self.random, learn, lambda: managed_secret_keys(self.cache), self.signers
         )
 
 
@@ -102,7 +179,7 @@ def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...
     cache, client, settings = parts.cache, parts.client, parts.settings
     accounts = ServiceAccountReconciler(cache, client, parts.clock, parts.events, settings, parts.only_used)
     pull_secrets = ImagePullSecretReconciler(
-        cache, client, parts.clock, parts.events, settings, parts.keys, parts.metrics, parts.rate
+        cache, client, parts.clock, parts.events, settings, parts.evidence, parts.metrics, parts.rate
     )
     every_secret = _when_settings_change(lambda _: all_secret_keys(cache))
     return (

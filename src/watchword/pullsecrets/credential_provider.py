@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import USERNAME
-from watchword.pullsecrets.dockercfg import read_token_facts
+from watchword.credentials.bound_token import read_bound_token
 
 
 class PullSecretError(Exception):
@@ -53,7 +53,7 @@ def answer_request(text: bytes, *, images: Sequence[str] = (), now: datetime) ->
         )
     if images and not any(matches_image(pattern, request["image"]) for pattern in images):
         raise CredentialRequestRefused(f"no configured image matches {registry}: name it with --image")
-    facts = read_token_facts(token)
+    facts = read_bound_token(token)
     if facts is None:
         raise CredentialRequestRefused("the serviceAccountToken is not a bound service account token")
     left = facts.expires_at - now - MARGIN

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import orjson
@@ -12,29 +11,14 @@ from msgspec import Struct
 
 from watchword.api.pull_secrets import USERNAME
 from watchword.api.sensitive import Sensitive
-from watchword.pki.errors import InvalidJwt
-from watchword.pki.jwt import audiences_of, service_account_uid, split_token
-
-LATEST_SECONDS = 253_402_300_799  # the year 9999: what lies behind it is no date
-
-
-class TokenFacts(Struct, frozen=True):
-    """What a token says of itself. No signature was checked: it only decides whether to ask for another one."""
-
-    key_id: str
-    subject: str
-    account_uid: str
-    secret_uid: str
-    audiences: tuple[str, ...]
-    issued_at: datetime
-    expires_at: datetime
+from watchword.credentials.bound_token import BoundToken, read_bound_token
 
 
 class Credentials(Struct, frozen=True):
-    """A readable pull secret: the registries it names, and the facts of the one token in it."""
+    """A readable pull secret: the registries it names, and the claims of the one token in it."""
 
     registries: tuple[str, ...]
-    token: TokenFacts
+    token: BoundToken
 
 
 class Empty(Struct, frozen=True):
@@ -65,7 +49,7 @@ def read_dockercfg(data: bytes) -> Content:
     if not isinstance(rows, dict):
         return Corrupt()
     token = _one_token(rows)
-    facts = None if token is None else read_token_facts(token)
+    facts = None if token is None else read_bound_token(token)
     if facts is None:
         return Corrupt()
     return Credentials(tuple(sorted(rows)), facts)
@@ -84,27 +68,6 @@ def _one_token(rows: Mapping[str, Any]) -> str | None:
     return _token_of(auths.pop() if len(auths) == 1 else "")
 
 
-def read_token_facts(token: str) -> TokenFacts | None:
-    """Return what a token says of itself, None when it is not a bound service account token."""
-    try:
-        header, claims = split_token(token)
-    except InvalidJwt:
-        return None
-    issued, expires = _instant(claims.get("iat")), _instant(claims.get("exp"))
-    if issued is None or expires is None:
-        return None
-    private = _mapping(claims.get("kubernetes.io"))
-    return TokenFacts(
-        key_id=str(header.get("kid") or ""),
-        subject=str(claims.get("sub") or ""),
-        account_uid=service_account_uid(claims),
-        secret_uid=str(_mapping(private.get("secret")).get("uid") or ""),
-        audiences=audiences_of(claims),
-        issued_at=issued,
-        expires_at=expires,
-    )
-
-
 def _auth_of(row: Any) -> str:
     """Return the `auth` of a registry that has nothing else: other fields could name another credential."""
     return str(row["auth"]) if isinstance(row, dict) and set(row) == {"auth"} else ""
@@ -117,13 +80,3 @@ def _token_of(auth: str) -> str | None:
         return None
     username, colon, token = text.partition(":")
     return token if (username, colon) == (USERNAME, ":") else None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _instant(value: Any) -> datetime | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LATEST_SECONDS:
-        return None
-    return datetime.fromtimestamp(value, UTC)

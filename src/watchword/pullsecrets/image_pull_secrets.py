@@ -11,21 +11,23 @@ from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.pull_secrets import ANNOTATION_BINDING, BOUND, DOCKERCFG_KEY
+from watchword.api.rate_limit import TokenBucket
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
+from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.evidence import TokenEvidence
+from watchword.credentials.lifecycle import Keep, Obtain, Reason, Retire
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
 from watchword.kube.tokens import account_replaced, request_token
 from watchword.pullsecrets.account_plan import belongs_to, choose_secret_name
-from watchword.pullsecrets.dockercfg import read_token_facts, render_dockercfg
+from watchword.pullsecrets.dockercfg import render_dockercfg
 from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.pull_secret import PullSecret, account_annotations
-from watchword.pullsecrets.refresh import RefreshReason, decide_refresh
-from watchword.pullsecrets.request_rate import RequestRate
+from watchword.pullsecrets.refresh import decide_refresh
 from watchword.pullsecrets.service_accounts import secrets_of
 from watchword.pullsecrets.settings import Settings, SettingsReader
-from watchword.pullsecrets.signing_keys import SigningKeys
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.raw_objects import is_newer
@@ -54,9 +56,9 @@ class ImagePullSecretReconciler(Struct, frozen=True):
     clock: Clock
     events: EventRecorder
     settings: SettingsReader
-    keys: SigningKeys
+    evidence: TokenEvidence
     metrics: PullSecretMetrics
-    rate: RequestRate
+    rate: TokenBucket  # however many pull secrets are due at once
     writes: OwnWrites = field(default_factory=OwnWrites)
     uids: dict[ObjectKey, str] = field(default_factory=dict)  # of the secrets that are counted
 
@@ -67,20 +69,21 @@ class ImagePullSecretReconciler(Struct, frozen=True):
         self._count(key, secret)
         if secret is None or secret.is_legacy or secret.deleting or self.writes.is_behind(secret):
             return Done()
-        settings = self.settings.current()
+        settings = self.settings.current() or Settings(enabled=False)
         account = self.reader.get(SERVICE_ACCOUNTS, secret.account_key)
-        if account is None:
-            await self._remove_orphan(found or {}, secret)
+        if account is not None and not (settings.enabled and settings.registries and self._is_chosen(secret, account)):
             return Done()
-        if settings is None or not settings.enabled or not settings.registries or not self._is_chosen(secret, account):
-            return Done()
-        decision = decide_refresh(secret, settings, self.keys, account_uid=uid_of(account), now=self.clock.now())
-        if decision.reason is not None:
-            await self._refresh(found or {}, secret, settings, decision.reason)
-            return Done()  # the write triggers the next look
-        if secret.binding != BOUND:
-            await self._write(secret, None)
-        return RetryAfter(decision.recheck_in)
+        now, account_uid = self.clock.now(), None if account is None else uid_of(account)
+        match decide_refresh(secret, settings, self.evidence, account_uid=account_uid, now=now):
+            case Retire():
+                await self._remove_orphan(found or {}, secret)
+            case Obtain(reason):
+                await self._refresh(found or {}, secret, settings, reason)  # the write triggers the next look
+            case Keep(until):
+                if secret.binding != BOUND:
+                    await self._write(secret, None)
+                return Done() if until is None else RetryAfter(until - now)
+        return Done()
 
     def _is_chosen(self, secret: PullSecret, account: Object) -> bool:
         """Whether the account has this pull secret: a Secret that only claims it gets no token."""
@@ -96,8 +99,8 @@ class ImagePullSecretReconciler(Struct, frozen=True):
                 note = f"pull secret {secret.key} was deleted: its ServiceAccount {secret.account} is gone"
                 self.events.normal(found, "PullSecretRemoved", note)
 
-    async def _refresh(self, found: Object, secret: PullSecret, settings: Settings, reason: RefreshReason) -> None:
-        await self.rate.wait()
+    async def _refresh(self, found: Object, secret: PullSecret, settings: Settings, reason: Reason) -> None:
+        await asyncio.sleep(self.rate.reserve(asyncio.get_running_loop().time()))
         started = asyncio.get_running_loop().time()
         try:
             token = await self._request_token(secret, settings)
@@ -109,7 +112,7 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             self.events.warning(found, "PullSecretRefreshFailed", f"no new token ({reason}): {error}")
             raise
         self.events.normal(found, "PullSecretRefreshed", f"a new token was written ({reason})")
-        waited = _age(secret, self.clock.now()) if reason is RefreshReason.EMPTY else None
+        waited = _age(secret, self.clock.now()) if reason is Reason.MISSING else None
         self.metrics.refreshed(reason, seconds=asyncio.get_running_loop().time() - started, waited=waited)
 
     async def _request_token(self, secret: PullSecret, settings: Settings) -> Sensitive[str]:
@@ -121,11 +124,11 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             uid=secret.owner_uid,
             bound_to={"apiVersion": "v1", "kind": "Secret", "name": secret.key.name, "uid": secret.uid},
         )
-        facts = read_token_facts(issued.token.reveal())
-        if facts is not None and facts.account_uid != secret.owner_uid:
-            raise account_replaced(secret.account_key, wanted=secret.owner_uid, found=facts.account_uid)
-        if facts is not None:
-            self.keys.observe_token(facts.key_id, now=self.clock.now())
+        token = read_bound_token(issued.token.reveal())
+        if token is not None and token.account_uid != secret.owner_uid:
+            raise account_replaced(secret.account_key, wanted=secret.owner_uid, found=token.account_uid)
+        if token is not None:
+            self.evidence.observe_issued(token, requested=settings.lifetime, now=self.clock.now())
         return issued.token
 
     async def _write(self, secret: PullSecret, dockercfg: bytes | None) -> None:

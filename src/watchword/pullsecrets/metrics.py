@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
+from watchword.credentials.lifecycle import Reason
 from watchword.pullsecrets.dockercfg import Credentials
 from watchword.pullsecrets.pull_secret import PullSecret
-from watchword.pullsecrets.refresh import RefreshReason
 from watchword.runtime.metrics import LabelBudget
 from watchword.runtime.prometheus import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -92,13 +92,13 @@ class PullSecretMetrics:
         )
         self._errors = LabelBudget(32)
 
-    def refreshed(self, reason: RefreshReason, *, seconds: float, waited: float | None) -> None:
+    def refreshed(self, reason: Reason, *, seconds: float, waited: float | None) -> None:
         """Count a refresh; `waited` is how long a new pull secret was empty."""
         self._refreshes.labels(reason.value).inc()
         self._seconds.observe(seconds)
         if waited is not None:
             self._first.observe(waited)
 
-    def failed(self, reason: RefreshReason, error: Exception) -> None:
+    def failed(self, reason: Reason, error: Exception) -> None:
         """Count a refresh that failed."""
         self._failures.labels(reason.value, self._errors.value(type(error).__name__)).inc()

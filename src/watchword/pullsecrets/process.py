@@ -6,14 +6,15 @@ import asyncio
 from dataclasses import dataclass, field
 from random import Random
 
+from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
 from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import CONFIGURATION, PULL_SECRETS_NAMESPACE, REGISTRY_SERVICES
+from watchword.api.rate_limit import Rate, TokenBucket
+from watchword.credentials.evidence import SignerTiming, SigningKeys, TokenEvidence
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
 from watchword.pullsecrets.controllers import PullSecretParts, pull_secret_controllers, register_informers
 from watchword.pullsecrets.metrics import KnownSecrets, PullSecretMetrics
-from watchword.pullsecrets.request_rate import RequestRate
-from watchword.pullsecrets.signing_keys import SignerTiming, SigningKeys
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
@@ -30,7 +31,7 @@ class PullSecretOptions:
     config_map: ObjectKey = CONFIGURATION
     registry_services: tuple[ObjectKey, ...] = REGISTRY_SERVICES
     only_used: bool = False
-    requests_per_second: float = 100.0
+    requests_per_second: float = PULL_SECRET_TOKENS_PER_SECOND
     signer_timing: SignerTiming = field(default_factory=SignerTiming)
     elect: bool = True
     health: tuple[str, int] | None = None
@@ -63,11 +64,12 @@ async def run_pull_secrets(
         connection.events,
         clock,
         PullSecretMetrics(options.metrics.registry, KnownSecrets(), now=clock.now),
-        SigningKeys(options.signer_timing),
+        TokenEvidence(SigningKeys(options.signer_timing)),
+        random,
         config_map=options.config_map,
         registry_services=options.registry_services,
         only_used=options.only_used,
-        rate=RequestRate(options.requests_per_second),
+        rate=TokenBucket(Rate(options.requests_per_second)),
     )
     register_informers(parts)
     manager.add(*pull_secret_controllers(parts))

@@ -22,7 +22,8 @@ from watchword.api.pull_secrets import (
     DOCKERCFG_TYPE,
 )
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty, TokenFacts, read_dockercfg
+from watchword.credentials.bound_token import BoundToken
+from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty, read_dockercfg
 from watchword.runtime.informer import WatchScope
 
 CONTENT = "content"
@@ -173,7 +174,7 @@ def read_content(facts: Any) -> Content:
     issued, expires = parse_rfc3339(facts["issuedAt"]), parse_rfc3339(facts["expiresAt"])
     if issued is None or expires is None:
         return Corrupt()
-    token = TokenFacts(
+    token = BoundToken(
         key_id=facts["keyId"],
         subject=facts["subject"],
         account_uid=facts["accountUid"],

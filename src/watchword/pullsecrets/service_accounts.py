@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from datetime import timedelta
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, owner_reference, uid_of
 from watchword.api.pull_secrets import (
@@ -26,11 +25,10 @@ from watchword.pullsecrets.pull_secret import (
     named_account,
     owner_uid_of,
 )
-from watchword.pullsecrets.rewrite_limit import RewriteLimit, other_managers
 from watchword.pullsecrets.settings import Settings, SettingsReader
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
-from watchword.runtime.errors import NameConflict
+from watchword.runtime.errors import FieldContested, NameConflict
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
@@ -48,7 +46,6 @@ class ServiceAccountReconciler(Struct, frozen=True):
     events: EventRecorder
     settings: SettingsReader
     only_used: bool = False  # manage only accounts that a pod has used
-    rewrites: RewriteLimit = field(default_factory=RewriteLimit)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Create, list or remove the pull secret of one account; write nothing when nothing differs."""
@@ -60,12 +57,7 @@ class ServiceAccountReconciler(Struct, frozen=True):
         if not secrets and settings.enabled and not self._is_wanted(key, settings):
             return Done()
         selected = settings.enabled and not self._is_opted_out(account)
-        now = self.clock.now()
-        plan = decide_account(account, secrets, selected=selected, now=now)
-        patience = self.rewrites.wait(uid_of(account), now=now) if plan.changes is not None else timedelta(0)
-        if patience > timedelta(0):
-            await self._report_rewrites(account)
-            return RetryAfter(patience)
+        plan = decide_account(account, secrets, selected=selected, now=self.clock.now())
         await self._act(account, plan)
         return Done() if plan.recheck_in is None else RetryAfter(plan.recheck_in)
 
@@ -84,13 +76,19 @@ class ServiceAccountReconciler(Struct, frozen=True):
         if plan.mend is not None:
             await self._mend(account, plan.mend)
         if plan.changes is not None:
-            self.rewrites.observe_write(uid_of(account), now=self.clock.now())
-            await self.client.patch(SERVICE_ACCOUNTS, ObjectKey.of(account), with_preconditions(account, plan.changes))
+            await self._patch(account, plan.changes)
         for secret in plan.remove:
             with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
                 await self.client.delete(SECRETS, secret.key, uid=secret.uid)
                 note = f"pull secret {secret.key} was deleted: its token is refused from now on"
                 self.events.normal(account, "PullSecretRemoved", note)
+
+    async def _patch(self, account: Object, changes: Object) -> None:
+        try:
+            await self.client.patch(SERVICE_ACCOUNTS, ObjectKey.of(account), with_preconditions(account, changes))
+        except FieldContested:
+            await self._report_rewrites(account)
+            raise
 
     async def _report_rewrites(self, account: Object) -> None:
         """Tell who removes the pull secret again and again; the cache keeps no managers, so the server is asked."""
@@ -130,7 +128,7 @@ class ServiceAccountReconciler(Struct, frozen=True):
             raise NameConflict(f"{note}: delete it, and the pull secret is made")
         self.events.warning(account, "PullSecretReferenceRefused", f"{note}: {default} is used instead")
         changes = {"metadata": {"annotations": {ANNOTATION_PULL_SECRET: default}}}
-        await self.client.patch(SERVICE_ACCOUNTS, ObjectKey.of(account), with_preconditions(account, changes))
+        await self._patch(account, changes)
 
     async def _restore(self, account: Object, secret: Object) -> None:
         """Give an owned Secret its annotations back; with them it is in the cache already, or soon."""
@@ -160,3 +158,14 @@ def _identity_of(account: Object) -> Object:
         "annotations": account_annotations(account["metadata"]["name"]),
         "ownerReferences": [owner_reference(account)],
     }
+
+
+def other_managers(account: Object, *, own: str) -> list[str]:
+    """Return who else writes the pull secrets or the annotations of an account, by name."""
+    rows = account["metadata"].get("managedFields") or ()
+    found = {str(row.get("manager")) for row in rows if _is_contested(row.get("fieldsV1") or {})}
+    return sorted(found - {own})
+
+
+def _is_contested(fields: Object) -> bool:
+    return "f:imagePullSecrets" in fields or "f:annotations" in (fields.get("f:metadata") or {})

@@ -1,4 +1,4 @@
-"""Every driver there is: a new one is a folder and one line here."""
+"""Every driver of clusters: a new one is a folder and one line here."""
 
 from __future__ import annotations
 
@@ -7,50 +7,55 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from watchword.addons.token import DRIVER as TOKEN
-from watchword.api.addon import Addon
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, annotations_of
-from watchword.registration.aws_irsa.driver import DRIVER as AWS_IRSA
-from watchword.registration.csr import DRIVER as CSR
-from watchword.registration.descriptor import AddonRegistration, ClusterRegistration, Driver, HeldCredential
-from watchword.registration.errors import AmbiguousDriver, CredentialUnreadable, UnknownDriver
-from watchword.registration.grpc import DRIVER as GRPC
+from watchword.credentials.credential_kind import HeldCredential
+from watchword.credentials.driver import SecretData
+from watchword.credentials.driver_options import DriverOption, Settings, Side, validate_options
+from watchword.credentials.errors import AmbiguousDriver, CredentialUnreadable, UnknownDriver
+from watchword.registration.aws_irsa.driver import AwsIrsaDriver
+from watchword.registration.csr.driver import CsrDriver
+from watchword.registration.driver import (
+    AnnotatesCluster,
+    ClusterDriver,
+    ConnectsToHub,
+    HasServer,
+    ReadsHeldCredential,
+    ReportsHubIdentity,
+    RequestsCertificate,
+    ValidatesSettings,
+)
+from watchword.registration.grpc.driver import GrpcDriver
 from watchword.registration.hub_connector import ConnectorContext, HubConnector
 from watchword.registration.hub_server import HubServer
-from watchword.registration.interface import SecretData
-from watchword.registration.options import DriverOption, Settings, Side
+from watchword.registration.kubeconfig_connector import KubeconfigConnector
 
 
 class Catalog(Struct, frozen=True, dict=True):
-    """The drivers that a process knows. Where no driver is named, the default one serves."""
+    """The drivers by which clusters register. Where no driver is named, the default one serves."""
 
-    drivers: tuple[Driver, ...]
-
-    @cached_property
-    def clusters(self) -> Mapping[str, ClusterRegistration]:
-        """The drivers by which clusters register."""
-        return {driver.name: driver.cluster for driver in self.drivers if driver.cluster is not None}
+    drivers: tuple[ClusterDriver, ...]
 
     @cached_property
-    def addons(self) -> Mapping[str, AddonRegistration]:
-        """The drivers by which add-ons register."""
-        return {driver.name: driver.addons for driver in self.drivers if driver.addons is not None}
+    def by_name(self) -> Mapping[str, ClusterDriver]:
+        """The drivers by their names."""
+        return {driver.name: driver for driver in self.drivers}
 
     @cached_property
     def servers(self) -> tuple[HubServer, ...]:
         """The servers that drivers bring to a hub."""
-        return tuple(registration.server for registration in self.clusters.values() if registration.server is not None)
+        return tuple(driver.server for driver in self.drivers if isinstance(driver, HasServer))
 
     @cached_property
     def default(self) -> str:
-        """The driver of clusters that no annotation recognises, and of add-ons that name none."""
-        return next(name for name, registration in self.clusters.items() if not registration.annotations)
+        """The driver of clusters that no annotation recognises."""
+        return next(driver.name for driver in self.drivers if not isinstance(driver, AnnotatesCluster))
 
     @cached_property
-    def certificates(self) -> str:
-        """The driver that obtains certificates from signers of an add-on's own."""
-        return next(name for name, registration in self.addons.items() if registration.by_certificate)
+    def _annotations(self) -> Mapping[str, str]:
+        """The driver that an annotation names; `isinstance` would be asked for every cluster otherwise."""
+        named = [(driver.name, driver.annotations) for driver in self.drivers if isinstance(driver, AnnotatesCluster)]
+        return {annotation: name for name, annotations in named for annotation in annotations}
 
     def options(self, side: Side, driver: str = "") -> tuple[DriverOption, ...]:
         """Return what can be configured on one side, about one driver or all of them."""
@@ -59,93 +64,78 @@ class Catalog(Struct, frozen=True, dict=True):
 
     def validate(self, side: Side, settings: Settings, *chosen: str) -> list[str]:
         """Return what is wrong with the settings of one side, one sentence each; `chosen` drivers need theirs."""
-        objections = [option.validate(value) for option in self.options(side) if (value := option.read(settings))]
-        objections += [
+        found = validate_options(self.options(side), settings)
+        found += [
             f"{option.flag} is missing: the driver {name} requires it"
             for name in chosen
             for option in self.options(side, name)
             if option.required and not option.read(settings)
         ]
-        found = [objection for objection in objections if objection]
         if side is Side.CLUSTER and not found:
-            found += [objection for name in chosen if (objection := self._validate_together(name, settings))]
+            drivers = [self.by_name[name] for name in chosen if name in self.by_name]
+            objections = [each.validate_settings(settings) for each in drivers if isinstance(each, ValidatesSettings)]
+            found += [objection for objection in objections if objection]
         return found
 
-    def _validate_together(self, name: str, settings: Settings) -> str:
-        registration = self.clusters.get(name)
-        return registration.validate(settings) if registration is not None else ""
+    def find(self, name: str) -> ClusterDriver:
+        """Return the driver of that name, the default one for an empty name; `UnknownDriver` when there is none."""
+        found = self.known([name or self.default])
+        if not found:
+            known = ", ".join(sorted(self.by_name))
+            raise UnknownDriver(f"there is no driver {name!r} by which clusters register: choose one of {known}")
+        return found[0]
 
-    def cluster_driver(self, name: str) -> str:
-        """Return the name of the driver by which clusters register; `UnknownDriver` when there is none."""
-        return self._find(name, self.clusters, "clusters register")
+    def known(self, names: Iterable[str]) -> list[ClusterDriver]:
+        """Return the drivers of these names; unknown names are left out."""
+        return [driver for name in names for driver in self.drivers if name in (driver.name, *driver.aliases)]
 
-    def known_cluster_drivers(self, names: Iterable[str]) -> list[str]:
-        """Return the drivers of these names by which clusters register; unknown ones are left out."""
-        return [driver.name for name in names for driver in self.drivers if driver.cluster and driver.is_called(name)]
-
-    def addon_driver(self, name: str) -> str:
-        """Return the name of the driver by which add-ons register; `UnknownDriver` when there is none."""
-        return self._find(name, self.addons, "add-ons register")
-
-    def _find(self, name: str, known: Mapping[str, object], purpose: str) -> str:
-        wanted = name or self.default
-        found = next((driver.name for driver in self.drivers if driver.is_called(wanted)), "")
-        if found not in known:
-            names = ", ".join(sorted(known))
-            raise UnknownDriver(f"there is no driver {wanted!r} by which {purpose}: choose one of {names}")
-        return found
-
-    def driver_of(self, cluster: Object) -> str:
+    def driver_of(self, cluster: Object) -> ClusterDriver:
         """Return by which driver a ManagedCluster registers; `AmbiguousDriver` when its annotations name several."""
         annotations = annotations_of(cluster)
-        named = [name for name, registration in self.clusters.items() if registration.is_named_by(annotations)]
+        named = list(dict.fromkeys(name for key, name in self._annotations.items() if annotations.get(key)))
         if len(named) > 1:
             name = cluster["metadata"]["name"]
             raise AmbiguousDriver(
                 f"the annotations of cluster {name} name the drivers {' and '.join(named)}: remove those of all but one"
             )
-        return named[0] if named else self.default
+        return self.by_name[named[0] if named else self.default]
 
     def find_hub_report(self, cluster: Object) -> Condition | None:
         """Return what the hub says of the identity that it makes for a ManagedCluster; None when it says nothing."""
-        types = [each.hub_condition for each in self.clusters.values() if each.hub_condition]
+        types = [driver.hub_condition for driver in self.drivers if isinstance(driver, ReportsHubIdentity)]
         return next((found for type_ in types if (found := find_condition(cluster, type_)) is not None), None)
 
-    def connector(self, name: str, context: ConnectorContext) -> HubConnector:
-        """Return how a cluster reaches the hub by the driver of that name; `UnknownDriver` when there is none."""
-        return self.clusters[self.cluster_driver(name)].connector(context)
+    def find_credential(self, cluster: Object) -> Condition | None:
+        """Return what is reported about a cluster's own credential; None when nothing is, or its driver is unclear."""
+        try:
+            return self.driver_of(cluster).credential.find_condition(cluster)
+        except AmbiguousDriver:
+            return None
 
     def read_held(self, data: SecretData) -> HeldCredential | None:
         """Return what a Secret holds for a cluster, None when it holds nothing; `CredentialUnreadable` otherwise."""
-        found = (registration.read_held(data) for registration in self.clusters.values())
+        found = (driver.read_held(data) for driver in self.drivers if isinstance(driver, ReadsHeldCredential))
         return next((held for held in found if held is not None), None)
 
     def read_pending_key(self, data: SecretData) -> str:
         """Return the thumbprint of the key for which a cluster requests a credential; empty when there is none."""
-        found = (registration.read_pending_key(data) for registration in self.clusters.values())
+        found = (driver.read_pending_key(data) for driver in self.drivers if isinstance(driver, RequestsCertificate))
         return next((key for key in found if key), "")
 
     def holder_of(self, data: SecretData) -> str:
         """Return the driver whose credential a Secret holds, readable or not; empty when it holds none."""
-        for name, registration in self.clusters.items():
+        for driver in self.drivers:
             try:
-                if registration.read_held(data) is not None:
-                    return name
+                if isinstance(driver, ReadsHeldCredential) and driver.read_held(data) is not None:
+                    return driver.name
             except CredentialUnreadable:
-                return name
+                return driver.name
         return ""
 
-    def cluster_credential(self, cluster: Object) -> Condition | None:
-        """Return what is reported about a cluster's own credential; None when nothing is, or its driver is unclear."""
-        try:
-            return self.clusters[self.driver_of(cluster)].credential.find_condition(cluster)
-        except AmbiguousDriver:
-            return None
 
-    def addon_credential(self, addon: Addon) -> Condition | None:
-        """Return what is reported about an add-on's credential for the hub; None when nothing is."""
-        registration = self.addons.get(addon.driver or self.default)
-        return None if registration is None else registration.credential.find_condition(addon.object)
+def make_connector(driver: ClusterDriver, context: ConnectorContext) -> HubConnector:
+    """Return how a cluster reaches the hub by a driver: with a kubeconfig, unless the driver has a way of its own."""
+    return driver.connector(context) if isinstance(driver, ConnectsToHub) else KubeconfigConnector.make(context)
 
 
-CATALOG = Catalog((CSR, TOKEN, AWS_IRSA, GRPC))
+CATALOG = Catalog((CsrDriver(), AwsIrsaDriver(), GrpcDriver()))

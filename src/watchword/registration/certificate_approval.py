@@ -31,11 +31,33 @@ from watchword.credentials.certificates.name_ownership import (
 )
 from watchword.credentials.certificates.request import CertificateRequestRefused
 from watchword.credentials.certificates.request_validation import ClusterRequest, read_cluster_request, requester_of
-from watchword.registration.allow_list import AllowList
-from watchword.registration.descriptor import CredentialCondition, CredentialKind
-from watchword.registration.interface import HubContext
+from watchword.credentials.credential_kind import CredentialCondition, CredentialKind
+from watchword.credentials.driver import HubContext
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
+
+CLUSTER_CERTIFICATE = CredentialKind(
+    name="cluster certificate",
+    conditions=(
+        CredentialCondition(
+            ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", "ClientCertificateUpdateFailed"
+        ),
+    ),
+    consequence="{cluster} is disconnected from the hub: no work, no add-ons, Unknown after five minutes",
+)
+
+
+class AllowList(Struct, frozen=True):
+    """The users and groups whose first request is approved automatically."""
+
+    enabled: bool = False  # the feature gate
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    def allows(self, user: str, groups: frozenset[str]) -> bool:
+        """Whether a requester, as it was authenticated, is on the list."""
+        return self.enabled and (user in self.users or bool(groups & self.groups))
+
 
 AWAITING_CLUSTER = timedelta(minutes=1)
 AWAITING_ACCEPTANCE = timedelta(seconds=10)  # after an approval by hand comes the acceptance, which records the key
@@ -190,14 +212,3 @@ class CertificateHubDriver(Struct, frozen=True):
         name = cluster["metadata"]["name"]
         found = self.approvals.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
         return [ObjectKey.of(csr) for csr in found if is_pending(csr)]
-
-
-CLUSTER_CERTIFICATE = CredentialKind(
-    name="cluster certificate",
-    conditions=(
-        CredentialCondition(
-            ConditionType.CERTIFICATE_ROTATED, "ClientCertificateUpdated", "ClientCertificateUpdateFailed"
-        ),
-    ),
-    consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
-)

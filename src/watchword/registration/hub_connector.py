@@ -10,11 +10,12 @@ from typing import Protocol, cast, runtime_checkable
 
 from msgspec import Struct, field
 
-from watchword.api.sensitive import HiddenFields
+from watchword.api.sensitive import HiddenFields, Sensitive
+from watchword.credentials.driver import SecretData
+from watchword.credentials.driver_options import Settings
+from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.transport import Transport
-from watchword.registration.interface import SecretData
-from watchword.registration.options import Settings
 
 
 class HubConnector(Protocol):
@@ -62,6 +63,15 @@ class ReplaceableBootstrap(Protocol):
 
     def bootstrap_credential(self) -> BootstrapCredential | None:
         """Return the credential of this moment; None when there is none that can be read."""
+        ...
+
+
+@runtime_checkable
+class TokenConnector(Protocol):
+    """A connector that can show the API server of the hub a token in place of the cluster's own credential."""
+
+    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
+        """Return a client that the caller closes; `ConfigError` when no server would accept such a token."""
         ...
 
 

@@ -10,13 +10,15 @@ from msgspec.structs import replace
 
 from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive
+from watchword.credentials.driver import KUBECONFIG, SecretData
+from watchword.credentials.evidence import connect_with_token
+from watchword.kube.client import Client
 from watchword.kube.connect import client_for_context, credentials_of, endpoint_of, make_client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, ResolvedContext, UserEntry
 from watchword.kube.kubeconfig_files import load_kubeconfig, parse_kubeconfig
 from watchword.kube.transport import Transport
 from watchword.registration.hub_connector import BootstrapCredential, ConnectorContext
-from watchword.registration.interface import KUBECONFIG, SecretData
 
 
 @dataclass
@@ -68,6 +70,10 @@ class KubeconfigConnector:
         self.known = choice.cluster
         user = user_with_secret_data(choice.user, data)
         return make_client(endpoint_of(choice.cluster), credentials_of(user, choice.cluster)).transport
+
+    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
+        """Return a client of the hub's API server that shows a token."""
+        return connect_with_token(endpoint_of(hub))(token)
 
     def _choice(self) -> ResolvedContext:
         if self.bootstrap is None:

@@ -11,18 +11,11 @@ from msgspec import Struct, field
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
 from watchword.runtime.cache import Cache
-from watchword.runtime.contested_writes import ContestedWriteTransport
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import Informer
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.ordered_writes import OrderedWriteTransport
 from watchword.runtime.status import StatusWriter
-from watchword.runtime.write_transports import (
-    ConflictCountingTransport,
-    Fence,
-    FencedTransport,
-    WriteThroughTransport,
-)
+from watchword.runtime.write_transports import ControllerTransport, Fence
 
 HUB = "hub"
 """The name of an agent's connection to its hub; the main one is that to the agent's own cluster."""
@@ -40,11 +33,8 @@ class ApiServerConnection(Struct, frozen=True):
 
 
 def leader_only_client(client: Client, fence: Fence, cache: Cache, metrics: Metrics) -> Client:
-    """Return the client that controllers use: fenced, ordered, remembered, conflicts counted and slowed down."""
-    remembered = WriteThroughTransport(client.transport, cache.observe_write)
-    counted = ConflictCountingTransport(remembered, metrics.field_conflict)
-    contested = ContestedWriteTransport(counted, metrics.contested_write)
-    return client.over(FencedTransport(OrderedWriteTransport(contested), fence))
+    """Return the client that controllers use, whose writes obey the rules of `ControllerTransport`."""
+    return client.over(ControllerTransport(client.transport, cache.observe_write, fence, metrics))
 
 
 def check_cache_readiness(cache: Cache, *, stale_after: timedelta) -> str:

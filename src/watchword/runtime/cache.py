@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import structlog
 from msgspec.structs import replace
 
-from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from watchword._structlog import structlog
+import structlog
 
 
 class Clock(Protocol):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
 import orjson
 from msgspec import Struct, field
 
-from watchword.api.http import Request, Response
-from watchword.kube.transport import Transport
+from watchword.api.http import Request
+from watchword.kube.client import PatchType
 from watchword.runtime.errors import FieldContested
 
 WINDOW_SECONDS = 60.0
@@ -21,7 +19,6 @@ TOLERATED_REWRITES = 5
 TOLERATED_BURST = 20  # writes of one condition within a second
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 600.0
 REMEMBERED_FIELDS = 8192
-MERGE_PATCH = "application/merge-patch+json"
 EXISTENCE = "the object itself"
 _PRECONDITIONS = frozenset({"metadata.uid", "metadata.resourceVersion"})
 
@@ -75,53 +72,46 @@ class FieldHistory(Struct):
         return self.burst if now < self.burst[0] + 1 else (now, 0)
 
 
-class ContestedWriteTransport:
+class Contest(Struct, frozen=True):
+    """The object and the fields that a request writes."""
+
+    path: str
+    writes: list[FieldWrite]
+
+
+class ContestedWrites:
     """Refuses, for a time that doubles, to write a field that another program keeps changing back.
 
     Only merge patches and creations are looked at: controllers send in them what differs, so the same value twice means
-    that it was changed in between. Raises `FieldContested`; nothing is sent then.
+    that it was changed in between.
     """
 
-    def __init__(self, inner: Transport, count: Callable[[str], None]) -> None:
-        self._inner = inner
-        self._count = count
+    def __init__(self) -> None:
         self._histories: OrderedDict[tuple[str, str], FieldHistory] = OrderedDict()
 
-    async def send(self, request: Request) -> Response:
-        """Send one request, unless it would go on with a contest."""
-        writes = list(fields_written(request))
-        if not writes:
-            return await self._inner.send(request)
-        now = asyncio.get_running_loop().time()
-        path = _object_path(request)
-        for write in writes:
-            history = self._histories.get((path, write.name))
+    def enter(self, request: Request, now: float) -> Contest:
+        """Return what a request writes; `FieldContested` when it would go on with a contest."""
+        contest = Contest(_object_path(request), list(fields_written(request)))
+        for write in contest.writes:
+            history = self._histories.get((contest.path, write.name))
             if history is not None and now < history.paused_until and history.is_rewrite(write, now):
-                raise FieldContested(path, write.name, history.paused_until - now)
-        response = await self._inner.send(request)
-        if response.status < 300:
-            self._record(path, writes, now)
-        return response
+                raise FieldContested(contest.path, write.name, history.paused_until - now)
+        return contest
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
-        """Open a stream, unchanged."""
-        return self._inner.stream(request)
-
-    async def close(self) -> None:
-        """Close the wrapped transport."""
-        await self._inner.close()
-
-    def _record(self, path: str, writes: list[FieldWrite], now: float) -> None:
-        for write in writes:
-            key = (path, write.name)
+    def record(self, contest: Contest, now: float) -> list[str]:
+        """Take note of what was written; return the fields that are left alone from now on."""
+        paused = []
+        for write in contest.writes:
+            key = (contest.path, write.name)
             history = self._histories.get(key)
             if history is None:
                 self._histories[key] = FieldHistory(write)
             elif history.record(write, now):
-                self._count(write.name)
+                paused.append(write.name)
             self._histories.move_to_end(key)
         while len(self._histories) > REMEMBERED_FIELDS:
             self._histories.popitem(last=False)
+        return paused
 
 
 def fields_written(request: Request) -> Iterator[FieldWrite]:
@@ -130,7 +120,7 @@ def fields_written(request: Request) -> Iterator[FieldWrite]:
         return
     if request.method == "POST" and _name(request):
         yield FieldWrite(EXISTENCE, "")
-    elif request.method == "PATCH" and request.header("Content-Type") == MERGE_PATCH:
+    elif request.method == "PATCH" and request.header("Content-Type") == PatchType.MERGE:
         yield from _leaves("", _decoded(request))
 
 

@@ -9,9 +9,9 @@ from itertools import count
 from random import Random
 from typing import Any
 
+import structlog
 from msgspec import Struct
 
-from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey
 from watchword.kube.deadlines import Deadlines, is_cancellation_requested
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError

@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
+import structlog
 from msgspec import Struct
 
-from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.rate_limit import Rate, TokenBucket
 from watchword.api.resources import EVENTS
 from watchword.api.time import rfc3339_micro
 from watchword.kube.client import Client
@@ -44,8 +45,7 @@ class Counts(Protocol):
 class EventLimits(Struct, frozen=True):
     """Limits of an event recorder."""
 
-    per_second: float = 5.0
-    burst: int = 50
+    rate: Rate = Rate(5.0, 50)
     waiting: int = 1000  # beyond that, new events are dropped
     remembered: int = 4096  # series that a repetition can still join
     series_gap: timedelta = timedelta(minutes=6)  # a repetition after this long is a new event
@@ -132,14 +132,12 @@ class EventRecorder:
     async def run(self) -> None:
         """Send recorded events, no faster than the limits allow; never returns."""
         loop = asyncio.get_running_loop()
-        interval = 1 / self._limits.per_second
-        paid_until = loop.time() - self._limits.burst * interval
+        bucket = TokenBucket(self._limits.rate)
         while True:
             while not self._due:
                 self._arrived.clear()
                 await self._arrived.wait()
-            paid_until = max(paid_until, loop.time() - self._limits.burst * interval) + interval
-            await asyncio.sleep(max(0.0, paid_until - loop.time()))
+            await asyncio.sleep(bucket.reserve(loop.time()))
             if self._due:
                 await self._send(self._due.popitem(last=False)[0])
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Self, TypeAlias
 
+import structlog
 from msgspec import Struct
 
-from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey, Resource
 from watchword.api.selectors import parse_field_selector, parse_label_selector
 from watchword.kube.watch import ObjectChange, Snapshot, WatchUpdate

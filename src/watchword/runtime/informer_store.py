@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
+import structlog
 
-from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.selectors import parse_label_selector
 from watchword.kube.packed_objects import PackedObjects

@@ -9,9 +9,9 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
+import structlog
 from msgspec import Struct, field
 
-from watchword._structlog import structlog
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES
 from watchword.api.time import rfc3339_micro

@@ -9,7 +9,8 @@ from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from watchword._structlog import structlog
+import structlog
+
 from watchword.api.sensitive import REDACTED, Sensitive
 from watchword.api.text import escape_text
 from watchword.api.time import rfc3339_micro

@@ -9,9 +9,9 @@ from datetime import timedelta
 from random import Random
 from typing import Any, TypeAlias
 
+import structlog
 from msgspec import Struct, field
 
-from watchword._structlog import structlog
 from watchword.api.meta import ObjectKey
 from watchword.kube.client import Client
 from watchword.kube.deadlines import Deadlines

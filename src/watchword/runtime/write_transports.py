@@ -1,4 +1,4 @@
-"""Transports that handle writes: refused without leadership, visible in the cache, conflicts counted."""
+"""How the requests of controllers are sent: the rules that every write of a process obeys."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
+from typing import Protocol
 
+import msgspec
 import orjson
+from msgspec import Struct
 
+from watchword.api.expiring_map import ExpiringMap
 from watchword.api.http import Request, Response
 from watchword.kube.transport import Transport
 from watchword.runtime.clock import Clock
+from watchword.runtime.contested_writes import ContestedWrites
 from watchword.runtime.errors import NotLeading
-
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
-CONFLICT = 409
-FIELD_CONFLICT = "FieldManagerConflict"
-_MANAGER = re.compile(r'conflict with "([^"]{1,128})"')
+from watchword.runtime.raw_objects import is_newer
 
 
 class Fence:
@@ -82,29 +83,28 @@ class Fence:
                 timeout.reschedule(until)
 
 
-class FencedTransport:
-    """Lets reads pass, and writes only while the fence is open."""
+LONGEST_WAIT = 2.0
+"""Seconds that a write waits for an earlier one: a request that hangs must not hold up other controllers."""
 
-    def __init__(self, inner: Transport, fence: Fence) -> None:
-        self._inner = inner
-        self._fence = fence
+REMEMBERED_SECONDS = 10.0
+"""For so long an older version is known to be outdated; a server that was restored has older versions later on."""
 
-    async def send(self, request: Request) -> Response:
-        """Send one request; raises `NotLeading` for a write that is not allowed."""
-        if request.method in _READS:
-            return await self._inner.send(request)
-        async with self._fence.guard():
-            return await self._inner.send(request)
+REMEMBERED_OBJECTS = 1024
+FIELD_CONFLICT = "FieldManagerConflict"
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_MANAGER = re.compile(r'conflict with "([^"]{1,128})"')
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
-        """Open a stream; only reads are streamed."""
-        if request.method not in _READS:
-            raise NotLeading("a write cannot be streamed through the fence")
-        return self._inner.stream(request)
 
-    async def close(self) -> None:
-        """Close the wrapped transport."""
-        await self._inner.close()
+class WriteCounts(Protocol):
+    """Counts writes that compete with other programs."""
+
+    def field_conflict(self, manager: str) -> None:
+        """Count a conflict of an apply with another field manager."""
+        ...
+
+    def contested_write(self, field: str) -> None:
+        """Count a field that is left alone for a while, because another program keeps changing it back."""
+        ...
 
 
 class WriteThroughTransport:
@@ -130,28 +130,86 @@ class WriteThroughTransport:
         await self._inner.close()
 
 
-class ConflictCountingTransport:
-    """Counts the field managers with which an apply conflicts, so that competing writers become visible."""
+class ControllerTransport(WriteThroughTransport):
+    """Lets reads pass, and writes by these rules, in this order.
 
-    def __init__(self, inner: Transport, count: Callable[[str], None]) -> None:
-        self._inner = inner
-        self._count = count
+    - Leadership: a write without it raises `NotLeading`; one in flight is cancelled when leadership ends.
+    - Order: one PUT or PATCH of an object is in flight, and outdated ones are answered with 409 here. Controllers that
+      reconcile the same object write it at the same time, each from the version that it read; the server would refuse
+      all but one of these requests, because the first makes the versions of the others outdated.
+    - Contests: a field that another program keeps changing back is left alone for a while (`FieldContested`).
+    - Conflicts of an apply with other field managers are counted.
+    - The cache has the result before the caller.
+    """
+
+    def __init__(
+        self, inner: Transport, observe_write: Callable[[bytes], None], fence: Fence, counts: WriteCounts
+    ) -> None:
+        super().__init__(inner, observe_write)
+        self._fence = fence
+        self._counts = counts
+        self._contested = ContestedWrites()
+        self._last: dict[str, asyncio.Future[None]] = {}  # by path: done once the write that came last has ended
+        self._written: ExpiringMap[str, _Version] = ExpiringMap(REMEMBERED_OBJECTS)
 
     async def send(self, request: Request) -> Response:
-        """Send one request and evaluate a conflict."""
-        response = await self._inner.send(request)
-        if response.status == CONFLICT:
-            for manager in conflicting_managers(response.body):
-                self._count(manager)
-        return response
+        """Send one request."""
+        if request.method in _READS:
+            return await self._inner.send(request)
+        async with self._fence.guard():
+            if request.method not in ("PUT", "PATCH") or request.parameter("dryRun"):
+                return await self._write(request)
+            return await self._write_in_order(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
-        """Open a stream, unchanged."""
-        return self._inner.stream(request)
+        """Open a stream; only reads are streamed."""
+        if request.method not in _READS:
+            raise NotLeading("a write cannot be streamed through the fence")
+        return super().stream(request)
 
-    async def close(self) -> None:
-        """Close the wrapped transport."""
-        await self._inner.close()
+    async def _write_in_order(self, request: Request) -> Response:
+        path = request.path.removesuffix("/status")
+        async with self._turn(path):
+            if self._is_outdated(path, _version_in(request.body)):
+                return _CONFLICT
+            response = await self._write(request)
+            version = _version_in(response.body) if response.status < 300 else _Version()
+            if version.uid and version.resource_version.isdigit():  # versions of other forms cannot be compared
+                now = asyncio.get_running_loop().time()
+                self._written.put(path, version, now=now, seconds=REMEMBERED_SECONDS)
+            return response
+
+    @asynccontextmanager
+    async def _turn(self, path: str) -> AsyncIterator[None]:
+        """Wait until the writes of the same object that came before have ended, but not for long."""
+        before, ended = self._last.get(path), asyncio.get_running_loop().create_future()
+        self._last[path] = ended
+        try:
+            if before is not None:
+                await asyncio.wait([before], timeout=LONGEST_WAIT)
+            yield
+        finally:
+            ended.set_result(None)
+            if self._last.get(path) is ended:
+                del self._last[path]
+
+    def _is_outdated(self, path: str, read: _Version) -> bool:
+        written = self._written.get(path, now=asyncio.get_running_loop().time())
+        if written is None or not read.resource_version:
+            return False
+        return read.uid == written.uid and is_newer(written.resource_version, read.resource_version)
+
+    async def _write(self, request: Request) -> Response:
+        now = asyncio.get_running_loop().time()
+        contest = self._contested.enter(request, now)
+        response = await super().send(request)
+        if response.status < 300:
+            for name in self._contested.record(contest, now):
+                self._counts.contested_write(name)
+        elif response.status == 409:
+            for manager in conflicting_managers(response.body):
+                self._counts.field_conflict(manager)
+        return response
 
 
 def conflicting_managers(body: bytes) -> list[str]:
@@ -163,3 +221,38 @@ def conflicting_managers(body: bytes) -> list[str]:
         return []  # not a Status: the sender of the request reports it
     named = [match[1] for message in messages if (match := _MANAGER.match(message))]
     return list(dict.fromkeys(named))
+
+
+class _Version(Struct, rename="camel", gc=False):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Versioned(Struct, gc=False):
+    metadata: _Version
+
+
+_decode = msgspec.json.Decoder(_Versioned).decode
+
+
+def _version_in(body: bytes) -> _Version:
+    try:
+        return _decode(body).metadata
+    except msgspec.MsgspecError:  # a JSON patch, an apply in YAML, an answer that is no object
+        return _Version()
+
+
+_CONFLICT = Response(
+    409,
+    (("Content-Type", "application/json"),),
+    orjson.dumps(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "reason": "Conflict",
+            "code": 409,
+            "message": "this process has changed the object since it was read: read it again",
+        }
+    ),
+)

@@ -24,7 +24,7 @@ from watchword.api.resources import (
 )
 from watchword.api.time import rfc3339_micro
 from watchword.credentials.certificates.agent import LIFETIME as CERTIFICATE_LIFETIME
-from watchword.registration.options import Settings
+from watchword.credentials.driver_options import Settings
 
 
 def a_namespace(name: str, **metadata: Any) -> Object:

@@ -16,7 +16,7 @@ from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.listener import api_listener
 from watchword.apiserver.pki_directory import ephemeral_access_config
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.tokens.issuer import TokenKeys
+from watchword.apiserver.tokens import TokenKeys
 from watchword.http.server import HttpServer, serving_context
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable

@@ -99,11 +99,11 @@ def _without_secrets(obj: Mapping[str, Any]) -> Object:
     return {**obj, "metadata": metadata, **hidden}
 
 
-async def is_told(client: Client, name: str, *reasons: str) -> None:
+async def is_told(client: Client, name: str, *reasons: str, within: float = PATIENCE) -> None:
     """Wait until there is an Event of each reason about an object of this name."""
 
     def all_told(events: dict[ObjectKey, Object]) -> bool:
         about = [event for event in events.values() if (event.get("regarding") or {}).get("name") == name]
         return set(reasons) <= {str(event["reason"]) for event in about}
 
-    await eventually_all(client, EVENTS, all_told)
+    await eventually_all(client, EVENTS, all_told, within=within)

@@ -17,8 +17,12 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES
 from watchword.api.sensitive import Sensitive
+from watchword.credentials.driver import KUBECONFIG, SecretData
+from watchword.credentials.driver_options import Settings
+from watchword.credentials.evidence import connect_with_token
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
+from watchword.kube.credentials import bearer
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import NotFound
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
@@ -30,11 +34,10 @@ from watchword.processes.agent_controllers import ControllerFactory
 from watchword.processes.hub import HubExtension, HubOptions, run_hub
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.csr.options import USERS
+from watchword.registration.csr.driver import USERS
 from watchword.registration.hub import installation
 from watchword.registration.hub_connector import HubConnector
-from watchword.registration.interface import KUBECONFIG, SecretData
-from watchword.registration.options import Settings
+from watchword.runtime.clock import Clock
 from watchword.runtime.manifests import establish_crds
 from watchword.runtime.metrics import Metrics
 from watchword.testing.eventually import eventually, is_gone
@@ -80,6 +83,13 @@ class PlaneConnector:
         parse_kubeconfig(data[KUBECONFIG]).choose()
         return self.through(transport_with(self.plane, data["tls.crt"], data["tls.key"]))
 
+    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
+        """Return a client that shows a token."""
+        local = self.plane.client().transport
+        if isinstance(local, InProcessTransport):
+            return Client(self.through(local.with_identity(authorization=bearer(token.reveal().encode()))))
+        return connect_with_token(Endpoint(self.plane.server, hub.ca_data))(token)
+
 
 def transport_with(plane: Plane, certificate: bytes, key: bytes) -> Transport:
     """Return a transport to the control plane with this certificate."""
@@ -101,6 +111,7 @@ class FleetHarness:
     clusters: list[str] = field(default_factory=list)
     metrics: list[Metrics] = field(default_factory=list)  # of the hubs that were started
     through: TransportWrapper = pass_through  # for every request of hubs and agents that are started from then on
+    agent_clock: Clock | None = None  # of agents that are started from then on; None: that of the control plane
 
     @property
     def client(self) -> Client:
@@ -167,7 +178,7 @@ class FleetHarness:
     ) -> asyncio.Task[None]:
         """Run the agent of a cluster with these options; its Secret is named after the cluster."""
         runtime = AgentRuntime(
-            clock=self.plane.clock,
+            clock=self.agent_clock or self.plane.clock,
             random=_seeded(name),
             connector=connector or PlaneConnector(self.plane, through=self.through),
             controllers=controllers,

@@ -21,10 +21,9 @@ import pytest
 import pytest_asyncio
 
 from watchword.runtime.event_loop import new_loop
-from watchword.testing.assets import Assets, find_assets
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.errors import AssetsMissing
-from watchword.testing.kube_apiserver_backend import KubeApiserverBackend, open_kube_apiserver
+from watchword.testing.kube_apiserver_backend import Assets, KubeApiserverBackend, find_assets, open_kube_apiserver
 from watchword.testing.leak_search import Canary, LeakSearch, log_lines
 from watchword.testing.plane import Backend, Plane
 from watchword.testing.subprocess_backend import open_subprocess

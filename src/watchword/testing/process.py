@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from watchword.local.layout import FreePorts
+from watchword.local.data_directory import FreePorts
 from watchword.testing.errors import PlaneFailed
 
 START_PATIENCE = 90.0

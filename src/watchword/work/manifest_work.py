@@ -22,7 +22,7 @@ from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 from watchword.work.applied_work_store import AppliedResource, AppliedWorkStore, read_applied_resources
 from watchword.work.applier import Applier
-from watchword.work.condition_rules import is_work_complete
+from watchword.work.feedback import is_work_complete
 from watchword.work.manifests import resolve_manifests
 from watchword.work.object_watches import ObjectWatches
 from watchword.work.objects import ObjectRemover, RemovalFailure, SharedObjects

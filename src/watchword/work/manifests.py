@@ -12,12 +12,12 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from watchword.api.limits import LONGEST_SUBDOMAIN
 from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource
 from watchword.api.validation import is_dns_label, is_dns_subdomain
 from watchword.kube.rest_mapper import RestMapper
 
 MAX_MANIFEST_BYTES = 500 * 1024
-MAX_NAME_LENGTH = 253
 KEPT_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 _VERSION = re.compile(r"[a-z0-9]{1,63}", re.ASCII)
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}", re.ASCII)
@@ -117,7 +117,7 @@ def meta_of(ordinal: int, manifest: Any) -> ManifestMeta:
 
 
 def _text(value: Any) -> str:
-    return value[:MAX_NAME_LENGTH] if isinstance(value, str) else ""
+    return value[:LONGEST_SUBDOMAIN] if isinstance(value, str) else ""
 
 
 def validate_manifest(manifest: Any) -> str:
@@ -143,7 +143,8 @@ def validate_metadata(metadata: Mapping[str, Any]) -> str:
     if not name:
         return "the manifest has no name"
     if not isinstance(name, str) or not is_path_segment(name):
-        return "the name cannot be that of an object: use at most 253 visible characters without '/' and '%'"
+        longest = f"at most {LONGEST_SUBDOMAIN} visible characters"
+        return f"the name cannot be that of an object: use {longest} without '/' and '%'"
     if namespace not in (None, "") and not (isinstance(namespace, str) and is_dns_label(namespace)):
         return "the namespace is not a DNS label"
     return ""
@@ -152,7 +153,7 @@ def validate_metadata(metadata: Mapping[str, Any]) -> str:
 def is_path_segment(name: str) -> bool:
     """Whether a name can stand in a URL as one segment; the server knows more about each kind."""
     plain = _NAME.fullmatch(name) is not None and "/" not in name and "%" not in name
-    return plain and name not in (".", "..") and len(name) <= MAX_NAME_LENGTH
+    return plain and name not in (".", "..") and len(name) <= LONGEST_SUBDOMAIN
 
 
 def resolve_manifest(meta: ManifestMeta, manifest: Object, resource: Resource) -> ResolvedManifest | RejectedManifest:

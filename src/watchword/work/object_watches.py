@@ -17,7 +17,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, MethodNotAllowed, NotFound
 from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, WatchUpdate, list_and_watch
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.raw_objects import head_of, is_newer, without_managed_fields
+from watchword.runtime.raw_objects import decode, head_of, is_newer, without_managed_fields
 from watchword.runtime.reconcile import TriggerSource
 
 MAX_WATCHES_BY_NAME = 3
@@ -135,7 +135,7 @@ class ObjectWatches(Struct):
     def get(self, target: ObjectRef) -> Object | None:
         """Return an object as last seen, None when it is not there; ask `has_synced` first."""
         raw = self._of[target].objects.get(target.key)
-        return None if raw is None else _decoded(raw, target.resource)
+        return None if raw is None else decode(raw, target.resource)
 
     def store(self, target: ObjectRef, obj: Object) -> None:
         """Take over a server's answer, so that no reconcile reads what it replaced."""
@@ -227,10 +227,3 @@ class ObjectWatches(Struct):
 def _give_up_when_refused(trouble: KubeError) -> None:
     if isinstance(trouble, Forbidden | NotFound | MethodNotAllowed):
         raise _Unwatchable from trouble
-
-
-def _decoded(raw: bytes, resource: Resource) -> Object:
-    obj: Object = orjson.loads(raw)
-    obj.setdefault("apiVersion", resource.api_version)
-    obj.setdefault("kind", resource.kind)
-    return obj

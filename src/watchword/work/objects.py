@@ -20,7 +20,7 @@ from watchword.runtime.diff import choose_owner_references
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Reader
 from watchword.work.applied_work_store import AppliedResource, AppliedWorkStore, read_applied_resources
-from watchword.work.condition_rules import is_work_complete
+from watchword.work.feedback import is_work_complete
 from watchword.work.object_watches import ObjectWatches
 from watchword.work.plan import FIELD_MANAGER, Strategy, choose_manifest_config
 

@@ -16,8 +16,7 @@ from watchword.api.resources import MANIFEST_WORKS
 from watchword.kube.errors import ApiStatusError
 from watchword.runtime.clock import Clock
 from watchword.runtime.status import StatusChange, StatusWriter, choose_status_patch
-from watchword.work.condition_rules import aggregate_conditions, decide_rule_conditions
-from watchword.work.feedback import Feedback, read_feedback
+from watchword.work.feedback import Feedback, aggregate_conditions, decide_rule_conditions, read_feedback
 from watchword.work.manifests import ManifestMeta
 from watchword.work.objects import ObjectClient, RemovalFailure
 from watchword.work.plan import AppliedReason, ApplyOutcome, ApplyOutcomes, ApplyPlan, ApplyStep

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.addons.token.test_token_decisions import a_token, wanted
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.token.agent import (
     LONGEST_RETRY_DELAY,
     TRANSIENT_RETRY_DELAY,
@@ -21,11 +22,11 @@ from watchword.addons.token.decisions import TOKEN
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
+from watchword.credentials.driver import NewCredential, Pending, ValidCredential
+from watchword.credentials.errors import UnknownDriver
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
 from watchword.registration.catalog import CATALOG
-from watchword.registration.errors import UnknownDriver
-from watchword.registration.interface import NewCredential, Pending, ValidCredential
 from watchword.testing.virtual_time import VirtualClock
 
 LIFE = timedelta(days=1)
@@ -209,6 +210,6 @@ async def test_right_that_holds_a_moment_later_costs_a_moment() -> None:
 
 
 def test_driver_is_for_addons_alone() -> None:
-    assert CATALOG.addon_driver("token") == "token"
+    assert ADDON_CATALOG.find("token").name == "token"
     with pytest.raises(UnknownDriver, match="choose one of aws-irsa, csr"):
-        CATALOG.cluster_driver("token")
+        CATALOG.find("token")

@@ -16,16 +16,16 @@ from watchword.addons.token.decisions import (
     EXPIRATION,
     REFRESH_AT,
     TOKEN,
-    TokenClaims,
+    assess_token,
     build_token_credential,
-    decide_token_validity,
     describe_token,
-    read_token_claims,
 )
 from watchword.api.credential_report import CredentialValidity, parse_validity
 from watchword.api.sensitive import Sensitive
-from watchword.registration.interface import CredentialSubject, SecretData, WantedCredential
-from watchword.runtime.renewal import RENEWAL_WINDOW, choose_renewal_time
+from watchword.credentials.bound_token import BoundToken, read_bound_token
+from watchword.credentials.driver import CredentialSubject, SecretData, WantedCredential
+from watchword.credentials.evidence import TokenEvidence
+from watchword.credentials.renewal import RENEWAL_WINDOW, choose_renewal_time
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 USER = "system:serviceaccount:c1:c1-a-agent"
@@ -56,7 +56,7 @@ def wanted(*, uid: str = "u1") -> WantedCredential:
 
 def held(token: str = "", **changes: bytes | None) -> dict[str, bytes]:
     token = token or a_token()
-    facts = read_token_claims(token)
+    facts = read_bound_token(token)
     assert facts is not None
     data = {**build_token_credential(wanted(), Sensitive(token), facts).data}
     for name, value in changes.items():
@@ -81,7 +81,7 @@ def held(token: str = "", **changes: bytes | None) -> dict[str, bytes]:
     ],
 )
 def test_token_that_is_no_good(data: SecretData, uid: str, age: float) -> None:
-    assert decide_token_validity(wanted(uid=uid), data, now=NOW + DAY * age) is None
+    assert assess_token(wanted(uid=uid), data, TokenEvidence(), now=NOW + DAY * age).valid is None
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_token_that_is_no_good(data: SecretData, uid: str, age: float) -> None:
     ],
 )
 def test_token_that_is_good(uid: str, age: float) -> None:
-    kept = decide_token_validity(wanted(uid=uid), held(), now=NOW + DAY * age, asked=DAY)
+    kept = assess_token(wanted(uid=uid), held(), TokenEvidence(), now=NOW + DAY * age, asked=DAY).valid
 
     assert kept is not None
     assert kept.expires_at == NOW + DAY
@@ -116,11 +116,11 @@ def test_token_that_is_good(uid: str, age: float) -> None:
     ],
 )
 def test_text_that_is_no_token(text: str) -> None:
-    assert read_token_claims(text) is None
+    assert read_bound_token(text) is None
 
 
 def test_token_that_another_agent_stored_alone_is_kept() -> None:
-    kept = decide_token_validity(wanted(), {TOKEN: held()[TOKEN]}, now=NOW)
+    kept = assess_token(wanted(), {TOKEN: held()[TOKEN]}, TokenEvidence(), now=NOW).valid
 
     assert kept is not None
     assert kept.renew_at is not None
@@ -139,7 +139,7 @@ def test_token_that_another_agent_stored_alone_is_kept() -> None:
     ],
 )
 def test_message_contains_what_was_issued(asked: timedelta, issued: timedelta, expected: str) -> None:
-    facts = TokenClaims(USER, "u1", NOW, NOW + issued)
+    facts = BoundToken(USER, "u1", NOW, NOW + issued)
 
     said = describe_token(wanted(), facts, NOW, asked=asked)
 
@@ -163,11 +163,11 @@ def test_ten_thousand_tokens_of_one_second_do_not_come_back_together(hours: int)
 def test_what_is_issued_is_recognised_and_refreshed_in_time(life: int, offset: int) -> None:
     issued = NOW + timedelta(seconds=offset)
     token = a_token(issued=issued, life=timedelta(seconds=life))
-    facts = read_token_claims(token)
+    facts = read_bound_token(token)
     assert facts is not None
 
     stored = build_token_credential(wanted(), Sensitive(token), facts)
-    kept = decide_token_validity(wanted(), stored.data, now=issued)
+    kept = assess_token(wanted(), stored.data, TokenEvidence(), now=issued).valid
 
     assert kept is not None
     assert kept.renew_at is not None

@@ -19,7 +19,7 @@ from watchword.apiserver.kinds import BUILTINS
 from watchword.apiserver.registry.object_storage import KindTable
 from watchword.apiserver.registry.registry import ObjectRegistry
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.tokens.issuer import TokenIssuer
+from watchword.apiserver.tokens import TokenIssuer
 from watchword.pki.authority import Authority
 from watchword.pki.jwt import TokenSigner
 from watchword.pki.keys import PrivateKey

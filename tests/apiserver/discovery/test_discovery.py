@@ -18,8 +18,7 @@ from watchword.apiserver.discovery import (
     storage_version_hash,
     version_info,
 )
-from watchword.apiserver.discovery.documents import by_priority
-from watchword.apiserver.discovery.serving import AGGREGATED, accepts_aggregated
+from watchword.apiserver.discovery.documents import AGGREGATED, accepts_aggregated, by_priority
 from watchword.apiserver.kinds import BUILTINS
 from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
 from watchword.apiserver.schema.model import Schema

@@ -11,7 +11,7 @@ import pytest
 
 from watchword.apiserver.kinds.fields import Field, Message, read_tables
 from watchword.apiserver.kinds.schemas import messages, schemas
-from watchword.testing.assets import KUBERNETES_VERSION
+from watchword.testing.kube_apiserver_backend import KUBERNETES_VERSION
 
 _LIBRARIES = KUBERNETES_VERSION.replace("v1.", "v0.")  # the modules of a release; others may lie beside them
 _PACKAGES = {

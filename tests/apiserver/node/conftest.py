@@ -13,15 +13,15 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import NAMESPACES, NODES, PODS
-from watchword.apiserver.access_config import AccessConfig, access_control_factory
-from watchword.apiserver.access_control import AccessControl
+from watchword.apiserver.access_config import AccessConfig, AccessControl, access_control_factory
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.model import Registry
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
 from watchword.apiserver.node.node import NodeContext, ProcessNode
 from watchword.apiserver.pki_directory import ephemeral_access_config
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.tokens.issuer import TokenIssuer
+from watchword.apiserver.tokens import TokenIssuer
+from watchword.local.workloads import WORKLOADS
 from watchword.pki.jwt import TokenSigner
 from watchword.testing.virtual_time import VirtualClock
 
@@ -75,7 +75,7 @@ class NodeHarness:
     def __init__(self, folder: Path) -> None:
         self.clock = VirtualClock(asyncio.get_running_loop())
         self.runner = TaskRunner()
-        self.settings = NodeSettings(folder, "127.0.0.1", 6443)
+        self.settings = NodeSettings(folder, "127.0.0.1", 6443, WORKLOADS)
         self._rules: AccessConfig = ephemeral_access_config(self.clock.now)
         self._plane = ControlPlane(MemoryStore(), self.clock.now, self._compose)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from tests.apiserver.node.conftest import NodeHarness, TaskContainer, a_template
 
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CORE_EVENTS, DEPLOYMENTS, NODES, PODS, SERVICE_ACCOUNTS
 from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
-from watchword.apiserver.node.rollout import Count, Limits, choose_new_scale, choose_old_scales, template_hash
+from watchword.apiserver.node.deployments import template_hash
 
 
 def a_deployment_spec(replicas: int = 1, template: Object | None = None, **spec: Any) -> Object:
@@ -88,21 +87,6 @@ async def test_scaling_down_stops_containers_and_scaling_to_none_stops_all(harne
     assert all(container.ended.done() for container in harness.runner.started)
 
 
-async def test_recreate_waits_until_the_old_pods_are_gone(harness: NodeHarness) -> None:
-    harness.runner.make = lambda launch: TaskContainer(launch, heeds_terminate=False)
-    spec = a_deployment_spec(1, strategy={"type": "Recreate"})
-    await harness.has(DEPLOYMENTS, "web", "apps", spec=spec)
-    await harness.changes(
-        DEPLOYMENTS, "web", lambda d: d["spec"]["template"]["metadata"].update(annotations={"a": "b"})
-    )
-    (old,) = harness.runner.started
-
-    await harness.settles(31)
-
-    assert await old.wait() == 137
-    assert len(harness.runner.started) == 2
-
-
 async def test_deleting_a_deployment_takes_everything_with_it(harness: NodeHarness) -> None:
     await harness.has(DEPLOYMENTS, "web", "apps", spec=a_deployment_spec(2))
 
@@ -152,25 +136,6 @@ async def test_a_pod_whose_account_is_missing_waits_for_it(harness: NodeHarness)
     await harness.settles(6)
 
     assert len(harness.pods()) == 1
-
-
-@pytest.mark.parametrize(
-    ("new", "old", "new_scale", "old_scales"),
-    [
-        pytest.param(Count(0, 0), [Count(4, 4)], 1, [3], id="begins: one more, one fewer"),
-        pytest.param(Count(1, 0), [Count(4, 4)], 1, [3], id="waits for the first"),
-        pytest.param(Count(2, 2), [Count(3, 3)], 2, [1], id="half way"),
-        pytest.param(Count(4, 4), [Count(1, 1)], 4, [0], id="the last old one goes"),
-        pytest.param(Count(0, 0), [Count(4, 0)], 1, [0], id="old ones that do not work go at once"),
-        pytest.param(Count(0, 0), [], 4, [], id="nothing before"),
-        pytest.param(Count(6, 6), [], 4, [], id="too many"),
-    ],
-)
-def test_rollout_steps(new: Count, old: list[Count], new_scale: int, old_scales: list[int]) -> None:
-    limits = Limits(surge=1, unavailable=1)
-
-    assert choose_new_scale(4, limits, new, old) == new_scale
-    assert choose_old_scales(4, limits, new, old) == old_scales
 
 
 def test_equal_templates_have_equal_hashes() -> None:

@@ -10,9 +10,8 @@ from tests.apiserver.node.conftest import NodeHarness, a_template
 
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CRON_JOBS, JOBS, PODS
-from watchword.apiserver.node.cron_jobs import decide_schedule
-from watchword.apiserver.node.jobs import PodCounts, decide_job
+from watchword.api.resources import CRON_JOBS, JOBS
+from watchword.apiserver.node.jobs import decide_job, decide_schedule
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 MINUTE = 60.0
@@ -47,18 +46,11 @@ async def test_failing_job_is_retried_up_to_its_backoff_limit(harness: NodeHarne
     assert harness.get(JOBS, "once")["status"]["failed"] == 3
 
 
-async def test_a_job_runs_several_pods_side_by_side(harness: NodeHarness) -> None:
-    await harness.has(JOBS, "many", "apps", spec=a_job_spec(completions=3, parallelism=2))
-    assert len(harness.runner.started) == 2
+@pytest.mark.parametrize("spec", [{"completions": 3, "parallelism": 2}, {"suspend": True}])
+async def test_job_of_several_pods_or_suspended_is_stored_only(harness: NodeHarness, spec: Object) -> None:
+    await harness.has(JOBS, "many", "apps", spec=a_job_spec(**spec))
 
-    for container in harness.runner.started:
-        container.exits(0)
-    await harness.settles()
-    harness.runner.started[2].exits(0)
-    await harness.settles()
-
-    assert is_true(harness.get(JOBS, "many"), "Complete")
-    assert len(harness.runner.started) == 3
+    assert harness.runner.started == []
 
 
 async def test_a_job_that_takes_too_long_is_ended(harness: NodeHarness) -> None:
@@ -68,16 +60,6 @@ async def test_a_job_that_takes_too_long_is_ended(harness: NodeHarness) -> None:
 
     assert is_true(harness.get(JOBS, "slow"), "Failed")
     assert harness.runner.started[0].ended.done()
-
-
-async def test_a_finished_job_goes_after_its_time(harness: NodeHarness) -> None:
-    harness.runner.script = [0]
-    await harness.has(JOBS, "once", "apps", spec=a_job_spec(ttlSecondsAfterFinished=60))
-
-    await harness.settles(61)
-
-    assert harness.registry.list(JOBS, "apps") == []
-    assert harness.registry.list(PODS, "apps") == []
 
 
 async def test_a_cron_job_starts_a_job_at_each_due_minute_and_keeps_three(harness: NodeHarness) -> None:
@@ -116,23 +98,26 @@ async def test_a_suspended_cron_job_starts_nothing(harness: NodeHarness) -> None
     await harness.registry.delete(CRON_JOBS, ObjectKey("apps", "clean"))
 
 
+def a_pod(phase: str, age: timedelta = timedelta(0)) -> Object:
+    created = (NOON - age).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"metadata": {"creationTimestamp": created}, "status": {"phase": phase}}
+
+
 @pytest.mark.parametrize(
-    ("spec", "counts", "end", "start"),
+    ("pods", "end", "start"),
     [
-        pytest.param({"completions": 1}, PodCounts(0, 0, 0, 7, NOON), "Failed", 0, id="given up"),
-        pytest.param({"completions": 2}, PodCounts(0, 0, 2, 0, None), "Complete", 0, id="enough"),
-        pytest.param({}, PodCounts(1, 0, 1, 0, None), None, 0, id="one done, others still run"),
-        pytest.param({}, PodCounts(0, 0, 1, 0, None), "Complete", 0, id="one done is done"),
-        pytest.param({"completions": 1, "suspend": True}, PodCounts(0, 0, 0, 0, None), None, 0, id="suspended"),
-        pytest.param({"completions": 5, "parallelism": 3}, PodCounts(1, 1, 0, 0, None), None, 2, id="room for two"),
-        pytest.param({"completions": 5, "parallelism": 3}, PodCounts(0, 0, 4, 0, None), None, 1, id="one left"),
-        pytest.param({"completions": 1}, PodCounts(0, 0, 0, 1, NOON), None, 0, id="failed just now"),
+        pytest.param([], None, True, id="new"),
+        pytest.param([a_pod("Running")], None, False, id="runs"),
+        pytest.param([a_pod("Failed", timedelta(minutes=9))] * 3, "Failed", False, id="given up"),
+        pytest.param([a_pod("Failed"), a_pod("Succeeded")], "Complete", False, id="done"),
+        pytest.param([a_pod("Failed")], None, False, id="failed just now"),
+        pytest.param([a_pod("Failed", timedelta(seconds=10))], None, True, id="failed some time ago"),
     ],
 )
-def test_decide_job(spec: Object, counts: PodCounts, end: str | None, start: int) -> None:
-    verdict = decide_job({"spec": spec}, counts, now=NOON)
+def test_decide_job(pods: list[Object], end: str | None, start: bool) -> None:  # noqa: FBT001 - a table
+    decision = decide_job({"spec": {"backoffLimit": 2}}, pods, now=NOON)
 
-    assert (verdict.end.type if verdict.end else None, verdict.start) == (end, start)
+    assert (decision.end.type if decision.end else None, decision.start) == (end, start)
 
 
 @pytest.mark.parametrize(
@@ -150,4 +135,4 @@ def test_decide_schedule(schedule: str, since: timedelta, missed: str | None, fo
 
     due = decide_schedule({"metadata": {"creationTimestamp": created}, "spec": {"schedule": schedule}}, now=now)
 
-    assert [f"{t:%H:%M}" if t else None for t in (due.missed, due.following)] == [missed, following]
+    assert [f"{t:%H:%M}" if t else None for t in due] == [missed, following]

@@ -15,7 +15,8 @@ from tests.apiserver.node.conftest import TaskRunner, a_template
 from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.apiserver.node.model import NodeSettings
 from watchword.apiserver.node.node import NodeContext, ProcessNode
-from watchword.apiserver.tokens.issuer import TokenIssuer
+from watchword.apiserver.tokens import TokenIssuer
+from watchword.local.workloads import WORKLOADS
 from watchword.pki.jwt import TokenSigner
 
 KUBECTL = shutil.which("kubectl")
@@ -53,7 +54,7 @@ async def kubectl(tmp_path: Path, runner: TaskRunner) -> AsyncIterator[Kubectl]:
     rules = instance._rules()
     issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
     parts = NodeContext(instance.plane.registry, issuer, rules.audiences, lambda: datetime.now(UTC))
-    node = ProcessNode(parts, NodeSettings(tmp_path / "pods", "127.0.0.1", instance.port), runner)
+    node = ProcessNode(parts, NodeSettings(tmp_path / "pods", "127.0.0.1", instance.port, WORKLOADS), runner)
     await node.start()
 
     async def call(*arguments: str, stdin: object = None) -> str:

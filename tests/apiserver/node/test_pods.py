@@ -20,8 +20,9 @@ from watchword.apiserver.node.model import NodeSettings
 from watchword.apiserver.node.pod_admission import find_unmounted, is_served, validate_runnable_pod
 from watchword.apiserver.node.pod_factory import PodFactory
 from watchword.kube.connect import incluster_credential, incluster_endpoint, is_in_cluster
+from watchword.local.workloads import WORKLOADS
 
-SETTINGS = NodeSettings(Path("/pods"), "127.0.0.1", 6443)
+SETTINGS = NodeSettings(Path("/pods"), "127.0.0.1", 6443, WORKLOADS)
 BOOTSTRAP = {"name": "boot", "secret": {"secretName": "boot", "optional": True}}
 MOUNT = {"name": "boot", "mountPath": "/spoke/bootstrap"}
 

@@ -14,7 +14,7 @@ from watchword.api.meta import Object
 from watchword.apiserver.kinds.build import message_of
 from watchword.apiserver.model import ApiError
 from watchword.apiserver.protobuf import MAGIC, decode
-from watchword.testing.assets import KUBERNETES_VERSION
+from watchword.testing.kube_apiserver_backend import KUBERNETES_VERSION
 
 
 def varint(value: int) -> bytes:

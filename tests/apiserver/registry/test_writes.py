@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from watchword.api.http import Request
-from watchword.apiserver.access_control import AccessControl
+from watchword.apiserver.access_config import AccessControl
 from watchword.apiserver.authz.model import AuthorizationDecision
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.model import HandlerRequest, RequestInfo, User

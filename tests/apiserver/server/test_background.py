@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from watchword.api.http import Request
-from watchword.apiserver.access_control import AccessControl
+from watchword.apiserver.access_config import AccessControl
 from watchword.apiserver.audit import AuditLog
 from watchword.apiserver.authz.model import AuthorizationDecision
 from watchword.apiserver.background import BackgroundTasks, PeriodicTask, TaskStatus, choose_pause

@@ -165,3 +165,22 @@ def test_new_names_get_a_new_serving_certificate(tmp_path: Path) -> None:
     PkiDirectory(tmp_path / "pki", ("127.0.0.1", "hub.example.com"), calendar)
 
     assert (tmp_path / "pki" / "serving.crt").read_bytes() != first
+
+
+@pytest.mark.real_time
+async def test_audit_log_tells_which_policy_would_have_refused(tmp_path: Path) -> None:
+    root, name = "/apis/admissionregistration.k8s.io/v1", {"metadata": {"name": "no-namespaces"}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["namespaces"]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false", "message": "no"}]}
+    bound = {"policyName": "no-namespaces", "validationActions": ["Audit"]}
+    async with running(tmp_path / "data") as instance:
+        for path, body in (
+            (f"{root}/validatingadmissionpolicies", {**name, "spec": spec}),
+            (f"{root}/validatingadmissionpolicybindings", {**name, "spec": bound}),
+            (NAMESPACES, {"metadata": {"name": "team"}}),
+        ):
+            assert (await instance.plane.handle(request(instance, "POST", path, body))).status == 201
+
+    event = orjson.loads((tmp_path / "audit.log").read_text().splitlines()[-1])
+    (failure,) = orjson.loads(event["annotations"]["validation.policy.admission.k8s.io/validation_failure"])
+    assert (failure["policy"], failure["message"], failure["validationActions"]) == ("no-namespaces", "no", ["Audit"])

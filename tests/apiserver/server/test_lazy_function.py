@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import watchword
-from watchword.api.lazy_function import LazyFunction
 from watchword.apiserver.kinds import BUILTINS
+from watchword.apiserver.kinds.build import LazyFunction
 
 PACKAGE = Path(watchword.__file__).parent
 

@@ -9,13 +9,14 @@ import orjson
 import pytest
 
 from watchword.api.http import Peer, Request, Response
-from watchword.apiserver.access_control import AccessControl
+from watchword.api.rate_limit import Rate
+from watchword.apiserver.access_config import AccessControl
 from watchword.apiserver.audit import audit_event
 from watchword.apiserver.authz.model import AuthorizationDecision
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.errors import unauthorized
+from watchword.apiserver.listener import RequestRateLimiter
 from watchword.apiserver.model import HandlerRequest, RequestInfo, User
-from watchword.apiserver.rate_limits import Rate, RequestRateLimiter
 from watchword.apiserver.server import CompletedRequest
 from watchword.apiserver.store.memory import MemoryStore
 

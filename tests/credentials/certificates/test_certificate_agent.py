@@ -19,19 +19,20 @@ from watchword.credentials.certificates.decisions import (
     LONGEST_RECHECK_INTERVAL,
     RECHECK_INTERVAL,
     RETRY_AFTER_REFUSAL,
+    assess_certificate,
     certificate_spec,
     choose_current_request,
-    decide_certificate_validity,
     decide_request_outcome,
     request_manifest,
 )
+from watchword.credentials.driver import CredentialSubject, NewCredential, Pending, WantedCredential
+from watchword.credentials.lifecycle import Obtain, Reason
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchUpdate
 from watchword.pki.authority import Authority, CertificateTemplate, Validity
 from watchword.pki.certificates import Certificate
 from watchword.pki.keys import PrivateKey, PublicKey
 from watchword.pki.subjects import CLIENT_USAGES, SERVING_USAGES, CertificateSubject, Usage
-from watchword.registration.interface import CredentialSubject, NewCredential, Pending, WantedCredential
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import Reduction, WatchScope
 
@@ -93,7 +94,7 @@ def held(certificate: Certificate, key: PrivateKey = KEY) -> dict[str, bytes]:
     ],
 )
 def test_certificate_with_a_defect_is_not_used_when_it_is_held(data: dict[str, bytes]) -> None:
-    assert decide_certificate_validity(WANTED, data, now=NOW) is None
+    assert assess_certificate(WANTED, data, now=NOW).valid is None
 
 
 def test_certificate_of_an_authority_is_never_used() -> None:
@@ -106,7 +107,7 @@ def test_certificate_of_an_authority_is_never_used() -> None:
 
     assert isinstance(answer, Pending)
     assert (answer.reason, "authority" in answer.message) == ("CertificateMismatch", True)
-    assert decide_certificate_validity(wanted, held(authority), now=NOW) is None
+    assert assess_certificate(wanted, held(authority), now=NOW).valid is None
 
 
 def test_agent_whose_clock_is_behind_takes_a_certificate_that_begins_in_its_future() -> None:
@@ -121,14 +122,17 @@ def test_agent_whose_clock_is_behind_takes_a_certificate_that_begins_in_its_futu
 def test_held_certificate_stays_in_use_when_the_clock_is_set_back() -> None:
     certificate = certificate_of()
 
-    kept = decide_certificate_validity(WANTED, held(certificate), now=NOW - timedelta(hours=1))
+    kept = assess_certificate(WANTED, held(certificate), now=NOW - timedelta(hours=1)).valid
 
     assert kept is not None
     assert (kept.issued_at, kept.expires_at) == (certificate.not_before, certificate.not_after)
 
 
-def test_held_certificate_stays_in_use_when_a_shorter_life_is_configured() -> None:
-    assert decide_certificate_validity(WANTED, held(certificate_of(life=365 * DAY)), now=NOW) is not None
+def test_held_certificate_stays_in_use_until_one_of_a_shorter_life_is_issued() -> None:
+    found = assess_certificate(WANTED, held(certificate_of(life=365 * DAY)), now=NOW, lifetime=DAY)
+
+    assert found.decision == Obtain(Reason.LIFETIME_LOWERED)
+    assert found.valid is not None
 
 
 def issued(key: PublicKey = KEY.public, user: str = USER) -> dict[str, str]:

@@ -19,11 +19,11 @@ from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE
 from watchword.api.resources import DEPLOYMENTS, SERVICE_ACCOUNTS
-from watchword.apiserver.node.model import COMMANDS
 from watchword.apiserver.node.processes import ProcessRunner
 from watchword.cli.main import run as run_command
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
+from watchword.local.workloads import COMMANDS
 from watchword.operator.dashboard_manifests import DASHBOARD, DashboardBundleOptions, dashboard_bundle
 from watchword.operator.pull_secret_manifests import (
     PULL_SECRETS,

@@ -21,7 +21,7 @@ from watchword.api.time import rfc3339
 from watchword.cli.main import run as command
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.connect import connect
-from watchword.registration.aws_irsa.condition_types import READY
+from watchword.registration.aws_irsa.options import READY
 from watchword.runtime.event_loop import run
 
 Start = Callable[..., Any]
@@ -114,8 +114,11 @@ def test_fleet_registers_over_grpc_and_continues_so(start_up: Start, tmp_path: P
 
 
 @pytest.mark.slow
-def test_fleet_registers_by_iam_without_an_aws_account_and_continues_so(start_up: Start, tmp_path: Path) -> None:
+def test_fleet_registers_by_iam_without_an_aws_account_and_continues_so(
+    start_up: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("moto", reason="moto is not installed: pip install 'watchword[aws-emulator]'")
+    monkeypatch.setenv("WATCHWORD_AWS_EMULATOR", f"{sys.executable} -m tests.emulators.aws")
     folder = tmp_path / "fleet"
     first = start_up("--data-dir", str(folder), "--registration-auth", "aws-irsa")
     ready = first.until("ready")

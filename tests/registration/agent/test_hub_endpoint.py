@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
 
+from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.secret_data import hub_kubeconfig
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.kube.errors import ConfigError
@@ -16,7 +17,6 @@ from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.transport import Transport
 from watchword.pki.authority import Authority
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor, known_servers, original_server
-from watchword.registration.interface import KUBECONFIG, SecretData
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OLD, NEW = (Authority.make(name, now=NOW) for name in ("old", "new"))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from watchword.registration.agent.options import AgentOptions, agent_option_warnings, validate_agent_options
+from watchword.processes.agent import agent_option_warnings, validate_agent_options
+from watchword.registration.agent.options import AgentOptions
 from watchword.testing.builders import lifetime_settings
 
 GOOD = AgentOptions("edge-1")

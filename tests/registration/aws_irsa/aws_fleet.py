@@ -12,13 +12,11 @@ from tests.emulators.memory_aws import NAME, MemoryAws, MemoryRole, hub_catalog
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.credentials.driver_options import Settings
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.registration.aws_irsa.arn import EksClusterArn
-from watchword.registration.aws_irsa.claims import MANAGED_ARN
-from watchword.registration.aws_irsa.condition_types import READY
-from watchword.registration.aws_irsa.hub_options import HUB_ARN, MODE, PATTERNS
 from watchword.registration.aws_irsa.identity import ClusterIdentity
-from watchword.registration.options import Settings
+from watchword.registration.aws_irsa.options import HUB_ARN, MANAGED_ARN, MODE, PATTERNS, READY
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.fleet import FleetHarness

@@ -14,10 +14,15 @@ from watchword.api import yaml
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CONFIG_MAPS
 from watchword.kube.client import Client
-from watchword.registration.aws_irsa.aws_auth import AWS_AUTH, AwsAuthConfigMap
-from watchword.registration.aws_irsa.aws_auth_text import read_entries, with_entry, without_role
 from watchword.registration.aws_irsa.errors import AwsAuthUnreadable
 from watchword.registration.aws_irsa.identity import ClusterIdentity
+from watchword.registration.aws_irsa.role_mapping import (
+    AWS_AUTH,
+    AwsAuthConfigMap,
+    read_entries,
+    with_entry,
+    without_role,
+)
 from watchword.testing.plane import Plane
 
 NODES = """\

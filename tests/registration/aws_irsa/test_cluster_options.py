@@ -8,7 +8,9 @@ from watchword.admin.join import ClusterMembership, klusterlet_manifest, validat
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.operator.cluster_manager_manifests import hub_manifests
 from watchword.operator.klusterlet_manifests import agent_flags, agent_manifests, service_account_of
-from watchword.registration.agent.options import AgentOptions, validate_agent_options
+from watchword.processes.agent import validate_agent_options
+from watchword.registration.agent.options import AgentOptions
+from watchword.registration.aws_irsa.driver import AwsIrsaDriver
 from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_CLUSTER_ARN
 from watchword.registration.catalog import CATALOG
 
@@ -88,11 +90,10 @@ def test_operator_gives_the_hub_the_role_of_the_identity_creator() -> None:
 
 
 def test_cluster_names_itself_in_both_spellings() -> None:
-    registration = CATALOG.clusters["aws-irsa"]
-
-    annotations = registration.annotate(SETTINGS)
+    annotations = AwsIrsaDriver().annotate(SETTINGS)
 
     assert annotations["eks-managed-cluster-arn"] == EDGE
     assert annotations["agent.open-cluster-management.io/managed-cluster-arn"] == EDGE
     assert len(annotations["agent.open-cluster-management.io/managed-cluster-iam-role-suffix"]) == 32
-    assert registration.is_named_by(annotations)
+    cluster = {"metadata": {"name": "edge", "annotations": annotations}}
+    assert CATALOG.driver_of(cluster).name == "aws-irsa"

@@ -20,7 +20,6 @@ from tests.emulators.aws.eks import EksClusterState
 from tests.emulators.aws.journal import Journal
 
 from watchword.api.sensitive import Sensitive
-from watchword.registration.aws_irsa.access_entries import AccessEntries
 from watchword.registration.aws_irsa.boto import BotoApi
 from watchword.registration.aws_irsa.documents import (
     AgentAccounts,
@@ -29,9 +28,9 @@ from watchword.registration.aws_irsa.documents import (
     managed_cluster_role,
 )
 from watchword.registration.aws_irsa.errors import AwsRefused
-from watchword.registration.aws_irsa.iam import RoleWriter
+from watchword.registration.aws_irsa.iam import RoleChange, RoleWriter
 from watchword.registration.aws_irsa.identity import ClusterIdentity
-from watchword.registration.aws_irsa.role_repair import RoleChange
+from watchword.registration.aws_irsa.role_mapping import AccessEntries
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
 

@@ -10,10 +10,9 @@ from tests.registration.aws_irsa.aws_fleet import SETTINGS, AwsFleet, arn_of
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType, cluster_group, cluster_group_plain
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, MANAGED_CLUSTERS
-from watchword.registration.aws_irsa.aws_auth import AWS_AUTH
-from watchword.registration.aws_irsa.aws_auth_text import read_entries
-from watchword.registration.aws_irsa.hub_options import TAGS
-from watchword.registration.aws_irsa.identity_reconciler import DRIFT_PERIOD
+from watchword.registration.aws_irsa.hub import DRIFT_PERIOD
+from watchword.registration.aws_irsa.options import TAGS
+from watchword.registration.aws_irsa.role_mapping import AWS_AUTH, read_entries
 from watchword.testing.eventually import eventually, is_gone, is_told
 
 pytestmark = pytest.mark.planes("embedded")  # hours of virtual time

@@ -11,15 +11,7 @@ import pytest
 
 from watchword.api.meta import Object
 from watchword.api.names import RESTRICTED_KUBECONFIGS, ConditionType
-from watchword.credentials.secret_data import hub_kubeconfig
-from watchword.kube.errors import ConfigError
-from watchword.kube.kubeconfig import ClusterEntry, UserEntry
-from watchword.kube.kubeconfig_files import parse_kubeconfig
-from watchword.registration.aws_irsa.agent import AwsIrsaAgentDriver
-from watchword.registration.aws_irsa.exec_entry import TokenSource, read_held_entry
-from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_CLUSTER_ARN, ClusterPair
-from watchword.registration.catalog import CATALOG
-from watchword.registration.interface import (
+from watchword.credentials.driver import (
     KUBECONFIG,
     CredentialSubject,
     NewCredential,
@@ -27,6 +19,13 @@ from watchword.registration.interface import (
     ValidCredential,
     WantedCredential,
 )
+from watchword.credentials.secret_data import hub_kubeconfig
+from watchword.kube.errors import ConfigError
+from watchword.kube.kubeconfig import ClusterEntry, UserEntry
+from watchword.kube.kubeconfig_files import parse_kubeconfig
+from watchword.registration.aws_irsa.agent import AwsIrsaAgentDriver, TokenSource, read_held_entry
+from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_CLUSTER_ARN, ClusterPair
+from watchword.registration.catalog import CATALOG
 from watchword.testing.builders import a_cluster
 from watchword.testing.virtual_time import VirtualClock
 

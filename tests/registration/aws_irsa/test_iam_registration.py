@@ -38,7 +38,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Forbidden, Unauthorized
 from watchword.kube.exec_plugin import ExecCredential, ExecPlugin
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
-from watchword.registration.aws_irsa.identity_record import PREFIX
+from watchword.registration.aws_irsa.identity import PREFIX
 from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN
 from watchword.testing.builders import an_addon
 from watchword.testing.credentials import write_private

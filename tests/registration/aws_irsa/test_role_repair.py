@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.documents import AgentAccounts, managed_cluster_role
 from watchword.registration.aws_irsa.errors import ForeignRole
-from watchword.registration.aws_irsa.role_repair import RoleChange, StoredRole, decide_repairs
+from watchword.registration.aws_irsa.iam import RoleChange, StoredRole, decide_repairs
 
 HUB = EksClusterArn("aws", "us-west-2", "111122223333", "fleet-hub")
 MANAGED = EksClusterArn("aws", "eu-central-1", "444455556666", "edge-1")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchword.registration.aws_irsa.hub_options import validate_tags
-from watchword.registration.aws_irsa.role_tags import parse_tags
+from watchword.registration.aws_irsa.options import parse_tags, validate_tags
 
 
 def test_key_ends_at_the_first_equals_sign() -> None:

@@ -28,10 +28,10 @@ from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.grpc.client.channel import GrpcCredential
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config
 from watchword.registration.grpc.connector import GrpcConnector
-from watchword.registration.grpc.hub_options import HOSTS, USERS
+from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET
+from watchword.registration.grpc.options import HOSTS, USERS
+from watchword.registration.grpc.server.listener import TlsFiles
 from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server
-from watchword.registration.grpc.server.tls_files import TlsFiles
-from watchword.registration.grpc.server_objects import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET
 from watchword.registration.hub_connector import ConnectorContext
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import AGENTS_NAMESPACE, BOOTSTRAP_USER, FleetHarness, TransportWrapper, pass_through

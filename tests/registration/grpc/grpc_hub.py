@@ -55,11 +55,11 @@ from watchword.kube.tokens import request_token
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CLIENT_USAGES, AlternativeNames, CertificateSubject
-from watchword.registration.grpc.event_types import DataType
+from watchword.registration.grpc.cloud_events import DataType
+from watchword.registration.grpc.manifests import SERVER_RULES
 from watchword.registration.grpc.server.limits import GrpcLimits
+from watchword.registration.grpc.server.listener import TlsFiles
 from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server
-from watchword.registration.grpc.server.tls_files import TlsFiles
-from watchword.registration.grpc.server_rbac import SERVER_RULES
 from watchword.registration.hub import cluster_rbac
 from watchword.runtime.metrics import Metrics
 from watchword.testing.builders import a_cluster, a_cluster_role_binding, a_config_map, a_namespace, a_service_account

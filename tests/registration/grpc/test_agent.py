@@ -42,7 +42,7 @@ async def test_cluster_joins_with_a_certificate_of_the_own_signer(grpc_fleet: Gr
 
     cluster = await grpc_fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
     data = await grpc_fleet.secret(name)
-    assert CATALOG.driver_of(cluster) == CATALOG.holder_of(data) == "grpc"
+    assert CATALOG.driver_of(cluster).name == CATALOG.holder_of(data) == "grpc"
     assert [each["spec"]["signerName"] for each in await requests_of(grpc_fleet, name)] == [GRPC_SIGNER]
     assert parse_config(data["config.yaml"]).endpoint == grpc_fleet.servers[0].endpoint
     assert set(data) == {"agent-name", "cluster-name", "config.yaml", "kubeconfig", "tls.crt", "tls.key"}

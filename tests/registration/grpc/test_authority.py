@@ -16,21 +16,15 @@ from watchword.pki.certificates import Certificate, parse_certificate, split_bun
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames
 from watchword.processes.hub import HubOptions
-from watchword.registration.grpc.authority import (
+from watchword.registration.grpc.hub import (
     PROPAGATION,
     SignerAuthorities,
     decide_authorities,
     decide_bundle,
     is_serving_certificate_good,
 )
-from watchword.registration.grpc.hub_options import HOSTS
-from watchword.registration.grpc.server_objects import (
-    BUNDLE_KEY,
-    CA_BUNDLE,
-    SERVING_KEY,
-    SERVING_SECRET,
-    SIGNER_SECRET,
-)
+from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
+from watchword.registration.grpc.options import HOSTS
 from watchword.testing.builders import a_namespace, a_secret
 from watchword.testing.eventually import eventually, is_told
 from watchword.testing.fleet import FleetHarness
@@ -153,9 +147,8 @@ async def test_authority_that_is_replaced_in_time_is_told(fleet: FleetHarness) -
     await fleet.client.create(SECRETS, {**secret, "type": "kubernetes.io/tls"})
     start_hub(fleet)
 
-    await asyncio.sleep(timedelta(days=1).total_seconds())
-
-    await is_told(fleet.client, SIGNER_SECRET.name, "SigningAuthorityRotated")
+    day = timedelta(days=1).total_seconds()
+    await is_told(fleet.client, SIGNER_SECRET.name, "SigningAuthorityRotated", within=day)
 
 
 @pytest.mark.planes("embedded")  # a day of virtual time

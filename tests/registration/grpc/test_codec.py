@@ -12,9 +12,14 @@ from tests.registration.grpc.published_protocol import PublishedProtocol
 
 from watchword.kube.errors import ApiStatusError, Conflict, Invalid, error_from_status
 from watchword.registration.grpc.cloud_events import (
+    HEARTBEAT,
+    Action,
     Attribute,
     AttributeValue,
     CloudEvent,
+    DataType,
+    EventType,
+    SubResource,
     Subscription,
     decode_event,
     decode_publish_request,
@@ -22,18 +27,16 @@ from watchword.registration.grpc.cloud_events import (
     encode_event,
     encode_publish_request,
     encode_subscription,
-)
-from watchword.registration.grpc.errors import MalformedEvent, MalformedStatus, UnknownEventType
-from watchword.registration.grpc.event_types import (
-    HEARTBEAT,
-    Action,
-    DataType,
-    EventType,
-    SubResource,
+    file_descriptor,
     parse_data_type,
 )
-from watchword.registration.grpc.messages import file_descriptor
-from watchword.registration.grpc.status_errors import decode_status, encode_status
+from watchword.registration.grpc.errors import (
+    MalformedEvent,
+    MalformedStatus,
+    UnknownEventType,
+    decode_status,
+    encode_status,
+)
 
 LETTERS = 'a\x00\n%"é€\U0001f600'
 LEASE_UPDATE = EventType(DataType.LEASE, SubResource.SPEC, Action.UPDATE)

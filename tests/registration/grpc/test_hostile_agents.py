@@ -41,7 +41,7 @@ from watchword.api.resources import (
 )
 from watchword.kube.errors import NotFound
 from watchword.pki.keys import PrivateKey
-from watchword.registration.grpc.event_types import Action, DataType, SubResource
+from watchword.registration.grpc.cloud_events import Action, DataType, SubResource
 from watchword.testing.builders import a_cluster, an_addon
 
 pytestmark = pytest.mark.real_time

@@ -10,11 +10,9 @@ import pytest
 
 from watchword.api.meta import Object
 from watchword.api.names import Annotation, Finalizer
-from watchword.registration.grpc.client.object_events import ObjectCodec, resync_request, status_update
-from watchword.registration.grpc.client.work_events import WorkCodec
-from watchword.registration.grpc.cloud_events import CloudEvent
+from watchword.registration.grpc.client.object_events import ObjectCodec, WorkCodec, resync_request, status_update
+from watchword.registration.grpc.cloud_events import CloudEvent, DataType
 from watchword.registration.grpc.errors import GrpcDriverError
-from watchword.registration.grpc.event_types import DataType
 
 CLUSTERS, REQUESTS = ObjectCodec(DataType.MANAGED_CLUSTER), ObjectCodec(DataType.CERTIFICATE_REQUEST)
 WORKS = WorkCodec(sequence=lambda: 42)

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.registration.grpc.client.object_events import ObjectCodec, ObjectEvent
+from watchword.registration.grpc.client.object_events import ObjectCodec, ObjectEvent, WorkCodec
 from watchword.registration.grpc.client.object_store import REMEMBERED_DELETIONS, ObjectStore
-from watchword.registration.grpc.client.work_events import WorkCodec
-from watchword.registration.grpc.event_types import DataType
+from watchword.registration.grpc.cloud_events import DataType
 
 FIRST = 1000
 KEY = ObjectKey.cluster("edge")

@@ -12,10 +12,9 @@ from watchword.api.names import agent_user
 from watchword.kube.access_reviews import UserIdentity
 from watchword.kube.client import Client
 from watchword.kube.transport import Transport
-from watchword.registration.grpc.event_types import Action, DataType, EventType, SubResource
-from watchword.registration.grpc.server.authentication import Caller
-from watchword.registration.grpc.server.authorization import Authorizer, choose_access
-from watchword.registration.grpc.server.refusals import RequestRefused
+from watchword.registration.grpc.cloud_events import Action, DataType, EventType, SubResource
+from watchword.registration.grpc.server.authorization import Authorizer, Caller, choose_access
+from watchword.registration.grpc.server.limits import RequestRefused
 from watchword.runtime.cache import Cache
 from watchword.testing.plane import Plane
 

@@ -13,12 +13,11 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import agent_user
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.access_reviews import UserIdentity
-from watchword.registration.grpc.event_types import DataType
-from watchword.registration.grpc.server.authentication import Caller
-from watchword.registration.grpc.server.authorization import Authorizer
+from watchword.registration.grpc.cloud_events import DataType
+from watchword.registration.grpc.server.authorization import Authorizer, Caller
 from watchword.registration.grpc.server.event_streams import EventStream, EventStreams
 from watchword.registration.grpc.server.hub_objects import HubObjects
-from watchword.registration.grpc.server.refusals import RequestRefused
+from watchword.registration.grpc.server.limits import RequestRefused
 from watchword.runtime.cache import Cache
 from watchword.testing.builders import a_cluster
 from watchword.testing.fleet import FleetHarness

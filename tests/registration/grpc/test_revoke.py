@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from tests.registration.grpc.grpc_fleet import GrpcFleet
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.revoke.holders import HolderLookup, read_held_entries
 from watchword.admin.revoke.kinds import plan_revocation
 from watchword.admin.revoke.revocation import RefusalMeasurement, RevocationContext, RevocationTarget
 from watchword.api.resources import CONFIG_MAPS
 from watchword.kube.access_reviews import UserIdentity
 from watchword.kube.credentials import Credential
-from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.real_time
@@ -43,7 +43,7 @@ async def test_certificate_for_the_grpc_server_is_named_with_its_cluster(grpc_fl
     users = "users: [{name: agent, user: {client-certificate: tls.crt, client-key: tls.key}}]"
     (laptop / "kubeconfig").write_text(f"apiVersion: v1\nkind: Config\n{users}\n")
 
-    lookup = HolderLookup(grpc_fleet.client, SystemClock(), CATALOG, refuse)
+    lookup = HolderLookup(grpc_fleet.client, SystemClock(), ADDON_CATALOG, refuse)
     found = [await lookup.find(entry) for entry in read_held_entries(laptop)]
     assert [f"watchword revoke cluster {name}" in holding.problem for holding in found] == [True]
     assert not any(holding.is_harmless for holding in found)

@@ -15,7 +15,7 @@ from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate, verify_chain
 from watchword.pki.subjects import Usage
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config, parse_config, read_token
-from watchword.registration.grpc.server_objects import SERVING_SECRET, SIGNER_SECRET
+from watchword.registration.grpc.manifests import SERVING_SECRET, SIGNER_SECRET
 from watchword.testing.eventually import eventually
 from watchword.testing.fleet import AGENTS_NAMESPACE
 

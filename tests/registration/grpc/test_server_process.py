@@ -14,7 +14,7 @@ from tests.registration.grpc.grpc_hub import EVENT, SERVER_USER, GrpcAgent, Grpc
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import EVENTS
 from watchword.registration.grpc.errors import TlsFilesUnusable
-from watchword.registration.grpc.server.tls_files import TlsFiles
+from watchword.registration.grpc.server.listener import TlsFiles
 from watchword.testing.process import ChildProcess, free_port
 
 pytestmark = pytest.mark.real_time

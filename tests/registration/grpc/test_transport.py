@@ -43,7 +43,7 @@ from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, list_and_
 from watchword.registration.grpc.client.channel import EventChannel, GrpcCredential
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
-from watchword.registration.grpc.event_types import DataType
+from watchword.registration.grpc.cloud_events import DataType
 
 pytestmark = pytest.mark.real_time
 

@@ -10,7 +10,7 @@ import pytest
 
 from watchword.api.http import Request, Response
 from watchword.kube.client import Client
-from watchword.registration.hub.acceptance_guard import UNENFORCED_TTL, AcceptanceGuard
+from watchword.registration.hub.acceptance_policy import UNENFORCED_TTL, AcceptanceGuard
 from watchword.testing.virtual_time import VirtualClock
 
 FORBIDDEN = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}

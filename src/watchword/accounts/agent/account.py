@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import structlog
 from msgspec import Struct
 
-from watchword._structlog import structlog
-from watchword.accounts.agent.service_accounts import ServiceAccounts
-from watchword.accounts.agent.token_adoption import LocalAccount
-from watchword.accounts.agent.token_decision import (
-    REVOKED,
-    HeldToken,
-    RefreshReason,
-    TokenDecision,
-    decide_token,
-    read_account_uid,
-)
+from watchword.accounts.agent.token_decision import REVOKED, HeldToken, LocalAccount, decide_token
 from watchword.accounts.agent.token_secrets import TokenSecrets
 from watchword.accounts.metrics import AgentAccountMetrics
 from watchword.api.accounts import Account, choose_declaration, resource_of
 from watchword.api.conditions import Condition
-from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
-from watchword.api.names import ConditionType
-from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
+from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
-from watchword.kube.errors import Conflict, KubeError, NotFound
+from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.lifecycle import Decision, Keep, Obtain, Reason
+from watchword.kube.client import Client
+from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from watchword.kube.tokens import account_replaced, request_token
 from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
@@ -42,33 +38,33 @@ PRESENT, SECRET, REPORTED, SCHEDULED = (
 
 
 def decide_status(
-    account: Account, service_account: str, held: HeldToken, decision: TokenDecision, *, now: datetime
+    account: Account, service_account: str, held: HeldToken, renew_at: datetime | None, *, now: datetime
 ) -> StatusChange:
     """Say that the account is on its cluster, and how long its token lives."""
     fields: Object = {
-        "expirationTimestamp": rfc3339(held.expires_at),
-        "tokenSecretRef": {"name": account.key.name, "lastRefreshTimestamp": rfc3339(held.issued_at)},
-        "nextRenewalTimestamp": rfc3339(decision.renew_at) if decision.renew_at is not None else None,
+        "expirationTimestamp": rfc3339(held.token.expires_at),
+        "tokenSecretRef": {"name": account.key.name, "lastRefreshTimestamp": rfc3339(held.token.issued_at)},
+        "nextRenewalTimestamp": rfc3339(renew_at) if renew_at is not None else None,
     }
     conditions = (
         Condition.true(PRESENT, "ServiceAccountPresent", f"service account {service_account} is on the cluster"),
         Condition.true(SECRET, "SecretCreated", f"Secret {account.key} is on the hub"),
         _reported(held, now),
-        _scheduled(held, decision),
+        _scheduled(held, renew_at),
     )
     return StatusChange(conditions=conditions, fields=fields)
 
 
 def _reported(held: HeldToken, now: datetime) -> Condition:
-    if now >= held.expires_at:
-        message = f"the token expired at {rfc3339(held.expires_at)} and rotation is off: enable it to get another"
+    if now >= held.token.expires_at:
+        message = f"the token expired at {rfc3339(held.token.expires_at)} and rotation is off: enable it to get another"
         return Condition.false(REPORTED, "TokenExpired", message)
     return Condition.true(REPORTED, "TokenReported", "the Secret on the hub holds a token of the service account")
 
 
-def _scheduled(held: HeldToken, decision: TokenDecision) -> Condition:
-    if decision.renew_at is None:
-        message = f"rotation is off: the token expires at {rfc3339(held.expires_at)} and is not renewed"
+def _scheduled(held: HeldToken, renew_at: datetime | None) -> Condition:
+    if renew_at is None:
+        message = f"rotation is off: the token expires at {rfc3339(held.token.expires_at)} and is not renewed"
         return Condition.false(SCHEDULED, "RotationDisabled", message)
     return Condition.true(SCHEDULED, "RotationScheduled", "the token is renewed before it expires")
 
@@ -121,6 +117,94 @@ def for_declaration(change: StatusChange, obj: Object, account: Account) -> Stat
     return StatusChange((*change.conditions, superseded), (), fields)
 
 
+class AgentAccount(Struct, frozen=True):
+    """The ServiceAccount that the agent runs as: what it makes goes with it, and is never named like it."""
+
+    name: str = ""
+    uid: str = ""
+
+    def owner_references(self) -> list[Object]:
+        """Return the reference by which removing the agent removes every account that it made."""
+        owner = {"apiVersion": "v1", "kind": SERVICE_ACCOUNTS.kind, "name": self.name, "uid": self.uid}
+        return [owner] if self.name and self.uid else []
+
+
+class ServiceAccounts(Struct, frozen=True):
+    """The managed ServiceAccounts in the agent's namespace."""
+
+    reader: Reader
+    client: Client
+    namespace: str
+    agent: AgentAccount
+
+    async def ensure(self, account: Account, declared: Sequence[Object]) -> Object:
+        """Return the ServiceAccount as it stands afterwards.
+
+        Raises `NameConflict` when one of that name exists that no managed account made, `BeingDeleted` while one goes
+        that was made for an account of that name which is gone.
+        """
+        name = account.key.name
+        if name == self.agent.name:
+            raise NameConflict(f"{name} is the service account of the agent itself: choose another name")
+        key = ObjectKey(self.namespace, name)
+        await self._remove_predecessor(key, {uid_of(obj) for obj in declared})
+        uids = {uid_of(obj) for obj in declared}
+        metadata: Object = {
+            "labels": {Label.MANAGED_ACCOUNT: "true"},
+            "annotations": {Annotation.ACCOUNT_UID: account.uid},
+        }
+        owners = self.agent.owner_references()
+        if owners:
+            metadata["ownerReferences"] = owners
+        wanted = SERVICE_ACCOUNTS.manifest(key, metadata=metadata, automountServiceAccountToken=False)
+        try:
+            return await Ensurer(self.reader, self.client).ensure(
+                SERVICE_ACCOUNTS, wanted, ours=lambda present: is_made_for(present, uids)
+            )
+        except Forbidden:  # a manager of Open Cluster Management grants no changes: one of its agent serves as it is
+            present = self.reader.get(SERVICE_ACCOUNTS, key)
+            if present is None or is_deleting(present) or not is_made_for(present, uids):
+                raise
+            return present
+
+    async def remove(self, name: str, *, look: bool = False) -> bool:
+        """Delete the ServiceAccount if a managed account made it; return whether one is left.
+
+        With `look`, the server is asked, too: the cache does not show one whose label was removed.
+        """
+        key = ObjectKey(self.namespace, name)
+        found = self.reader.get(SERVICE_ACCOUNTS, key)
+        if found is None and look:
+            found = await self.client.find(SERVICE_ACCOUNTS, key)
+        if found is None or not is_managed(found):
+            return False
+        if not is_deleting(found):
+            with contextlib.suppress(NotFound):
+                await self.client.delete(SERVICE_ACCOUNTS, ObjectKey.of(found), uid=uid_of(found))
+        return self.reader.get(SERVICE_ACCOUNTS, ObjectKey.of(found)) is not None
+
+    async def _remove_predecessor(self, key: ObjectKey, uids: set[str]) -> None:
+        """Delete what an account of that name left that is gone: its tokens must not outlive it."""
+        found = self.reader.get(SERVICE_ACCOUNTS, key)
+        made_for = annotations_of(found or {}).get(Annotation.ACCOUNT_UID)
+        if found is not None and made_for and made_for not in uids:
+            await self.remove(key.name)
+            raise BeingDeleted(f"service account {key} belongs to a deleted account of that name and is being removed")
+
+
+def is_managed(present: Object) -> bool:
+    """Whether a ServiceAccount was made for a managed account at all."""
+    return Annotation.ACCOUNT_UID in annotations_of(present) or labels_of(present).get(Label.MANAGED_ACCOUNT) == "true"
+
+
+def is_made_for(present: Object, uids: set[str]) -> bool:
+    """Whether a ServiceAccount is that of the account: by UID, or by the label alone when an OCM agent made it."""
+    made_for = annotations_of(present).get(Annotation.ACCOUNT_UID)
+    if made_for:
+        return made_for in uids
+    return labels_of(present).get(Label.MANAGED_ACCOUNT) == "true"
+
+
 CONFLICT_RECHECK = timedelta(seconds=10)
 SHORTEST_DELAY = timedelta(seconds=1)
 GRANT_PATIENCE = timedelta(seconds=10)  # the hub grants names of new Secrets together, after a moment
@@ -170,16 +254,16 @@ class AccountReconciler(Struct, frozen=True):
         return await self._keep_token(account, declared, uid_of(service_account))
 
     async def _keep_token(self, account: Account, declared: Sequence[Object], uid: str) -> Outcome:
-        now = self.clock.now()
+        now, local = self.clock.now(), LocalAccount(self._local_key(account.key), uid)
         held: HeldToken | None = None
         try:
-            held = await self.secrets.held(account, declared, LocalAccount(self._local_key(account.key), uid))
-            decision = decide_token(account, uid, held, self.secrets.trust, now=now)
-            if decision.request_because:
-                held = await self._request(account, declared, uid, decision.request_because)
-                decision = decide_token(account, uid, held, self.secrets.trust, now=now)
+            held = await self.secrets.held(account, declared, local)
+            decision = decide_token(account, local, held, self.secrets.trust, now=now)
+            if isinstance(decision, Obtain):
+                held = await self._request(account, declared, local, decision.reason)
+                decision = decide_token(account, local, held, self.secrets.trust, now=now)
         except NameConflict as conflict:
-            if held is not None and now - held.issued_at < GRANT_PATIENCE:
+            if held is not None and now - held.token.issued_at < GRANT_PATIENCE:
                 return RetryAfter(SHORTEST_DELAY)
             await self._report(account, declared, unstored_token(str(conflict)))
             # The Secret may be that of an agent before this one, whose name the hub has not granted yet.
@@ -191,23 +275,27 @@ class AccountReconciler(Struct, frozen=True):
         if held is None:
             await self._report(account, declared, failed_request("the cluster issued a token without an end"))
             return RetryAfter(CONFLICT_RECHECK)
-        change = decide_status(account, self._local_name(account.key), held, decision, now=now)
+        renew_at = decision.until if isinstance(decision, Keep) else None
+        change = decide_status(account, str(local.key), held, renew_at, now=now)
         await self._report(account, declared, change)
         return choose_delay(held, decision, now=now)
 
     async def _request(
-        self, account: Account, declared: Sequence[Object], uid: str, because: RefreshReason
+        self, account: Account, declared: Sequence[Object], local: LocalAccount, because: Reason
     ) -> HeldToken | None:
-        seconds = int(account.validity.total_seconds())
-        key = self._local_key(account.key)
         began = self.clock.now()
         try:
             issued = await request_token(
-                self.accounts.client, key, expiration_seconds=seconds, audiences=account.audiences, uid=uid
+                self.accounts.client,
+                local.key,
+                expiration_seconds=int(account.validity.total_seconds()),
+                audiences=account.audiences,
+                uid=local.uid,
             )
-            found = read_account_uid(issued.token)
-            if found != uid:
-                raise account_replaced(key, wanted=uid, found=found)
+            token = read_bound_token(issued.token.reveal())
+            if token is None or token.account_uid != local.uid:
+                raise account_replaced(local.key, wanted=local.uid, found="" if token is None else token.account_uid)
+            self.secrets.evidence.observe_issued(token, requested=account.validity, now=began)
             held = await self.secrets.write(account, declared, issued, self.clock.now())
         except (KubeError, NameConflict) as trouble:
             self.metrics.failed(because, trouble)
@@ -242,9 +330,11 @@ class AccountReconciler(Struct, frozen=True):
         return ObjectKey(self.accounts.namespace, key.name)
 
 
-def choose_delay(held: HeldToken, decision: TokenDecision, *, now: datetime) -> Outcome:
+def choose_delay(held: HeldToken, decision: Decision, *, now: datetime) -> Outcome:
     """Return when to look again: at the renewal, or when a token that is not renewed expires."""
-    until = (decision.renew_at or held.expires_at) - now
-    if decision.renew_at is None and until <= timedelta(0):
+    if not isinstance(decision, Keep):
+        return RetryAfter(CONFLICT_RECHECK)  # a token was just issued, and is not what is wanted: the clocks disagree
+    if decision.until is None and now >= held.token.expires_at:
         return Done()
+    until = (decision.until or held.token.expires_at) - now
     return RetryAfter(min(max(until, SHORTEST_DELAY), LONGEST_DELAY))

@@ -6,23 +6,26 @@ import asyncio
 import contextlib
 from random import Random, SystemRandom
 
+import structlog
 from msgspec import Struct, field
 
-from watchword._structlog import structlog
-from watchword.accounts.agent.account import AccountReconciler
-from watchword.accounts.agent.service_accounts import AgentAccount, ServiceAccounts
-from watchword.accounts.agent.token_adoption import ClientFactory, TokenTrial, connect_with_token
-from watchword.accounts.agent.token_secrets import HubSecrets, TokenSecrets
+from watchword.accounts.agent.account import AccountReconciler, AgentAccount, ServiceAccounts
+from watchword.accounts.agent.token_secrets import HubSecrets, TokenSecrets, TokenTrial
 from watchword.accounts.metrics import AgentAccountMetrics
 from watchword.addons.lease import AddonLease, UsedCredential, own_account
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import SERVICE_ACCOUNTS
+from watchword.credentials.evidence import (
+    EvidenceMonitor,
+    TokenClientFactory,
+    connect_with_token,
+    learn_published_keys,
+)
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Forbidden, KubeError, NotFound
 from watchword.kube.request_sender import decode
-from watchword.kube.tokens import read_published_key_ids
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock, SystemClock
@@ -34,7 +37,6 @@ from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
 CLUSTER = "cluster"  # the name of the connection to the agent's own cluster
 LEASE_EVERY = 20.0  # seconds
 AUTHORITY_EVERY = 5.0  # seconds between two looks at the authority's file
-KEYS_EVERY = 60.0  # seconds between two looks at the keys that the cluster publishes
 KINDS_EVERY = 60.0  # seconds between two questions whether the hub serves the other group of accounts, too
 SERVED_EVERY = 2.0  # seconds between two questions whether the hub serves accounts
 WORKERS = 16
@@ -48,7 +50,7 @@ class AccountsAgentOptions(Struct, frozen=True):
     endpoint: Endpoint
     identity: str = ADDON_NAME
     health: tuple[str, int] | None = None
-    connect: ClientFactory | None = None  # how a token is shown to the cluster; None: at the endpoint
+    connect: TokenClientFactory | None = None  # how a token is shown to the cluster; None: at the endpoint
     clock: Clock = field(default_factory=SystemClock)
     random: Random = field(default_factory=SystemRandom)
 
@@ -91,7 +93,11 @@ async def _keep_accounts(
     reconciler = AccountReconciler(at_hub.cache, at_hub.status, accounts, secrets, options.clock, kinds, metrics)
     manager.add(account_controller(options.cluster, kinds, reconciler, source))
     manager.add_job("authority", lambda: _follow_authority(secrets, at_hub.cache, kinds, source))
-    manager.add_job("signing keys", lambda: _follow_signing_keys(secrets, local, source, options.random))
+    learn = learn_published_keys(
+        secrets.evidence.keys, local
+    )  # one request for all accounts, and no right: every account has it
+    monitor = EvidenceMonitor(secrets.evidence, options.clock, options.random, learn, secrets.known_accounts, source)
+    manager.add_job("signing keys", monitor.run)
     manager.add_job("lease", lambda: _renew_lease(at_cluster, UsedCredential(at_hub.client, options.clock), options))
     await manager.run(stop)
 
@@ -167,21 +173,6 @@ async def _follow_authority(
         if current != known:
             known = current
             source.enqueue_all(ObjectKey.of(obj) for kind in kinds for obj in hub.list(kind))
-
-
-async def _follow_signing_keys(secrets: TokenSecrets, cluster: Client, source: TriggerSource, random: Random) -> None:
-    """Look at the tokens of keys that the cluster publishes no more; one request for all accounts, and no right.
-
-    Every ServiceAccount may read the key set. A server that does not serve it leaves the tokens as they are.
-    """
-    log = structlog.get_logger("watchword.accounts")
-    while True:
-        try:
-            secrets.key_ids = await read_published_key_ids(cluster)
-        except KubeError as trouble:
-            log.info("the key set of the cluster was not read", error=str(trouble))
-        source.enqueue_all(secrets.signed_by_other_keys())
-        await asyncio.sleep(KEYS_EVERY * random.uniform(0.8, 1.2))
 
 
 async def _renew_lease(cluster: ApiServerConnection, used: UsedCredential, options: AccountsAgentOptions) -> None:

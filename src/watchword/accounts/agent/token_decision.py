@@ -1,50 +1,43 @@
-"""Decides when a token is requested: what the hub holds is compared with what the account asks for."""
+"""Which token an account should have, which one the hub holds, and what becomes of it."""
 
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime, timedelta
-from enum import StrEnum
+from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.api.accounts import Account, AccountSecret
-from watchword.api.meta import uid_of
-from watchword.api.names import Annotation
-from watchword.api.sensitive import Sensitive
-from watchword.pki.errors import InvalidJwt
-from watchword.pki.jwt import claimed_instant, service_account_uid, split_token
-from watchword.runtime.renewal import choose_renewal_time
+from watchword.api.meta import ObjectKey, uid_of
+from watchword.api.names import Annotation, service_account_user
+from watchword.credentials.bound_token import BoundToken, read_bound_token
+from watchword.credentials.evidence import TokenEvidence
+from watchword.credentials.lifecycle import Decision, Held, Obtain, Reason, Subject, Wanted, decide
 
 REVOKED = "Revoked"
-KEY_PATIENCE = timedelta(minutes=5)
 
 
-class RefreshReason(StrEnum):
-    """Why a token is requested; a label of the metrics."""
+class LocalAccount(Struct, frozen=True):
+    """The ServiceAccount of an account on the cluster."""
 
-    NONE = ""
-    NO_TOKEN = "no-token"  # noqa: S105 - the hub holds none that can be read
-    SERVICE_ACCOUNT_REPLACED = "service-account-replaced"
-    REQUEST_CHANGED = "request-changed"  # validity or audiences
-    AUTHORITY_CHANGED = "authority-changed"
-    KEY_WITHDRAWN = "key-withdrawn"
-    ROTATION_REQUESTED = "rotation-requested"
-    RENEWAL_DUE = "renewal-due"
+    key: ObjectKey
+    uid: str
+
+    @property
+    def user(self) -> str:
+        """The user name that the cluster gives its tokens."""
+        return service_account_user(self.key.namespace, self.key.name)
 
 
 class HeldToken(Struct, frozen=True):
     """What is known of the token that the hub holds; the token itself is not kept."""
 
     secret_uid: str
-    account_uid: str  # of the ServiceAccount, as the token says
-    issued_at: datetime
-    expires_at: datetime
+    token: BoundToken  # its claims; the validity is the one that the agent recorded
     request: str
     ca_digest: str
     rotation_request: str
-    key_id: str = ""  # of the key that signed it, as its header says
 
     @classmethod
     def read(cls, secret: AccountSecret) -> HeldToken | None:
@@ -52,80 +45,56 @@ class HeldToken(Struct, frozen=True):
         found = cls.read_claims(secret) if secret.is_intact else None
         if found is None:
             return None
-        issued, expires = secret.issued_at or found.issued_at, secret.expires_at or found.expires_at
-        return replace(found, issued_at=issued, expires_at=expires)
+        issued, expires = secret.issued_at or found.token.issued_at, secret.expires_at or found.token.expires_at
+        return replace(found, token=replace(found.token, issued_at=issued, expires_at=expires))
 
     @classmethod
     def read_claims(cls, secret: AccountSecret) -> HeldToken | None:
         """Return what the token itself says, unverified: what is recorded beside it may be about another one."""
-        try:
-            header, claims = split_token(secret.token.reveal())
-        except InvalidJwt:
-            return None
-        issued, expires = claimed_instant(claims, "iat"), claimed_instant(claims, "exp")
-        if issued is None or expires is None:
+        token = read_bound_token(secret.token.reveal())
+        if token is None:
             return None
         return cls(
             secret_uid=uid_of(secret.object),
-            account_uid=service_account_uid(claims),
-            issued_at=issued,
-            expires_at=expires,
+            token=token,
             request=secret.annotations.get(Annotation.TOKEN_REQUEST, ""),
             ca_digest=digest(secret.ca),
             rotation_request=secret.annotations.get(Annotation.ROTATION_REQUEST, ""),
-            key_id=str(header.get("kid") or ""),
         )
 
 
 class ClusterTrust(Struct, frozen=True):
-    """What the cluster says of itself now: the authority of its server, and the keys that it accepts tokens of."""
+    """What the cluster says of itself now: the authority of its server, and what it says of tokens."""
 
     ca: bytes
-    key_ids: frozenset[str] = frozenset()  # empty: not known, and then no key is missed
-
-
-class TokenDecision(Struct, frozen=True):
-    """Whether a token is requested now, and until when the held one is kept."""
-
-    request_because: RefreshReason = RefreshReason.NONE  # none: the held token is kept
-    renew_at: datetime | None = None  # None: it is not renewed
+    evidence: TokenEvidence
 
 
 def decide_token(
-    account: Account, account_uid: str, held: HeldToken | None, trust: ClusterTrust, *, now: datetime
-) -> TokenDecision:
+    account: Account, local: LocalAccount, held: HeldToken | None, trust: ClusterTrust, *, now: datetime
+) -> Decision:
     """Decide from facts alone whether the token at the hub is the one that the account asks for."""
     if held is None:
-        return TokenDecision(RefreshReason.NO_TOKEN)
-    reasons = {
-        RefreshReason.SERVICE_ACCOUNT_REPLACED: held.account_uid != account_uid,
-        RefreshReason.REQUEST_CHANGED: held.request != account.request,
-        RefreshReason.AUTHORITY_CHANGED: held.ca_digest != digest(trust.ca),
-        RefreshReason.KEY_WITHDRAWN: is_key_withdrawn(held, trust, now=now),
-        RefreshReason.ROTATION_REQUESTED: held.rotation_request != account.rotation_request,
-    }
-    because = next((reason for reason, applies in reasons.items() if applies), RefreshReason.NONE)
-    if because or not account.rotates:
-        return TokenDecision(because)
-    renew_at = choose_renewal_time(held.issued_at, held.expires_at, seed=account.uid)
-    return TokenDecision(RefreshReason.RENEWAL_DUE if now >= renew_at else RefreshReason.NONE, renew_at)
-
-
-def is_key_withdrawn(held: HeldToken, trust: ClusterTrust, *, now: datetime) -> bool:
-    """Whether the cluster refuses the token because of its key.
-
-    Servers of one cluster get another key one by one: a token that was issued a moment ago is given time.
-    """
-    known = not trust.key_ids or not held.key_id or held.key_id in trust.key_ids
-    return not known and now - held.issued_at >= KEY_PATIENCE
-
-
-def read_account_uid(token: Sensitive[str]) -> str:
-    """Return the UID of the ServiceAccount that a token is for, empty when it cannot be read."""
-    try:
-        return service_account_uid(split_token(token.reveal())[1])
-    except InvalidJwt:
-        return ""
+        return Obtain(Reason.MISSING)
+    wanted = Wanted(
+        Subject(local.user, account_uid=local.uid),
+        seed=account.uid,
+        request=account.request,
+        place=digest(trust.ca),
+        rotation=account.rotation_request,
+        renews=account.rotates,
+    )
+    token = held.token
+    found = Held(
+        Subject(token.subject, account_uid=token.account_uid),
+        token.issued_at,
+        token.expires_at,
+        request=held.request,
+        place=held.ca_digest,
+        rotation=held.rotation_request,
+    )
+    evidence = trust.evidence.about(token, seed=account.uid, requested=account.validity)
+    return decide(wanted, found, evidence, now=now)
 
 
 def digest(ca: bytes) -> str:

@@ -8,16 +8,18 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from watchword.accounts.agent.token_adoption import LocalAccount, TokenTrial, is_adoptable
-from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken
+from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken, LocalAccount, digest
 from watchword.api.accounts import Account, AccountSecret, content_digest, is_owned_by
 from watchword.api.meta import Object, ObjectKey, owner_reference, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import SECRETS
+from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
+from watchword.credentials.evidence import TokenClientFactory, TokenEvidence
+from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint, read
-from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from watchword.kube.errors import AlreadyExists, ConfigError, Conflict, Forbidden, NotFound, Unauthorized
 from watchword.kube.tokens import IssuedToken
 from watchword.runtime.diff import apply_merge_patch
 from watchword.runtime.errors import NameConflict
@@ -49,14 +51,47 @@ class HubSecrets(Struct, frozen=True):
             return await self._update(key, uid, patch)
 
     async def _update(self, key: ObjectKey, uid: str, patch: Object) -> Object | None:
-        """Replace a Secret: a manager of Open Cluster Management grants `update`, and not `patch`."""
+        """Replace a Secret, and what was added to it.
+
+        A manager of Open Cluster Management grants `update`, and not `patch`; ours refuses keys that it does not know.
+        """
         found = await self.find(key)
         if found is None or uid_of(found) != uid:
             return None
+        replaced = {"data": patch["data"]} if "data" in patch else {}
         try:
-            return await self.client.update(SECRETS, apply_merge_patch(found, patch))
+            return await self.client.update(SECRETS, {**apply_merge_patch(found, patch), **replaced})
         except (NotFound, Forbidden, Conflict):
             return None
+
+
+class TokenTrial(Struct, frozen=True):
+    """Shows a token to the cluster: the agent may not review tokens, and every token may ask whose it is."""
+
+    connect: TokenClientFactory
+
+    async def is_accepted(self, token: Sensitive[str], account: LocalAccount) -> bool:
+        """Whether the cluster accepts a token as one of this very ServiceAccount."""
+        try:
+            client = self.connect(token)
+        except ConfigError:  # no server would accept such a text
+            return False
+        try:
+            found = await who_am_i(client)
+        except (Unauthorized, Forbidden):
+            return False
+        finally:
+            await client.close()
+        return (found.username, found.uid) == (account.user, account.uid)
+
+
+def is_adoptable(account: Account, held: HeldToken, local: LocalAccount, ca: bytes) -> bool:
+    """Whether a token that was requested elsewhere is one that the account asks for, if the cluster accepts it.
+
+    Servers may shorten a life, so a shorter one than requested is accepted.
+    """
+    fits = held.token.account_uid == local.uid and held.ca_digest == digest(ca)
+    return fits and not account.audiences and held.token.lifetime <= account.validity
 
 
 _FIRST_ONLY = (Annotation.TOKEN_SERVER,)
@@ -69,7 +104,7 @@ class TokenSecrets(Struct):
     secrets: HubSecrets
     endpoint: Endpoint  # of the cluster's API server
     trial: TokenTrial
-    key_ids: frozenset[str] = frozenset()  # of the keys that the cluster publishes; empty while they are not known
+    evidence: TokenEvidence = field(default_factory=TokenEvidence)  # of the cluster
     _held: dict[ObjectKey, HeldToken] = field(default_factory=dict)
 
     @property
@@ -80,12 +115,11 @@ class TokenSecrets(Struct):
     @property
     def trust(self) -> ClusterTrust:
         """What tokens are compared with."""
-        return ClusterTrust(self.ca, self.key_ids)
+        return ClusterTrust(self.ca, self.evidence)
 
-    def signed_by_other_keys(self) -> list[ObjectKey]:
-        """Return the accounts whose tokens no published key has signed."""
-        known = self.key_ids
-        return [key for key, held in self._held.items() if known and held.key_id and held.key_id not in known]
+    def known_accounts(self) -> list[ObjectKey]:
+        """Return the accounts whose tokens are known."""
+        return list(self._held)
 
     async def held(self, account: Account, declared: Sequence[Object], local: LocalAccount) -> HeldToken | None:
         """Return what the hub holds; the Secret is read once, when a token was reported before.
@@ -109,7 +143,7 @@ class TokenSecrets(Struct):
             return None
         if not await self.trial.is_accepted(secret.token, local):
             return None
-        record = self._record(account, IssuedToken(secret.token, found.expires_at), found.issued_at)
+        record = self._record(account, IssuedToken(secret.token, found.token.expires_at), found.token.issued_at)
         kept = (Annotation.ROTATION_REQUEST, *(_FIRST_ONLY if secret.server else ()))
         notes = {name: text for name, text in record.items() if name not in kept}
         metadata = {"annotations": notes, "ownerReferences": [owner_reference(obj) for obj in declared]}

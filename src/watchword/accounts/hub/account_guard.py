@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,15 +12,22 @@ from msgspec import Struct
 from watchword.accounts.metrics import HubAccountMetrics
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, Account, AccountSecret, is_owned_by
 from watchword.api.conditions import Condition, find_condition
-from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
-from watchword.api.names import Annotation, ConditionType, Finalizer
+from watchword.api.meta import (
+    Object,
+    ObjectKey,
+    Resource,
+    finalizers_of,
+    is_deleting,
+    labels_of,
+    owner_reference,
+    uid_of,
+)
+from watchword.api.names import Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
-from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339_micro
+from watchword.credentials.bound_token import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.pki.errors import InvalidJwt
-from watchword.pki.jwt import claimed_instant, read_unverified_claims
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
@@ -124,16 +131,15 @@ class AccountGuardReconciler(Struct, frozen=True):
         # The cache may not have been told of a Secret that was written a moment ago.
         found = self.reader.get(SECRETS, account.key) or await self.client.find(SECRETS, account.key)
         declared = [self.reader.get(kind, account.key) for kind in ACCOUNT_KINDS]
-        if found is not None and not is_owned_by(found, declared):
+        if found is not None and not is_owned_by(found, declared) and not lost_its_owner(found):
             return False  # a Secret of something else: the agent says so
         secret = AccountSecret.read(found) if found is not None else None
         if secret is None or not (secret.is_intact or is_ocm_token(account.object, secret)):
             await self._request_rotation(account)
             return True
-        server = server_of(cluster)
-        if server and secret.server != server:
-            patch = {"metadata": {"uid": uid_of(secret.object), "annotations": {Annotation.TOKEN_SERVER: server}}}
-            await self.client.patch(SECRETS, secret.key, patch)
+        metadata = decide_secret_metadata(secret, server_of(cluster), [obj for obj in declared if obj is not None])
+        if metadata:
+            await self.client.patch(SECRETS, secret.key, {"metadata": {"uid": uid_of(secret.object), **metadata}})
         return False
 
     async def _request_rotation(self, account: Account) -> None:
@@ -144,6 +150,24 @@ class AccountGuardReconciler(Struct, frozen=True):
         wanted = {Annotation.ROTATION_REQUEST: rfc3339_micro(now)}
         patch = with_preconditions(account.object, {"metadata": {"annotations": wanted}})
         await self.client.patch(self.kind, account.key, patch)
+
+
+def decide_secret_metadata(secret: AccountSecret, server: str, declared: Sequence[Object]) -> Object:
+    """Return what has to change in the metadata of an account's Secret: the address, the label, the owner."""
+    changes: Object = {}
+    if server and secret.server != server:
+        changes["annotations"] = {Annotation.TOKEN_SERVER: server}
+    if labels_of(secret.object).get(Label.MANAGED_ACCOUNT) != "true":
+        changes["labels"] = {Label.MANAGED_ACCOUNT: "true"}
+    if not is_owned_by(secret.object, declared):
+        changes["ownerReferences"] = [owner_reference(obj) for obj in declared]
+    return changes
+
+
+def lost_its_owner(secret: Object) -> bool:
+    """Whether a Secret that an agent wrote for an account has no owner any more; one of something else has another."""
+    is_unowned = not secret["metadata"].get("ownerReferences")
+    return is_unowned and Label.MANAGED_ACCOUNT in labels_of(secret) and AccountSecret.read(secret).is_intact
 
 
 def is_confirmed(account: Object) -> bool:
@@ -188,17 +212,11 @@ def is_ocm_token(account: Object, secret: AccountSecret) -> bool:
     if not secret.token or Annotation.TOKEN_DIGEST not in secret.annotations:
         return bool(secret.token)
     reported = parse_rfc3339(str((account.get("status") or {}).get("expirationTimestamp") or ""))
-    claimed = _claimed_end(secret.token)
+    token = read_bound_token(secret.token.reveal())
+    claimed = None if token is None else token.expires_at
     return _is_near(claimed, reported) and not _is_near(claimed, secret.expires_at)
 
 
 def _is_near(one: datetime | None, other: datetime | None) -> bool:
     """Whether two ends are the same: servers take the time twice, for the token and for the answer beside it."""
     return one is not None and other is not None and abs(one - other) <= SAME_END
-
-
-def _claimed_end(token: Sensitive[str]) -> datetime | None:
-    try:
-        return claimed_instant(read_unverified_claims(token.reveal()), "exp")
-    except InvalidJwt:
-        return None

@@ -41,7 +41,7 @@ _VALIDATIONS = {
 
 
 def policy_manifests() -> tuple[Manifest, Manifest]:
-    """Return the admission policy and its binding; the embedded control plane knows the rule itself."""
+    """Return the admission policy and its binding."""
     key = ObjectKey.cluster(POLICY_NAME)
     rule = {
         "apiGroups": [""],

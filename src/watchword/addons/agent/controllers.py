@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
+from random import Random
 
 from msgspec import Struct
 
@@ -17,19 +19,30 @@ from watchword.addons.agent.credentials import (
 )
 from watchword.addons.agent.health import AddonHealthReconciler
 from watchword.addons.agent.registration import AddonDrivers, AddonRegistrationReconciler
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
-from watchword.registration.catalog import Catalog
-from watchword.registration.interface import AgentContext, NewKey
-from watchword.registration.options import Settings
+from watchword.credentials.driver import AgentContext, NewKey
+from watchword.credentials.driver_options import Settings
+from watchword.credentials.evidence import (
+    EvidenceMonitor,
+    SignerTiming,
+    SigningKeys,
+    TokenClientFactory,
+    TokenEvidence,
+    learn_by_use,
+)
 from watchword.runtime.api_server_connection import HUB, ApiServerConnection
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope
+from watchword.runtime.manager import Manager
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.reconcile import ControllerSpec, Trigger
+from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
+
+EVIDENCE_TIMING = SignerTiming(poll=timedelta(minutes=5))  # each look is one request of each cluster to the hub
 
 
 class AddonAgentContext(Struct, frozen=True, kw_only=True):
@@ -47,12 +60,14 @@ class AddonAgentContext(Struct, frozen=True, kw_only=True):
     clock: Clock
     metrics: Metrics
     new_key: NewKey
-    catalog: Catalog
+    manager: Manager  # runs what observes whether the hub still accepts tokens
+    random: Random
+    token_client: TokenClientFactory | None  # connects to the hub with a token; None where the hub takes none
 
 
 def controllers(parts: AddonAgentContext) -> Iterable[ControllerSpec]:
     """Return what an accepted cluster's agent does for add-ons."""
-    drivers = AddonDrivers(parts.catalog, parts.addon_auth)
+    drivers = AddonDrivers(ADDON_CATALOG, parts.addon_auth)
     name, own_secret = parts.cluster_name, parts.own_secret
     credential_index = AddonCredentialIndex(parts.hub.cache, name, parts.addon_namespace)
     labeled_scope = WatchScope(parts.addon_namespace, labels=f"{Label.CLUSTER_NAME}={name},{Label.ADDON_NAME}")
@@ -61,7 +76,9 @@ def controllers(parts: AddonAgentContext) -> Iterable[ControllerSpec]:
     cache.informer(SECRETS, WatchScope.single(own_secret))
     cache.expect(LEASES)  # most clusters have no add-on that renews one
     _add_hub_informers(parts.hub.cache, credential_index)
-    credentials = _credentials(parts, credential_index, drivers)
+    evidence, refused = TokenEvidence(SigningKeys(EVIDENCE_TIMING)), TriggerSource()
+    credentials = _credentials(parts, credential_index, drivers, evidence)
+    _add_evidence_monitor(parts, credentials, evidence, refused)
     keeper = CredentialKeeper(reader=cache, cluster=parts.cluster.client, clock=parts.clock, csr_watch=parts.csr_watch)
     reconciler = AddonSecretReconciler(
         cache,
@@ -85,7 +102,12 @@ def controllers(parts: AddonAgentContext) -> Iterable[ControllerSpec]:
     to_addon = Trigger(LEASES, lambda obj: [ObjectKey(name, obj["metadata"]["name"])])
     yield ControllerSpec("addon-declaration", MANAGED_CLUSTER_ADDONS, declaration, connection_name=HUB)
     yield ControllerSpec(
-        "addon-credential", SECRETS, reconciler, to_secrets, concerns=lambda obj: ObjectKey.of(obj) != own_secret
+        "addon-credential",
+        SECRETS,
+        reconciler,
+        to_secrets,
+        concerns=lambda obj: ObjectKey.of(obj) != own_secret,
+        trigger_source=refused,
     )
     yield ControllerSpec("addon-health", MANAGED_CLUSTER_ADDONS, health, (to_addon,), connection_name=HUB)
 
@@ -109,7 +131,10 @@ def _add_hub_informers(cache: Cache, credential_index: AddonCredentialIndex) -> 
 
 
 def _credentials(
-    parts: AddonAgentContext, credential_index: AddonCredentialIndex, drivers: AddonDrivers
+    parts: AddonAgentContext,
+    credential_index: AddonCredentialIndex,
+    drivers: AddonDrivers,
+    evidence: TokenEvidence,
 ) -> AddonCredentials:
     context = AgentContext(
         hub=parts.hub.client,
@@ -117,6 +142,7 @@ def _credentials(
         clock=parts.clock,
         new_key=parts.new_key,
         settings=parts.settings,
+        evidence=evidence,
     )
     return AddonCredentials(
         credential_index,
@@ -124,11 +150,23 @@ def _credentials(
         parts.hub.status,
         parts.cluster.events,
         drivers,
-        {name: registration.agent(context) for name, registration in parts.catalog.addons.items()},
+        {name: driver.agent(context) for name, driver in ADDON_CATALOG.by_name.items()},
         parts.session,
         parts.metrics.credentials,
         parts.clock,
     )
+
+
+def _add_evidence_monitor(
+    parts: AddonAgentContext, credentials: AddonCredentials, evidence: TokenEvidence, trigger: TriggerSource
+) -> None:
+    """Show a token to the hub regularly: one request for all add-ons tells of a withdrawn signing key."""
+    if parts.token_client is None:
+        return
+    learn = learn_by_use(evidence, credentials.held_tokens, parts.token_client)
+    concerned = credentials.credential_index.all_secret_keys
+    monitor = EvidenceMonitor(evidence, parts.clock, parts.random, learn, concerned, trigger)
+    parts.manager.add_job("token evidence", monitor.run)
 
 
 def _secret_keys_of_csr(credential_index: AddonCredentialIndex, request: Object) -> list[ObjectKey]:

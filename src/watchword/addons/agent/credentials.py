@@ -17,12 +17,13 @@ from watchword.api.credential_report import CredentialValidity, format_issued
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
+from watchword.api.sensitive import Sensitive
+from watchword.credentials.credential_kind import CredentialStatus
 from watchword.credentials.credential_secret import CredentialKeeper, CredentialSpec
+from watchword.credentials.driver import KUBECONFIG, AgentDriver, NewCredential, ObtainResult, Pending, SecretData
 from watchword.credentials.secret_data import CLUSTER_NAME, HubKubeconfigRenderer, SecretExtras, decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid, NotFound
-from watchword.registration.descriptor import CredentialStatus
-from watchword.registration.interface import KUBECONFIG, AgentDriver, NewCredential, ObtainResult, Pending, SecretData
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.event_recorder import EventRecorder
@@ -100,15 +101,15 @@ class AddonCredentialIndex(Struct, frozen=True):
         return labels.get(Label.CLUSTER_NAME) == self.cluster and Label.ADDON_NAME in labels
 
     def may_adopt(self, secret: Object, addon: Addon) -> bool:
-        """Whether a Secret is this add-on's: labelled so, or left by an agent that does not label its Secrets.
+        """Whether a Secret is this add-on's: labelled so, or with the cluster's name in it and no other label.
 
-        Agents of Open Cluster Management store the cluster's name with every credential. Any other Secret of that name
-        has another owner and stays as it is.
+        Agents of Open Cluster Management store the cluster's name with every credential, and do not label Secrets; a
+        label of ours may have been removed. Any other Secret of that name has another owner and stays as it is.
         """
-        labels = labels_of(secret)
-        if Label.ADDON_NAME in labels or Label.CLUSTER_NAME in labels:
-            return all(labels.get(name) == value for name, value in self.labels(addon).items())
-        return decode_data(secret).get(CLUSTER_NAME) == self.cluster.encode()
+        labels, own = labels_of(secret), self.labels(addon)
+        if any(labels.get(name, text) != text for name, text in own.items()):
+            return False
+        return own.items() <= labels.items() or decode_data(secret).get(CLUSTER_NAME) == self.cluster.encode()
 
 
 class HubAccess(Protocol):
@@ -151,10 +152,21 @@ class AddonCredentials(Struct, frozen=True):
         if complete_registration(addon, registration, self.drivers) != registration and not addon.deleting:
             return None  # the declaration is being written, and its event triggers the reconciler
         driver = self.agent_drivers[name]
-        wanted = self.drivers.catalog.addons[name].wanted(addon, registration)
+        wanted = self.drivers.catalog.by_name[name].wanted(addon, registration)
         return CredentialSpec(
             wanted, driver, self._secret_extras(credential_secret, driver), self.credential_index.labels(addon)
         )
+
+    def held_tokens(self) -> list[Sensitive[str]]:
+        """Return the tokens that add-ons hold for the hub, as far as their drivers obtain tokens."""
+        found: list[Sensitive[str]] = []
+        for obj in self.credential_index.reader.list(MANAGED_CLUSTER_ADDONS):
+            for credential_secret in self.credential_index.credential_secrets(Addon.read(obj)):
+                entry = self.agent_drivers[self.drivers.name_for(credential_secret.registration)].user_entry()
+                data = decode_data(self.secrets.get(SECRETS, credential_secret.key))
+                if entry.token_file is not None and entry.token_file.name in data:
+                    found.append(Sensitive(data[entry.token_file.name].decode(errors="replace")))
+        return found
 
     def _secret_extras(self, credential_secret: CredentialSecret, driver: AgentDriver) -> SecretExtras:
         frame = {CLUSTER_NAME: self.credential_index.cluster.encode()}
@@ -210,7 +222,7 @@ class AddonCredentials(Struct, frozen=True):
         words = [statuses[key] for key in sorted(alike) if key in statuses]
         if len(words) < len(alike) and all(word.good for word in words):
             return ()
-        return self.drivers.catalog.addons[name].credential.report(words)
+        return self.drivers.catalog.by_name[name].credential.report(words)
 
     def forget(self, key: ObjectKey) -> None:
         """Drop what is remembered of a Secret that is gone."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from watchword.addons.catalog import AddonCatalog
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, Registration
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS
-from watchword.registration.catalog import Catalog
 from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -16,14 +16,14 @@ from watchword.runtime.status import StatusChange, StatusWriter
 class AddonDrivers(Struct, frozen=True):
     """Which driver serves which registration of an add-on."""
 
-    catalog: Catalog
+    catalog: AddonCatalog
     auth: str  # the driver for the hub's API; empty: the default
 
     def name_for(self, registration: Registration) -> str:
         """Return the driver of a registration: the agent's flag decides for the hub's API."""
         if registration.type == CUSTOM_SIGNER:
             return self.catalog.certificates
-        return self.catalog.addon_driver(self.auth)
+        return self.catalog.find(self.auth).name
 
 
 class AddonRegistrationReconciler(Struct, frozen=True):
@@ -59,13 +59,13 @@ def choose_registration_status(addon: Addon, drivers: AddonDrivers) -> StatusCha
 def complete_registration(addon: Addon, registration: Registration, drivers: AddonDrivers) -> Registration:
     """Return the registration with driver and subject filled in."""
     driver = drivers.name_for(registration)
-    subject = drivers.catalog.addons[driver].choose_subject(addon, registration)
+    subject = drivers.catalog.by_name[driver].subjects.choose(addon, registration)
     return replace(registration, subject=subject, driver=driver if registration.type == KUBE_CLIENT else "")
 
 
 def choose_obsolete_conditions(completed: tuple[Registration, ...], drivers: AddonDrivers) -> tuple[str, ...]:
     """Return the conditions about credentials that no registration needs any more."""
     used = {drivers.name_for(row) for row in completed}
-    conditions = {name: row.credential.condition_types for name, row in drivers.catalog.addons.items()}
+    conditions = {name: row.credential.condition_types for name, row in drivers.catalog.by_name.items()}
     kept = {type_ for name in used for type_ in conditions[name]}
     return tuple(type_ for types in conditions.values() for type_ in types if type_ not in kept)

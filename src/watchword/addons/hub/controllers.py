@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.definition import AddonDefinition, DefinitionLookup
+from watchword.addons.driver import HasHubControllers
 from watchword.addons.hub.definition_controllers import AddonParts, controllers, register_informers
 from watchword.addons.hub.feature_labels import FeatureLabelReconciler, clusters_affected_by
 from watchword.addons.hub.installation import (
@@ -28,9 +30,8 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
 )
+from watchword.credentials.driver import HubContext
 from watchword.kube.client import Client
-from watchword.registration.catalog import Catalog
-from watchword.registration.interface import HubContext
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
@@ -60,7 +61,6 @@ class AddonHubContext(Struct, frozen=True, kw_only=True):
     client: Client
     events: EventRecorder
     clock: Clock
-    catalog: Catalog
     drivers: HubContext  # for the controllers that drivers bring
     signing_namespaces: frozenset[str]  # where templates may name authorities
     built_in: tuple[AddonDefinition, ...] = ()
@@ -70,7 +70,10 @@ def hub_addon_controllers(parts: AddonHubContext) -> Iterable[ControllerSpec]:
     """Return the hub's controllers for add-ons, for the process that runs those for clusters."""
     # Drivers register informers of their own, and an index covers the informers that exist when it is added.
     of_drivers = [
-        spec for registration in parts.catalog.addons.values() for spec in registration.controllers(parts.drivers)
+        spec
+        for driver in ADDON_CATALOG.drivers
+        if isinstance(driver, HasHubControllers)
+        for spec in driver.controllers(parts.drivers)
     ]
     _register_informers(parts.cache)
     templates = TemplateDefinitionLookup(parts.cache, parts.signing_namespaces)
@@ -101,7 +104,6 @@ def hub_addon_controllers(parts: AddonHubContext) -> Iterable[ControllerSpec]:
             BuiltInDefinitionLookup(parts.cache, {row.name: row for row in parts.built_in}, templates),
             described,
             approves=True,
-            catalog=parts.catalog,
         )
     )
 

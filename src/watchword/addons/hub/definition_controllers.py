@@ -8,10 +8,14 @@ from random import Random, SystemRandom
 
 from msgspec import Struct
 
-from watchword.addons.certificate import hub as certificate_approval
-from watchword.addons.certificate.hub import AddonApprovalReconciler, AddonSigningReconciler, is_awaiting_signature
+from watchword.addons.catalog import ADDON_CATALOG, AddonCatalog
 from watchword.addons.definition import AddonDefinition, DefinitionLookup
-from watchword.addons.hub import deployment, grants
+from watchword.addons.hub import certificate_approval, deployment, grants
+from watchword.addons.hub.certificate_approval import (
+    AddonApprovalReconciler,
+    AddonSigningReconciler,
+    is_awaiting_signature,
+)
 from watchword.addons.hub.deployment import AddonDeploymentReconciler
 from watchword.addons.hub.grants import GrantWriter
 from watchword.addons.hub.registration import RegistrationReconciler, addons_affected_by_cluster
@@ -27,8 +31,6 @@ from watchword.api.resources import (
     ROLES,
 )
 from watchword.kube.client import Client
-from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.descriptor import SubjectObject
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.ensure import Ensurer
@@ -49,7 +51,7 @@ class AddonParts(Struct, frozen=True):
     definitions: DefinitionLookup
     triggers: Sequence[Trigger] = ()  # whatever else changes a definition
     approves: bool = False  # requests for the hub's own API; our hub approves these for all add-ons
-    catalog: Catalog = CATALOG
+    catalog: AddonCatalog = ADDON_CATALOG
 
     @property
     def ensurer(self) -> Ensurer:
@@ -69,13 +71,7 @@ USER_MANAGED_ROLES = {
 """Roles that a grant may name: those of administrators, without the generated ones of clusters and add-ons."""
 
 
-def subject_objects(catalog: Catalog) -> list[SubjectObject]:
-    """Return what the subjects of add-ons need on the hub, by any driver."""
-    needed = (rule.subject_object for rule in catalog.addons.values())
-    return [each for each in needed if each is not None]
-
-
-def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = True, catalog: Catalog = CATALOG) -> None:
+def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = True) -> None:
     """Register the informers: of one add-on, or of all."""
     marked = f"{Label.ADDON_NAME}={addon}" if addon else Label.ADDON_NAME
     mine = WatchScope(fields=f"metadata.name={addon}") if addon else WatchScope()
@@ -86,7 +82,7 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
     for resource in (ROLES, ROLE_BINDINGS):
         cache.informer(resource, WatchScope(labels=f"{marked},{Label.ADDON_CLUSTER}"))
         cache.index(resource, grants.INDEX, lambda obj: [str(key) for key in grants.addon_from_labels(obj)])
-    for needed in subject_objects(catalog):
+    for needed in ADDON_CATALOG.subject_objects:
         if not cache.informers(needed.resource):
             cache.informer(needed.resource, WatchScope(labels=needed.selector(addon)))
     cache.index(ROLE_BINDINGS, grants.BY_ROLE, grants.bound_role)
@@ -114,7 +110,7 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(reader, obj))
     followed = [resource for resource, scope in USER_MANAGED_ROLES.items() if scope in scopes_of(parts.cache, resource)]
     by_role = (Trigger(resource, lambda obj: grants.addons_affected_by_role(reader, obj)) for resource in followed)
-    by_subject = (Trigger(needed.resource, needed.addons_of) for needed in subject_objects(parts.catalog))
+    by_subject = (Trigger(needed.resource, needed.addons_of) for needed in parts.catalog.subject_objects)
     triggers = (*granted, *by_subject, by_cluster, *by_role, *parts.triggers)
     yield ControllerSpec("addon-registration", MANAGED_CLUSTER_ADDONS, registration, triggers)
     yield ControllerSpec(

@@ -8,7 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from watchword.addons.catalog import AddonCatalog
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
+from watchword.addons.driver import RequestsAddonCertificate
 from watchword.api.addon import Registration
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
 from watchword.api.names import HUB_NAMESPACES, Label
@@ -22,7 +24,6 @@ from watchword.api.resources import (
 )
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.registration.catalog import Catalog
 from watchword.runtime.diff import choose_changes
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.reconcile import Reader
@@ -201,7 +202,7 @@ class GrantWriter(Struct, frozen=True):
     reader: Reader
     client: Client
     ensurer: Ensurer
-    catalog: Catalog
+    catalog: AddonCatalog
 
     async def validate(self, definition: AddonDefinition, instance: AddonInstance, grant: Grant) -> list[str]:
         """Return what is dangerous about a grant; nothing when the administrator trusts it by name."""
@@ -245,9 +246,9 @@ class GrantWriter(Struct, frozen=True):
         await self.ensurer.ensure(ROLE_BINDINGS, self._binding(instance, grant, identity), ours=ours)
 
     def _binding(self, instance: AddonInstance, grant: Grant, identity: Registration) -> Object:
-        driver = self.catalog.addons[identity.driver]
-        subject = driver.rbac_subject(instance.cluster.name, instance.addon.name, identity.subject)
-        if driver.subject_in_reused_name is not None and instance.cluster.name_used_before:
+        driver = self.catalog.by_name[identity.driver]
+        subject = driver.subjects.rbac_subject(instance.cluster.name, instance.addon.name, identity.subject)
+        if isinstance(driver, RequestsAddonCertificate) and instance.cluster.name_used_before:
             # Credentials of the earlier cluster's add-on have the group, too.
             subject = {"kind": "User", "apiGroup": RBAC_GROUP, "name": identity.subject.user}
         return binding_manifest(instance, grant, subject)

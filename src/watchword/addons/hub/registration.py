@@ -7,7 +7,9 @@ from datetime import timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
+from watchword.addons.catalog import AddonCatalog
 from watchword.addons.definition import AddonDefinition, AddonInstance, DefinitionLookup
+from watchword.addons.driver import HasSubjectObject, RequestsAddonCertificate
 from watchword.addons.hub import grants
 from watchword.addons.hub.grants import INDEX, GrantWriter
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration, requested_namespace
@@ -17,7 +19,6 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
 from watchword.kube.errors import Conflict, KubeError
-from watchword.registration.catalog import Catalog
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
@@ -36,7 +37,7 @@ class RegistrationReconciler(Struct, frozen=True):
     status: StatusWriter
     events: EventRecorder
     definitions: DefinitionLookup
-    catalog: Catalog
+    catalog: AddonCatalog
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Bring registrations, rights and condition in line with the definition."""
@@ -87,7 +88,8 @@ class RegistrationReconciler(Struct, frozen=True):
             self.events.refusal(instance.addon.object, "SubjectMismatch", message)
         if not identity.driver or not identity.subject.user:
             return Condition.false(APPLIED, "PermissionConfigPending", "waiting for the agent to say who it will be")
-        needed = self.catalog.addons[identity.driver].subject_object
+        driver = self.catalog.by_name[identity.driver]
+        needed = driver.subject_object if isinstance(driver, HasSubjectObject) else None
         if needed is not None and not needed.is_present(self.reader, instance.addon, identity.subject):
             await self.rights.remove(instance.addon.key, keep=set())
             message = f"waiting until the hub has made {identity.subject.user}, as {needed.condition} says"
@@ -132,7 +134,7 @@ def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKe
 
 
 def merge_registrations(
-    definition: AddonDefinition, instance: AddonInstance, catalog: Catalog
+    definition: AddonDefinition, instance: AddonInstance, catalog: AddonCatalog
 ) -> tuple[Registration, ...]:
     """Return the list as it should be: what the definition declares, with what the agent may add to it.
 
@@ -160,31 +162,33 @@ def _signer_subject(
     return right if found.subject.user else wanted.subject
 
 
-def _initial_subject(instance: AddonInstance, catalog: Catalog) -> AddonSubject:
+def _initial_subject(instance: AddonInstance, catalog: AddonCatalog) -> AddonSubject:
     """Return what an agent must know before it asks: the subject where a cluster has an earlier one's name."""
     cluster, addon = instance.cluster, instance.addon.name
-    makers = (rule.subject_in_reused_name for rule in catalog.addons.values() if cluster.name_used_before)
-    return next((make(cluster.name, addon, cluster.uid) for make in makers if make is not None), AddonSubject())
+    for driver in catalog.drivers if cluster.name_used_before else ():
+        if isinstance(driver, RequestsAddonCertificate):
+            return driver.subject_in_reused_name(cluster.name, addon, cluster.uid)
+    return AddonSubject()
 
 
-def is_own_subject(instance: AddonInstance, declared: Registration, catalog: Catalog) -> bool:
+def is_own_subject(instance: AddonInstance, declared: Registration, catalog: AddonCatalog) -> bool:
     """Whether an agent has declared no subject, or one that this add-on can be."""
-    rule = catalog.addons.get(declared.driver)
+    driver = catalog.by_name.get(declared.driver)
     if declared.subject == AddonSubject():
         return True
     if not declared.driver:
         return declared.subject == _initial_subject(instance, catalog)
-    return rule is not None and rule.is_own_subject(instance.cluster.name, instance.addon.name, declared.subject)
+    return driver is not None and driver.subjects.is_own(instance.cluster.name, instance.addon.name, declared.subject)
 
 
-def choose_subject(instance: AddonInstance, declared: Registration, catalog: Catalog) -> AddonSubject:
+def choose_subject(instance: AddonInstance, declared: Registration, catalog: AddonCatalog) -> AddonSubject:
     """Return the declared subject when it is one this add-on can be, else the one it must be; empty until declared."""
-    rule = catalog.addons.get(declared.driver)
+    driver = catalog.by_name.get(declared.driver)
     if not declared.driver:
         return _initial_subject(instance, catalog)
-    if rule is None or (rule.declared_by_agent and not declared.subject.user):
+    if driver is None or (isinstance(driver, HasSubjectObject) and not declared.subject.user):
         return AddonSubject()
-    if rule.subject_in_reused_name is not None and instance.cluster.name_used_before:
-        return rule.subject_in_reused_name(instance.cluster.name, instance.addon.name, instance.cluster.uid)
-    own = rule.is_own_subject(instance.cluster.name, instance.addon.name, declared.subject)
-    return declared.subject if own else rule.default_subject(instance.cluster.name, instance.addon.name)
+    if isinstance(driver, RequestsAddonCertificate) and instance.cluster.name_used_before:
+        return driver.subject_in_reused_name(instance.cluster.name, instance.addon.name, instance.cluster.uid)
+    own = driver.subjects.is_own(instance.cluster.name, instance.addon.name, declared.subject)
+    return declared.subject if own else driver.subjects.default(instance.cluster.name, instance.addon.name)

@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from watchword._structlog import structlog
+import structlog
+
 from watchword.addons.lease import AddonLease, UsedCredential
 from watchword.addons.sample.hub import NAME, REPORT
 from watchword.api.meta import ObjectKey

@@ -12,13 +12,24 @@ from watchword.addons.token.decisions import (
     EXPIRATION,
     REFRESH_AT,
     TOKEN,
+    assess_token,
     build_token_credential,
-    decide_token_validity,
-    read_token_claims,
     validate_token_identity,
 )
 from watchword.addons.token.options import DEFAULT_LIFETIME, token_lifetime
 from watchword.api.meta import ObjectKey
+from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.driver import (
+    AgentContext,
+    NewCredential,
+    ObtainResult,
+    Pending,
+    SecretData,
+    ValidCredential,
+    WantedCredential,
+)
+from watchword.credentials.evidence import TokenEvidence
+from watchword.credentials.lifecycle import Keep, Obstacle, Wait
 from watchword.kube.client import Client
 from watchword.kube.errors import (
     ApiStatusError,
@@ -32,17 +43,6 @@ from watchword.kube.errors import (
 )
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.tokens import IssuedToken, request_token
-from watchword.registration.interface import (
-    AgentContext,
-    NewCredential,
-    ObtainResult,
-    Pending,
-    SecretData,
-    ValidCredential,
-    WantedCredential,
-    is_due,
-    is_renewal_requested,
-)
 from watchword.runtime.clock import Clock
 
 INFRASTRUCTURE_RECHECK = timedelta(minutes=5)  # the hub's condition triggers a reconcile; this is for a lost event
@@ -60,6 +60,7 @@ REASONS: tuple[tuple[type[KubeError], str], ...] = (
 )
 """What a refusal means, for conditions; the first that fits."""
 
+AWAITING_ACCOUNT = "AwaitingTokenInfrastructure"
 TRANSIENT_REASONS = frozenset({"TokenRequestForbidden", "ServiceAccountMissing"})
 """Refusals that usually end by themselves: an API server behind the one that the hub wrote to."""
 
@@ -79,12 +80,13 @@ class TokenAgentDriver(Struct, frozen=True):
     hub: Client
     clock: Clock
     lifetime: timedelta = DEFAULT_LIFETIME  # requested; what was issued decides
+    evidence: TokenEvidence = field(default_factory=TokenEvidence)  # of the hub
     failed_attempts: dict[tuple[str, str], FailedAttempt] = field(default_factory=dict)
 
     @classmethod
     def make(cls, context: AgentContext) -> TokenAgentDriver:
         """Return the driver, ready to use."""
-        return cls(context.hub, context.clock, token_lifetime(context.settings))
+        return cls(context.hub, context.clock, token_lifetime(context.settings), context.evidence)
 
     def user_entry(self) -> UserEntry:
         """Return the kubeconfig's user, with the token in a file beside it."""
@@ -96,25 +98,29 @@ class TokenAgentDriver(Struct, frozen=True):
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
         """Return until when the token held is good, without any request."""
-        return decide_token_validity(wanted, held, now=self.clock.now(), asked=self.lifetime)
+        return assess_token(wanted, held, self.evidence, now=self.clock.now(), asked=self.lifetime).valid
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
         """Keep a valid token, and request another at its instant; never twice in quick succession without need."""
         now = self.clock.now()
-        current = decide_token_validity(wanted, held, now=now, asked=self.lifetime)
-        if current is not None and not is_due(current, now) and not is_renewal_requested(wanted, held):
-            return current
-        if not wanted.service_account_uid:
-            message = "waiting for the hub to report the add-on's ServiceAccount in TokenInfrastructureReady"
-            return Pending("AwaitingTokenInfrastructure", message, recheck=INFRASTRUCTURE_RECHECK)
-        failed_attempt = self.failed_attempts.get((wanted.cluster, wanted.addon))
-        if failed_attempt is not None and failed_attempt.wanted == wanted and now < failed_attempt.not_before:
-            return _retry_in(failed_attempt.answer, failed_attempt.not_before - now)
+        failed = self.failed_attempts.get((wanted.cluster, wanted.addon))
+        failed = failed if failed is not None and failed.wanted == wanted else None
+        obstacle = self._find_obstacle(wanted, failed, now)
+        found = assess_token(wanted, held, self.evidence, now=now, asked=self.lifetime, obstacle=obstacle)
+        if isinstance(found.decision, Keep) and found.valid is not None:
+            return found.valid
+        if isinstance(found.decision, Wait):
+            return _answer_waiting(failed, found.decision, now)
         answer = await self._request(wanted)
         if isinstance(answer, Pending):
-            return self._record_failure(wanted, failed_attempt, answer)
+            return self._record_failure(wanted, failed, answer)
         self.failed_attempts.pop((wanted.cluster, wanted.addon), None)
         return answer
+
+    def _find_obstacle(self, wanted: WantedCredential, failed: FailedAttempt | None, now: datetime) -> Obstacle | None:
+        if not wanted.service_account_uid:
+            return Obstacle(AWAITING_ACCOUNT, now + INFRASTRUCTURE_RECHECK)
+        return None if failed is None else Obstacle(failed.answer.reason, failed.not_before)
 
     async def _request(self, wanted: WantedCredential) -> NewCredential | Pending:
         account = ObjectKey(wanted.cluster, wanted.service_account)
@@ -128,21 +134,22 @@ class TokenAgentDriver(Struct, frozen=True):
 
     def _accept(self, wanted: WantedCredential, granted: IssuedToken) -> NewCredential | Pending:
         """Accept the token only when it is the requested one, and still valid."""
-        facts = read_token_claims(granted.token.reveal())
-        if facts is None:
+        token = read_bound_token(granted.token.reveal())
+        if token is None:
             return _failed("TokenUnreadable", "the hub issued a token that cannot be read, or that has no life")
-        objection = validate_token_identity(wanted, facts)
+        objection = validate_token_identity(wanted, token)
         if objection:
             return _failed("ServiceAccountRecreated", objection)
-        if facts.expires_at <= self.clock.now():
+        if token.expires_at <= self.clock.now():
             return _failed(
                 "TokenAlreadyExpired",
                 "the hub issued a token that is over by this cluster's clock: set the clocks of hub and cluster right",
             )
-        return build_token_credential(wanted, granted.token, facts, asked=self.lifetime)
+        self.evidence.observe_issued(token, requested=self.lifetime, now=self.clock.now())
+        return build_token_credential(wanted, granted.token, token, asked=self.lifetime)
 
     def _record_failure(self, wanted: WantedCredential, before: FailedAttempt | None, answer: Pending) -> Pending:
-        failures = before.failures + 1 if before is not None and before.wanted == wanted else 1
+        failures = before.failures + 1 if before is not None else 1
         pause = choose_retry_delay(failures, transient=answer.reason in TRANSIENT_REASONS)
         key = (wanted.cluster, wanted.addon)
         self.failed_attempts[key] = FailedAttempt(wanted, answer, failures, self.clock.now() + pause)
@@ -168,6 +175,13 @@ def choose_retry_delay(failures: int, *, transient: bool = False) -> timedelta:
 
 def _failed(reason: str, message: str) -> Pending:
     return Pending(reason, message, recheck=FIRST_RETRY_DELAY, failed=True)
+
+
+def _answer_waiting(failed: FailedAttempt | None, wait: Wait, now: datetime) -> Pending:
+    if failed is not None and wait.for_what != AWAITING_ACCOUNT:
+        return _retry_in(failed.answer, wait.until - now)
+    message = "waiting for the hub to report the add-on's ServiceAccount in TokenInfrastructureReady"
+    return Pending(AWAITING_ACCOUNT, message, recheck=wait.until - now)
 
 
 def _retry_in(answer: Pending, pause: timedelta) -> Pending:

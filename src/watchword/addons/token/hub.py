@@ -11,6 +11,7 @@ from enum import Enum, auto
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from watchword.addons.driver import AddonSubjects
 from watchword.api.addon import KUBE_CLIENT, Addon, AddonSubject, Registration
 from watchword.api.cluster import is_accepted
 from watchword.api.conditions import Condition, find_condition, is_true
@@ -24,9 +25,9 @@ from watchword.api.names import (
 )
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
+from watchword.credentials.driver import ClusterSubjects, HubContext
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
-from watchword.registration.interface import ClusterSubjects, CredentialSubject, HubContext, WantedCredential
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import NameConflict
@@ -84,42 +85,31 @@ def token_subject(cluster: str, account: str) -> AddonSubject:
     return AddonSubject(service_account_user(cluster, account))
 
 
-def default_token_subject(cluster: str, addon: str) -> AddonSubject:
-    """Return the subject of an add-on that declares none."""
-    return token_subject(cluster, addon_service_account(cluster, addon))
+class TokenSubjects(AddonSubjects):
+    """The ServiceAccounts of add-ons, by either of their names."""
+
+    def default(self, cluster: str, addon: str) -> AddonSubject:
+        """Return the subject of an add-on that declares none."""
+        return token_subject(cluster, addon_service_account(cluster, addon))
+
+    def is_own(self, cluster: str, addon: str, subject: AddonSubject) -> bool:
+        """Whether a subject is one that this add-on's token may have."""
+        return subject in tuple(token_subject(cluster, name) for name in service_accounts(cluster, addon))
+
+    def choose(self, addon: Addon, registration: Registration) -> AddonSubject:
+        """Return the account that the hub has made; else the one declared before, else the default."""
+        account = ready_account(addon)
+        if account is not None and account.name:
+            return token_subject(addon.cluster, account.name)
+        own = self.is_own(addon.cluster, addon.name, registration.subject)
+        return registration.subject if own else self.default(addon.cluster, addon.name)
+
+    def rbac_subject(self, cluster: str, addon: str, subject: AddonSubject) -> Object:  # noqa: ARG002 - the account is enough
+        """Return the ServiceAccount that bindings name."""
+        return {"kind": "ServiceAccount", "namespace": cluster, "name": account_name(subject)}
 
 
-def is_own_account(cluster: str, addon: str, subject: AddonSubject) -> bool:
-    """Whether a subject is one that this add-on's token may have."""
-    return subject in tuple(token_subject(cluster, name) for name in service_accounts(cluster, addon))
-
-
-def rbac_account(cluster: str, _addon: str, subject: AddonSubject) -> Object:
-    """Return the ServiceAccount that bindings name."""
-    return {"kind": "ServiceAccount", "namespace": cluster, "name": account_name(subject)}
-
-
-def choose_token_subject(addon: Addon, registration: Registration) -> AddonSubject:
-    """Return the account that the hub has made; else the one declared before, else the default."""
-    account = ready_account(addon)
-    if account is not None and account.name:
-        return token_subject(addon.cluster, account.name)
-    own = is_own_account(addon.cluster, addon.name, registration.subject)
-    return registration.subject if own else default_token_subject(addon.cluster, addon.name)
-
-
-def wanted_token(addon: Addon, registration: Registration) -> WantedCredential:
-    """Return the request for a token of the account that the hub reports; while it reports none, without its UID."""
-    account, name = ready_account(addon), account_name(registration.subject)
-    settled = account is not None and account.name in ("", name)
-    return WantedCredential(
-        addon.cluster,
-        CredentialSubject(registration.subject.user),
-        addon=addon.name,
-        service_account=name,
-        service_account_uid=account.uid if account is not None and settled else "",
-        rotation=addon.rotation_request,
-    )
+SUBJECTS = TokenSubjects()
 
 
 KINDS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
@@ -261,7 +251,7 @@ def choose_token_infrastructure_action(
         )
     if not registration.subject.user:
         return TokenInfrastructureAction.NOTHING  # the agent is about to declare the add-on's subject
-    own = is_own_account(addon.cluster, addon.name, registration.subject)
+    own = SUBJECTS.is_own(addon.cluster, addon.name, registration.subject)
     return TokenInfrastructureAction.CREATE if own else TokenInfrastructureAction.CORRECT_SUBJECT
 
 
@@ -361,7 +351,7 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
 
     async def _correct_subject(self, addon: Addon) -> None:
         """Put the rebuilt subject where an agent claimed another one."""
-        right = default_token_subject(addon.cluster, addon.name)
+        right = SUBJECTS.default(addon.cluster, addon.name)
         rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
         change = StatusChange(fields=addon.registration_fields(rows))
         await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, addon.object, change)

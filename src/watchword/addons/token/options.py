@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from watchword.registration.options import DriverOption, OptionType, Settings, Side
+from watchword.credentials.driver_options import DriverOption, OptionType, Settings, Side
 
 DEFAULT_LIFETIME = timedelta(days=365)
 MIN_RECOMMENDED_LIFETIME = timedelta(hours=1)
@@ -23,7 +23,6 @@ LIFETIME = DriverOption(
     side=Side.CLUSTER,
     type=OptionType.NUMBER,
     paths=(("addOnKubeClientRegistrationDriver", "token", "expirationSeconds"),),
-    trial=str(24 * 3600),
     warn=warn_of_short_lifetime,
 )
 OPTIONS = (LIFETIME,)

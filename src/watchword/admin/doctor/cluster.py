@@ -18,6 +18,8 @@ from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, SECRETS
+from watchword.credentials.driver import KUBECONFIG, SecretData
+from watchword.credentials.errors import CredentialUnreadable
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
@@ -25,10 +27,8 @@ from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.request_sender import RetryPolicy
 from watchword.operator.klusterlet_manifests import namespace_of
 from watchword.pki.errors import PkiError
-from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.errors import CredentialUnreadable
+from watchword.registration.catalog import CATALOG, Catalog, make_connector
 from watchword.registration.hub_connector import ConnectorContext
-from watchword.registration.interface import KUBECONFIG, SecretData
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
 ASK_THE_HUB = "watchword token create --print-join-command   # on the hub: it prints the rest of the command"
@@ -141,7 +141,9 @@ async def _examine_hub(context: CheckContext, member: Membership) -> list[CheckF
     if not driver:
         return [warn("the hub was not asked: there is no credential for it yet", member.accept)]
     try:
-        connector = context.catalog.connector(driver, ConnectorContext(cluster=member.cluster, bootstrap=None))
+        connector = make_connector(
+            context.catalog.find(driver), ConnectorContext(cluster=member.cluster, bootstrap=None)
+        )
         client = Client(connector.own(data), retry=ONE_TRY)
     except (KubeError, PkiError) as trouble:
         return [fail(f"the credential cannot be used: {trouble}", member.rejoin)]

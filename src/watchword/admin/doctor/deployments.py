@@ -14,6 +14,7 @@ from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CLUSTER_MANAGERS, CONFIG_MAPS, DEPLOYMENTS, KLUSTERLETS
+from watchword.credentials.driver_options import Side
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import OPERATOR
@@ -33,7 +34,6 @@ from watchword.pki.errors import PkiError
 from watchword.pki.subjects import AlternativeNames, Usage
 from watchword.registration.catalog import Catalog
 from watchword.registration.hub_server import HubServer
-from watchword.registration.options import Side
 
 EXPECTED = {
     APPLIED: "True",

@@ -12,9 +12,9 @@ from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail
 from watchword.admin.formatting import format_age, format_count
 from watchword.admin.health import InventoryHealth
 from watchword.admin.hub_setup import CLUSTER_MANAGER, enabled_drivers
+from watchword.admin.init import SignerProbe
 from watchword.admin.inventory import build_inventory
 from watchword.admin.inventory_rows import ACCOUNT_TOKEN, AUTHORITY, PULL_SECRET, CredentialRow, Inventory
-from watchword.admin.signer_probe import SignerProbe
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
 from watchword.api.credential_report import CredentialUse
 from watchword.api.meta import ObjectKey, annotations_of, labels_of
@@ -37,7 +37,8 @@ from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.errors import Forbidden, KubeError, NotFound
 from watchword.processes.hub import LEASE
 from watchword.registration.catalog import CATALOG
-from watchword.registration.hub.acceptance_guard import AcceptanceGuard
+from watchword.registration.driver import RequestsCertificate
+from watchword.registration.hub.acceptance_policy import AcceptanceGuard
 
 INIT = "watchword init"
 SEPARATE = (
@@ -133,8 +134,8 @@ async def signer(context: CheckContext) -> Iterable[CheckFinding]:
 async def _needs_certificates(context: CheckContext) -> bool:
     """Whether a driver that the hub has enabled needs the signer of client certificates."""
     manager = await context.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
-    names = context.catalog.known_cluster_drivers(enabled_drivers(manager or {}))
-    return not names or any(context.catalog.clusters[name].signer for name in names)
+    drivers = context.catalog.known(enabled_drivers(manager or {}))
+    return not drivers or any(isinstance(driver, RequestsCertificate) and driver.signer for driver in drivers)
 
 
 async def discovery(context: CheckContext) -> Iterable[CheckFinding]:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from watchword.addons.catalog import AddonCatalog
+from watchword.addons.driver import HasSubjectObject, RequestsAddonCertificate
 from watchword.addons.hub.grants import is_made_for
 from watchword.admin.addons import is_reinstalled_by_strategy
 from watchword.admin.errors import NotFoundOnHub
@@ -25,8 +27,6 @@ from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTER_ADDONS, ROLE_
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
-from watchword.registration.catalog import Catalog
-from watchword.registration.descriptor import AddonRegistration
 
 ANY = "*"
 EXAMPLES = {"verbs": "get", "resources": "configmaps", "apiGroups": ""}  # what stands for a rule's `*`
@@ -139,21 +139,19 @@ async def plan_addon(context: RevocationContext, name: str) -> Revocation:
     )
 
 
-async def _find_account(client: Client, addon: Addon, catalog: Catalog) -> Object | None:
+async def _find_account(client: Client, addon: Addon, catalog: AddonCatalog) -> Object | None:
     """Return the ServiceAccount of the add-on's subject, when that is one and was made for this add-on."""
-    registration, declared = _registration(addon, catalog), addon.kube_client
-    needed = registration.subject_object if registration is not None else None
-    if registration is None or declared is None or needed is None or needed.resource is not SERVICE_ACCOUNTS:
+    driver, declared = catalog.driver_of(addon), addon.kube_client
+    if driver is None or declared is None or not isinstance(driver, HasSubjectObject):
         return None
-    if not registration.is_own_subject(addon.cluster, addon.name, declared.subject):
+    needed = driver.subject_object
+    if needed.resource is not SERVICE_ACCOUNTS or not driver.subjects.is_own(
+        addon.cluster, addon.name, declared.subject
+    ):
         return None
-    subject = registration.rbac_subject(addon.cluster, addon.name, declared.subject)
+    subject = driver.subjects.rbac_subject(addon.cluster, addon.name, declared.subject)
     account = await client.find(SERVICE_ACCOUNTS, ObjectKey(subject["namespace"], subject["name"]))
     return account if account is not None and addon.key in needed.addons_of(account) else None
-
-
-def _registration(addon: Addon, catalog: Catalog) -> AddonRegistration | None:
-    return catalog.addons.get(addon.driver or catalog.default)
 
 
 def _account_probes(client: Client, account: Object | None) -> tuple[AbsenceProbe, ...]:
@@ -171,11 +169,10 @@ def _describe_actions(key: ObjectKey, bindings: list[Object], account: Object | 
     )
 
 
-def _describe_consequence(addon: Addon, catalog: Catalog) -> str:
-    registration = _registration(addon, catalog)
+def _describe_consequence(addon: Addon, catalog: AddonCatalog) -> str:
     said = []
     if is_reinstalled_by_strategy(addon.object):
         said.append("an install strategy enables the add-on again: take the cluster out of its placement first")
-    if registration is not None and registration.by_certificate:
+    if isinstance(catalog.driver_of(addon), RequestsAddonCertificate):
         said.append("a certificate of the add-on has rights again if the add-on is enabled before it expires")
     return "; ".join(said)

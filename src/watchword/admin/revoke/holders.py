@@ -11,16 +11,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.accounts.tokens import read_token
+from watchword.addons.catalog import AddonCatalog
 from watchword.admin.errors import InvalidInput
 from watchword.admin.revoke.pull_secret import find_pull_secrets
 from watchword.admin.revoke.revocation import Revocation, RevocationTarget, TokenReviewProbe
 from watchword.api.accounts import SELECTOR
 from watchword.api.addon import Addon, AddonSubject
 from watchword.api.bootstrap import USER_PREFIX
+from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, Label, agent_user, cluster_group, cluster_group_plain
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
+from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.kube.access_reviews import UserIdentity, review_token
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, bearer
@@ -31,11 +34,8 @@ from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.tls import ClientCertificate
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
-from watchword.pullsecrets.dockercfg import TokenFacts, read_token_facts
-from watchword.registration.catalog import Catalog
 from watchword.runtime.clock import Clock
 
-LARGEST_FILE = 1024 * 1024
 MOST_FILES = 10_000
 
 
@@ -97,7 +97,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _read_file(file: Path, folder: Path) -> list[HeldEntry]:
-    data = read_small_file(file, "kubeconfig", limit=LARGEST_FILE)
+    data = read_small_file(file, "kubeconfig", limit=MAX_DOCUMENT_BYTES)
     config = parse_kubeconfig(data, folder=file.absolute().parent) if b"users" in data else Kubeconfig()
     return [_read_user(file, name, user, folder) for name, user in config.users.items()]
 
@@ -134,7 +134,7 @@ def _content(path: Path | None, folder: Path) -> bytes:
         return b""
     if not path.resolve().is_relative_to(folder):
         raise ConfigError(f"its file {path} is outside of {folder}, and is not read: name the folder that holds both")
-    return read_small_file(path, "file", limit=LARGEST_FILE)
+    return read_small_file(path, "file", limit=MAX_DOCUMENT_BYTES)
 
 
 Authenticate: TypeAlias = Callable[[Credential], Awaitable[UserIdentity | None]]
@@ -159,14 +159,14 @@ class HolderLookup(Struct, frozen=True):
 
     client: Client
     clock: Clock
-    catalog: Catalog
+    catalog: AddonCatalog
     authenticate: Authenticate
 
     async def find(self, entry: HeldEntry) -> Holding:
         """Return what the entry holds."""
         if entry.credential is None:
             return Holding(entry, problem=entry.unreadable)
-        facts = None if entry.token is None else read_token_facts(entry.token.reveal())
+        facts = None if entry.token is None else read_bound_token(entry.token.reveal())
         account = None if entry.token is None else await self._find_managed_account(entry.token, facts)
         if account is not None:
             return Holding(entry, RevocationTarget("serviceaccount", str(account)))
@@ -192,7 +192,7 @@ class HolderLookup(Struct, frozen=True):
                 return Holding(entry, identity=named.username, problem=problem)
         return Holding(entry, problem="the hub refuses it: nothing to revoke here", is_harmless=True)
 
-    async def _find_target(self, who: UserIdentity, facts: TokenFacts | None) -> RevocationTarget | None:
+    async def _find_target(self, who: UserIdentity, facts: BoundToken | None) -> RevocationTarget | None:
         if who.username.startswith(USER_PREFIX):
             return RevocationTarget("token", who.username.removeprefix(USER_PREFIX))
         if who.username.startswith(SERVICE_ACCOUNT_USER_PREFIX):
@@ -213,17 +213,17 @@ class HolderLookup(Struct, frozen=True):
         subject = AddonSubject(who.username, groups)
         for obj in (await self.client.list(MANAGED_CLUSTER_ADDONS)).items:
             addon = Addon.read(obj)
-            known = self.catalog.addons.values()
-            if any(registration.is_own_subject(addon.cluster, addon.name, subject) for registration in known):
+            known = self.catalog.drivers
+            if any(driver.subjects.is_own(addon.cluster, addon.name, subject) for driver in known):
                 return RevocationTarget("addon", str(addon.key))
         return None
 
-    async def _find_account_target(self, key: ObjectKey, facts: TokenFacts | None) -> RevocationTarget | None:
+    async def _find_account_target(self, key: ObjectKey, facts: BoundToken | None) -> RevocationTarget | None:
         """Return the add-on or the pull secret for which a ServiceAccount's token was issued."""
         account = await self.client.find(SERVICE_ACCOUNTS, key)
         if account is None:
             return None
-        needed = [row.subject_object for row in self.catalog.addons.values() if row.subject_object is not None]
+        needed = self.catalog.subject_objects
         addons = [addon for row in needed if row.resource is SERVICE_ACCOUNTS for addon in row.addons_of(account)]
         if addons:
             return RevocationTarget("addon", str(addons[0]))
@@ -231,7 +231,7 @@ class HolderLookup(Struct, frozen=True):
         owned = [secret.uid for secret in await find_pull_secrets(self.client, account)] if bound else []
         return RevocationTarget("pull-secret", str(key)) if bound in owned else None
 
-    async def _find_managed_account(self, token: Sensitive[str], facts: TokenFacts | None) -> ObjectKey | None:
+    async def _find_managed_account(self, token: Sensitive[str], facts: BoundToken | None) -> ObjectKey | None:
         """Return the managed service account of a token: the token is for another cluster than the hub."""
         secrets = (await self.client.list(SECRETS, labels=SELECTOR)).items
         found = [secret for secret in secrets if _is_of_same_account(secret, token, facts)]
@@ -254,15 +254,15 @@ def with_held_tokens(client: Client, revocation: Revocation, holdings: Sequence[
 
 
 def _audiences(token: Sensitive[str]) -> tuple[str, ...]:
-    facts = read_token_facts(token.reveal())
+    facts = read_bound_token(token.reveal())
     return () if facts is None else facts.audiences
 
 
-def _is_of_same_account(secret: Object, token: Sensitive[str], facts: TokenFacts | None) -> bool:
+def _is_of_same_account(secret: Object, token: Sensitive[str], facts: BoundToken | None) -> bool:
     held = read_token(secret)
     if held is None:
         return False
-    known = read_token_facts(held.token.reveal())
+    known = read_bound_token(held.token.reveal())
     same = known is not None and facts is not None and known.account_uid == facts.account_uid
     return held.token == token or (same and bool(facts and facts.account_uid))
 

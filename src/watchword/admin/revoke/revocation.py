@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from watchword.addons.catalog import ADDON_CATALOG, AddonCatalog
 from watchword.admin.errors import AdminError, InvalidInput
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.sensitive import HiddenFields, Sensitive
@@ -16,7 +17,6 @@ from watchword.api.validation import format_duration
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may, review_token, who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unauthorized
-from watchword.registration.catalog import CATALOG, Catalog
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 
@@ -145,7 +145,7 @@ class RevocationContext(Struct, frozen=True, kw_only=True):
 
     client: Client  # of the hub, or of the cluster for pull secrets
     clock: Clock
-    catalog: Catalog = CATALOG
+    catalog: AddonCatalog = ADDON_CATALOG
 
 
 class Revocation(HiddenFields, frozen=True, kw_only=True):

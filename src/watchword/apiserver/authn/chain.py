@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct, field
 
 from watchword.api.credential_report import CREDENTIAL_ID, certificate_id
+from watchword.api.expiring_map import ExpiringMap
 from watchword.api.meta import Object
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver import errors
-from watchword.apiserver.authn.cache import TtlCache
 from watchword.apiserver.authn.model import (
     AuthenticatedIdentity,
     CredentialRefused,
@@ -27,7 +27,8 @@ from watchword.pki.errors import PkiError
 from watchword.pki.subjects import Usage
 
 LONGEST_CHAIN = 10
-SIGNATURE_CACHE_TTL = timedelta(days=30)  # a signature stays good; dates and the bundle are compared each time
+SIGNATURE_CACHE_SECONDS = 30 * 86400.0  # a signature stays good; dates and the bundle are compared each time
+VerifiedChain = tuple[tuple[bytes, ...], tuple[bytes, ...]]  # as shown, and the bundle that it was verified with
 
 
 class VerifiedClient(Struct, frozen=True):
@@ -45,7 +46,7 @@ class CertificateAuthenticator(Struct, frozen=True):
 
     trusted: Callable[[], Sequence[Certificate]]  # the client CA bundle of this instant, for rotation
     now: Now
-    verified: TtlCache[VerifiedClient] = field(default_factory=lambda: TtlCache(SIGNATURE_CACHE_TTL, 1024))
+    verified: ExpiringMap[VerifiedChain, VerifiedClient] = field(default_factory=lambda: ExpiringMap(1024))
 
     def identify(self, shown: Sequence[bytes]) -> User | None:
         """Return the user of a DER chain (leaf first); None without a common name; raise CredentialRefused."""
@@ -63,12 +64,14 @@ class CertificateAuthenticator(Struct, frozen=True):
     def _verified(self, shown: Sequence[bytes], now: datetime) -> VerifiedClient:
         roots = self.trusted()
         key = tuple(shown), tuple(root.der for root in roots)
-        known = self.verified.get(key, now=now)
+        known = self.verified.get(key, now=now.timestamp())
         if known is not None:
             return known
         leaf, *others = (parse_certificate(der) for der in shown)
         chain = verify_chain(leaf, roots, now=now, usage=Usage.CLIENT_AUTH, intermediates=others)
-        return self.verified.put(key, VerifiedClient(chain, user_from_certificate(chain[0])), now=now)
+        client = VerifiedClient(chain, user_from_certificate(chain[0]))
+        self.verified.put(key, client, now=now.timestamp(), seconds=SIGNATURE_CACHE_SECONDS)
+        return client
 
 
 def user_from_certificate(leaf: Certificate) -> User | None:
@@ -171,7 +174,7 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-ANSWERS_REMEMBERED = timedelta(seconds=10)
+ANSWER_CACHE_SECONDS = 10.0
 
 TokenReviewer = Callable[[Object], Awaitable[Mapping[str, Any]]]
 """Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError without a response."""
@@ -183,17 +186,17 @@ class WebhookTokenAuthenticator(Struct, frozen=True):
     review: TokenReviewer
     api_audiences: tuple[str, ...]
     now: Now
-    cache: TtlCache[AuthenticatedIdentity] = field(default_factory=lambda: TtlCache(ANSWERS_REMEMBERED))
+    cache: ExpiringMap[bytes, AuthenticatedIdentity] = field(default_factory=lambda: ExpiringMap(4096))
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return whom the reviewer names, None when it does not know the token."""
         asked = "\0".join((token, *audiences)).encode("utf-8", "surrogatepass")
-        digest, now = hashlib.sha256(asked).digest(), self.now()
+        digest, now = hashlib.sha256(asked).digest(), self.now().timestamp()
         known = self.cache.get(digest, now=now)
         if known is None:
             known = await self._send_review(token, audiences)
             if known is not None:
-                self.cache.put(digest, known, now=now)
+                self.cache.put(digest, known, now=now, seconds=ANSWER_CACHE_SECONDS)
         return known
 
     async def _send_review(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:

@@ -14,11 +14,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from watchword.api.credential_report import CREDENTIAL_ID
+from watchword.api.expiring_map import ExpiringMap
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, labels_of, uid_of
 from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver import errors
-from watchword.apiserver.authn.cache import TtlCache
 from watchword.apiserver.authn.model import (
     AuthenticatedIdentity,
     CredentialRefused,
@@ -31,7 +31,7 @@ from watchword.pki.errors import InvalidJwt
 from watchword.pki.jwt import TokenVerifier, audiences_of, read_unverified_claims
 
 LEEWAY = timedelta(seconds=60)
-SIGNATURE_CACHE_TTL = timedelta(seconds=10)
+SIGNATURE_CACHE_SECONDS = 10.0
 
 _EXTRA = "authentication.kubernetes.io/"
 _INVALIDATED = "service account token has been invalidated"
@@ -51,7 +51,7 @@ class ServiceAccountTokenAuthenticator(Struct, frozen=True):
     registry: Registry
     trust: TokenTrust
     now: Now
-    signatures: TtlCache[dict[str, Any]] = field(default_factory=lambda: TtlCache(SIGNATURE_CACHE_TTL))
+    signatures: ExpiringMap[bytes, dict[str, Any]] = field(default_factory=lambda: ExpiringMap(4096))
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return the account's user, None when another issuer made the token."""
@@ -149,11 +149,11 @@ class BoundTokenClaims(Struct, frozen=True):
 
 
 def verified_claims(
-    token: str, trust: TokenTrust, signatures: TtlCache[dict[str, Any]], *, now: datetime
+    token: str, trust: TokenTrust, signatures: ExpiringMap[bytes, dict[str, Any]], *, now: datetime
 ) -> dict[str, Any] | None:
     """Return the claims of a token that a trusted key signed; None when its issuer is not ours."""
     digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-    known = signatures.get(digest, now=now)
+    known = signatures.get(digest, now=now.timestamp())
     if known is not None:
         return known
     try:
@@ -165,7 +165,8 @@ def verified_claims(
         claims = trust.verifier().verify(token)
     except InvalidJwt as refusal:
         raise CredentialRefused(f"invalid signature: {refusal}") from refusal
-    return signatures.put(digest, claims, now=now)
+    signatures.put(digest, claims, now=now.timestamp(), seconds=SIGNATURE_CACHE_SECONDS)
+    return claims
 
 
 def choose_audiences(
@@ -252,7 +253,7 @@ class LegacyTokenAuthenticator(Struct, frozen=True):
     registry: Registry
     trust: TokenTrust  # with the legacy issuer
     now: Now
-    signatures: TtlCache[dict[str, Any]] = field(default_factory=lambda: TtlCache(SIGNATURE_CACHE_TTL))
+    signatures: ExpiringMap[bytes, dict[str, Any]] = field(default_factory=lambda: ExpiringMap(4096))
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return the account's user, None when another issuer made the token."""

@@ -11,13 +11,14 @@ from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.controllers.all_kinds_watch import AllKindsWatch
 from watchword.apiserver.controllers.certificate_requests import CertificateRequestController
 from watchword.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregationController
+from watchword.apiserver.controllers.event_expiry import EVENT_TTL, EventExpiryController
 from watchword.apiserver.controllers.garbage_collection import GarbageCollector
 from watchword.apiserver.controllers.legacy_tokens import LegacyTokenController
 from watchword.apiserver.controllers.namespaces import NamespaceDefaultsController, NamespaceLifecycleController
 from watchword.apiserver.controllers.worker import BuiltInController, ControllerService
 from watchword.apiserver.csr.signers import LONGEST_LIFETIME
 from watchword.apiserver.model import Now, Registry, Service
-from watchword.apiserver.tokens.issuer import TokenIssuer
+from watchword.apiserver.tokens import TokenIssuer
 from watchword.pki.authority import Authority
 
 
@@ -31,6 +32,7 @@ class ControllerContext(Struct, frozen=True):
     root_bundle: Callable[[], bytes]  # PEM: what clients verify this plane by
     issuer: TokenIssuer
     certificate_lifetime: timedelta = LONGEST_LIFETIME
+    event_ttl: timedelta = EVENT_TTL
 
 
 CONTROLLERS: Mapping[str, Callable[[ControllerContext, AllKindsWatch], BuiltInController]] = {
@@ -44,6 +46,7 @@ CONTROLLERS: Mapping[str, Callable[[ControllerContext, AllKindsWatch], BuiltInCo
     "certificate-requests": lambda context, _: CertificateRequestController(
         context.registry, context.authorizer, context.authority, context.now, context.certificate_lifetime
     ),
+    "event-expiry": lambda context, _: EventExpiryController(context.registry, context.now, context.event_ttl),
 }
 """Every built-in controller; a plane may run fewer."""
 

@@ -132,7 +132,7 @@ def without_finalizer(obj: Object, name: str) -> Object:
 
 
 def without_blocking_references(obj: Object) -> Object:
-    """Return the object with no reference that is_blocking_owner an owner: it breaks a circle."""
+    """Return the object without references that block the deletion of an owner: that breaks a circle."""
     refs = [{**ref, "blockOwnerDeletion": False} for ref in owner_references_of(obj)]
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": refs}}
 

@@ -10,7 +10,7 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, u
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.model import Registry
-from watchword.apiserver.tokens.issuer import TokenIssuer
+from watchword.apiserver.tokens import TokenIssuer
 
 SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - a type, not a secret
 NAME_ANNOTATION = "kubernetes.io/service-account.name"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from watchword.api.lazy_function import LazyFunction
 from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
 from watchword.apiserver.controllers.worker import Worker
@@ -22,9 +21,9 @@ from watchword.apiserver.crd.definition import (
     text,
     with_conditions,
 )
+from watchword.apiserver.crd.served_kinds import kinds_of
 from watchword.apiserver.model import Now, Registry, ResourceKind
 
-kinds_of: Callable[[Object], list[ResourceKind]] = LazyFunction("watchword.apiserver.crd.served_kinds", "kinds_of")
 RECHECK_SECONDS = 0.5  # while objects of a deleted definition wait for their finalizers
 
 

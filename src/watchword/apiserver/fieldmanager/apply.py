@@ -14,26 +14,24 @@ from watchword.api.meta import Object, annotations_of
 from watchword.api.time import rfc3339
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.fieldmanager.fieldset import (
-    FieldSet,
-    ItemWithoutKey,
-    Path,
-    difference,
-    intersection,
-    is_granular_list,
-    item_element,
-    paths,
-    print_path,
-    union,
-)
-from watchword.apiserver.fieldmanager.managers import (
     APPLY,
     UPDATE,
+    FieldSet,
+    ItemWithoutKey,
     ManagerEntry,
     ManagerIdentity,
     Managers,
+    Path,
+    difference,
     encode_managers,
+    intersection,
+    is_granular_list,
+    item_element,
     make_identity,
+    paths,
+    print_path,
     stored_managers,
+    union,
 )
 from watchword.apiserver.fieldmanager.merge import configured_fields, leaves, merge, remove_fields, with_named_fields
 from watchword.apiserver.fieldmanager.update import Comparison, compare, new_fields, take_fields

@@ -10,28 +10,26 @@ from msgspec import Struct
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
 from watchword.apiserver.fieldmanager.fieldset import (
+    UPDATE,
     FieldSet,
     ItemWithoutKey,
-    difference,
-    field_schema,
-    is_granular_list,
-    is_granular_map,
-    item_element,
-    make_node,
-    union,
-)
-from watchword.apiserver.fieldmanager.managers import (
-    UPDATE,
     ManagerEntry,
     ManagerIdentity,
     Managers,
     cap_updaters,
     decode_managers,
+    difference,
     encode_managers,
     encode_update,
+    field_schema,
+    is_granular_list,
+    is_granular_map,
     is_reset,
+    item_element,
     make_identity,
+    make_node,
     stored_managers,
+    union,
 )
 from watchword.apiserver.schema.model import Schema
 

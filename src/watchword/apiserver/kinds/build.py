@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct, field
@@ -22,6 +24,33 @@ from watchword.apiserver.kinds.metadata import metadata_validator
 from watchword.apiserver.kinds.names import NameRule, any_name, dns_subdomain
 from watchword.apiserver.kinds.schemas import messages, schemas, typed
 from watchword.apiserver.model import Column, Hook, Operation, ResourceKind, Validator
+
+
+class LazyFunction:
+    """Stands for a function, or for `Class.method`; the first call imports it.
+
+    For wiring only: a module that merely uses another imports it. A test resolves all of them.
+    """
+
+    __slots__ = ("_function", "module", "name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+        self._function: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        function = self._function
+        if function is None:
+            function = self._function = self.resolve()
+        return function(*arguments)
+
+    def resolve(self) -> Callable[..., Any]:
+        """Return the function."""
+        found: Callable[..., Any] = attrgetter(self.name)(import_module(self.module))
+        return found
+
 
 Default = Callable[[Object], None]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from watchword.api.lazy_function import LazyFunction
 from watchword.api.meta import Resource
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -24,7 +23,7 @@ from watchword.api.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from watchword.apiserver.authz.validation import default_binding, prepare_role, validate_binding, validate_role
-from watchword.apiserver.kinds.build import REVIEWS, KindStrategy, builtin, fields, separate_status
+from watchword.apiserver.kinds.build import REVIEWS, KindStrategy, LazyFunction, builtin, fields, separate_status
 from watchword.apiserver.kinds.columns import core as columns
 from watchword.apiserver.kinds.columns.cells import DATED
 from watchword.apiserver.kinds.core import (
@@ -48,6 +47,7 @@ from watchword.apiserver.model import ResourceKind
 _ROLE = KindStrategy(name=path_segment, prepare=(prepare_role,), validate=(validate_role,))
 _BINDING = KindStrategy(name=path_segment, prepare=(default_binding,), validate=(validate_binding,))
 _CRD_HOOKS = "watchword.apiserver.crd.strategy"
+_POLICY_HOOKS = "watchword.apiserver.admission.policy_validation"
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -92,7 +92,11 @@ ACCESS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         VALIDATING_ADMISSION_POLICIES,
-        KindStrategy(prepare=(separate_status(VALIDATING_ADMISSION_POLICIES),)),
+        KindStrategy(
+            default=(LazyFunction(_POLICY_HOOKS, "default_policy"),),
+            prepare=(separate_status(VALIDATING_ADMISSION_POLICIES),),
+            validate=(LazyFunction(_POLICY_HOOKS, "validate_policy"),),
+        ),
         columns=columns.POLICY,
         categories=("api-extensions",),
         subresources=("status",),
@@ -100,6 +104,10 @@ ACCESS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         VALIDATING_ADMISSION_POLICY_BINDINGS,
+        KindStrategy(
+            default=(LazyFunction(_POLICY_HOOKS, "default_policy_binding"),),
+            validate=(LazyFunction(_POLICY_HOOKS, "validate_policy_binding"),),
+        ),
         columns=columns.POLICY_BINDING,
         categories=("api-extensions",),
         has_generation=True,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from watchword.api.lazy_function import LazyFunction
 from watchword.api.meta import Resource
 from watchword.api.resources import CRON_JOBS, DEPLOYMENTS, JOBS, NODES, PODS, SERVICES
-from watchword.apiserver.kinds.build import KindStrategy, builtin, fields, separate_status
+from watchword.apiserver.kinds.build import KindStrategy, LazyFunction, builtin, fields, separate_status
 from watchword.apiserver.kinds.columns import pods as pod_columns
 from watchword.apiserver.kinds.columns import workloads as columns
 from watchword.apiserver.kinds.names import dns1035_label
@@ -15,12 +14,12 @@ ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 
 
-def _rule(name: str) -> LazyFunction:
-    """Return a rule of a sibling module, loaded on first use: a hub may never have a pod."""
-    module, _, function = name.partition(".")
-    return LazyFunction(f"watchword.apiserver.kinds.{module}", function)
-
-
+# The modules of the rules are loaded on first use: a hub may never have a pod.
+_JOBS = "watchword.apiserver.kinds.jobs"
+_POD_DEFAULTS = "watchword.apiserver.kinds.pods"
+_PODS = "watchword.apiserver.kinds.pods"
+_SERVICES = "watchword.apiserver.kinds.services"
+_WORKLOADS = "watchword.apiserver.kinds.workloads"
 _SCALE = ("spec.replicas", "status.replicas", "spec.selector")
 
 _POD_FIELDS = fields(
@@ -32,7 +31,7 @@ _POD_FIELDS = fields(
     "status.podIP",
     "status.nominatedNodeName",
 )
-_POD_FIELDS["spec.hostNetwork"] = _rule("pods.host_network")
+_POD_FIELDS["spec.hostNetwork"] = LazyFunction(_PODS, "host_network")
 _POD_FIELDS["status.podIPs"] = lambda pod: ",".join(
     each.get("ip") or "" for each in (pod.get("status") or {}).get("podIPs") or ()
 )
@@ -41,9 +40,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         PODS,
         KindStrategy(
-            default=(_rule("pod_defaults.default_pod"),),
-            prepare=(_rule("pods.prepare_pod"),),
-            validate=(_rule("pods.validate_pod"),),
+            default=(LazyFunction(_POD_DEFAULTS, "default_pod"),),
+            prepare=(LazyFunction(_PODS, "prepare_pod"),),
+            validate=(LazyFunction(_PODS, "validate_pod"),),
             fields=_POD_FIELDS,
         ),
         columns=pod_columns.POD,
@@ -57,9 +56,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         NODES,
         KindStrategy(
-            default=(_rule("pods.default_node"),),
+            default=(LazyFunction(_PODS, "default_node"),),
             prepare=(separate_status(NODES, on_create=False),),
-            fields={"spec.unschedulable": _rule("pods.unschedulable")},
+            fields={"spec.unschedulable": LazyFunction(_PODS, "unschedulable")},
         ),
         columns=columns.NODE,
         short_names=("no",),
@@ -70,9 +69,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         SERVICES,
         KindStrategy(
             name=dns1035_label,
-            default=(_rule("services.default_service"),),
-            prepare=(separate_status(SERVICES), _rule("services.prepare_service")),
-            validate=(_rule("services.validate_service"),),
+            default=(LazyFunction(_SERVICES, "default_service"),),
+            prepare=(separate_status(SERVICES), LazyFunction(_SERVICES, "prepare_service")),
+            validate=(LazyFunction(_SERVICES, "validate_service"),),
             fields=fields("spec.clusterIP", "spec.type"),
         ),
         columns=columns.SERVICE,
@@ -85,7 +84,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         ENDPOINTS,
-        KindStrategy(default=(_rule("services.default_endpoints"),)),
+        KindStrategy(default=(LazyFunction(_SERVICES, "default_endpoints"),)),
         columns=columns.ENDPOINTS,
         short_names=("ep",),
         unconditional_update=True,
@@ -94,9 +93,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         DEPLOYMENTS,
         KindStrategy(
-            default=(_rule("workloads.default_deployment"),),
-            prepare=(separate_status(DEPLOYMENTS), _rule("workloads.prepare_deployment")),
-            validate=(_rule("workloads.validate_deployment"),),
+            default=(LazyFunction(_WORKLOADS, "default_deployment"),),
+            prepare=(separate_status(DEPLOYMENTS), LazyFunction(_WORKLOADS, "prepare_deployment")),
+            validate=(LazyFunction(_WORKLOADS, "validate_deployment"),),
         ),
         columns=columns.DEPLOYMENT,
         short_names=("deploy",),
@@ -109,9 +108,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         REPLICA_SETS,
         KindStrategy(
-            default=(_rule("workloads.default_replica_set"),),
+            default=(LazyFunction(_WORKLOADS, "default_replica_set"),),
             prepare=(separate_status(REPLICA_SETS),),
-            validate=(_rule("workloads.validate_replica_set"),),
+            validate=(LazyFunction(_WORKLOADS, "validate_replica_set"),),
             fields=fields("status.replicas"),
         ),
         columns=columns.REPLICA_SET,
@@ -125,10 +124,10 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         JOBS,
         KindStrategy(
-            default=(_rule("jobs.default_job"),),
-            prepare=(separate_status(JOBS), _rule("jobs.prepare_job")),
-            validate=(_rule("jobs.validate_job"),),
-            fields={"status.successful": _rule("jobs.successful")},
+            default=(LazyFunction(_JOBS, "default_job"),),
+            prepare=(separate_status(JOBS), LazyFunction(_JOBS, "prepare_job")),
+            validate=(LazyFunction(_JOBS, "validate_job"),),
+            fields={"status.successful": LazyFunction(_JOBS, "successful")},
         ),
         columns=columns.JOB,
         categories=("all",),
@@ -139,9 +138,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
         CRON_JOBS,
         KindStrategy(
-            default=(_rule("jobs.default_cron_job"),),
+            default=(LazyFunction(_JOBS, "default_cron_job"),),
             prepare=(separate_status(CRON_JOBS),),
-            validate=(_rule("jobs.validate_cron_job"),),
+            validate=(LazyFunction(_JOBS, "validate_cron_job"),),
         ),
         columns=columns.CRON_JOB,
         short_names=("cj",),

@@ -43,18 +43,11 @@ def _mismatch(words: str, pattern: str, *examples: str) -> str:
     return f"{words} {shown}regex used for validation is '{pattern}')"
 
 
-def _pattern_errors(text: str, pattern: str, limit: int, complaint: str) -> list[str]:
-    found = [f"must be no more than {limit} characters"] if len(text.encode()) > limit else []
+def _pattern_errors(text: str, pattern: str, limit: int, complaint: str, unit: str = "characters") -> list[str]:
+    found = [f"must be no more than {limit} {unit}"] if len(text.encode()) > limit else []
     if re.fullmatch(pattern, text, re.ASCII) is None:
         found.append(complaint)
     return found
-
-
-def _in_bytes(complaints: list[str]) -> list[str]:
-    # The same limit is counted in characters for names and in bytes for labels.
-    return [
-        each.replace(" characters", " bytes") if each.startswith("must be no more") else each for each in complaints
-    ]
 
 
 def dns_label(name: str) -> list[str]:
@@ -64,9 +57,9 @@ def dns_label(name: str) -> list[str]:
     return _pattern_errors(name, _LABEL, 63, complaint)
 
 
-def dns_subdomain(name: str) -> list[str]:
-    """Validate a DNS subdomain of RFC 1123, as most objects are named."""
-    return _pattern_errors(name, _SUBDOMAIN, 253, _mismatch(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
+def dns_subdomain(name: str, *, unit: str = "characters") -> list[str]:
+    """Validate a DNS subdomain of RFC 1123, as most objects are named; keys of labels count bytes."""
+    return _pattern_errors(name, _SUBDOMAIN, 253, _mismatch(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"), unit)
 
 
 def dns1035_label(name: str) -> list[str]:
@@ -106,11 +99,11 @@ def qualified_name(key: str) -> list[str]:
         ]
     found = list[str]()
     for prefix in prefixes:
-        complaints = _in_bytes(dns_subdomain(prefix)) if prefix else ["must be non-empty"]
+        complaints = dns_subdomain(prefix, unit="bytes") if prefix else ["must be non-empty"]
         found.extend(f"prefix part {each}" for each in complaints)
     if not name:
         found.append("name part must be non-empty")
-    found.extend(f"name part {each}" for each in _in_bytes(_pattern_errors(name, _QUALIFIED, 63, complaint)))
+    found.extend(f"name part {each}" for each in _pattern_errors(name, _QUALIFIED, 63, complaint, "bytes"))
     return found
 
 
@@ -121,7 +114,8 @@ def label_value(value: str) -> list[str]:
         "and must start and end with an alphanumeric character"
     )
     pattern = f"({_QUALIFIED})?"
-    return _in_bytes(_pattern_errors(value, pattern, 63, _mismatch(words, pattern, "MyValue", "my_value", "12345")))
+    complaint = _mismatch(words, pattern, "MyValue", "my_value", "12345")
+    return _pattern_errors(value, pattern, 63, complaint, "bytes")
 
 
 def config_key(key: str) -> list[str]:

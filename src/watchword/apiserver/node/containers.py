@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid_of
-from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.apiserver.admission.service_accounts import MOUNT_PATH
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
 from watchword.apiserver.node.pod_logs import container_log
@@ -18,9 +17,6 @@ SERVICE_ACCOUNT = "WATCHWORD_SERVICE_ACCOUNT"
 
 INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "LD_LIBRARY_PATH")
 """All that a container gets of the server's own environment: credentials stay behind."""
-
-NO_AWS_FILES = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
-"""Those of the pod's home could name programs to run, and pods mount files there."""
 
 _REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
 _KEYED = re.compile(r"^metadata\.(labels|annotations)\['([^']+)'\]$")
@@ -47,8 +43,7 @@ def build_launch(pod: Object, container: Object, settings: NodeSettings, own: Ma
         **({SERVICE_ACCOUNT: str(mounts[MOUNT_PATH])} if MOUNT_PATH in mounts else {}),
         **({"TMPDIR": str(mounts["/tmp"])} if "/tmp" in mounts else {}),  # noqa: S108 - the pod's own
         **variables,
-        **NO_AWS_FILES,
-        RESTRICTED_KUBECONFIGS: "1",
+        **settings.workloads.environment,
     }
     log = container_log(settings.folder, pod, container["name"])
     return Launch(ObjectKey.of(pod), container["name"], tuple(arguments), environment, root, log)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+
+import orjson
+
 from watchword.api.conditions import Condition, find_condition, merge_condition
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference
-from watchword.api.resources import DEPLOYMENTS, PODS
-from watchword.api.time import rfc3339
+from watchword.api.resources import DEPLOYMENTS
+from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
 from watchword.apiserver.model import Now, Registry
-from watchword.apiserver.node.pod_factory import controlled_by, controller_of
-from watchword.apiserver.node.rollout import (
-    HASH_LABEL,
-    Count,
-    choose_limits,
-    choose_new_scale,
-    choose_old_scales,
-    template_hash,
-)
-from watchword.apiserver.node.timestamps import parse_timestamp
+from watchword.apiserver.node.pod_factory import ALPHABET, controlled_by, enqueue_owner
 
+HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
 
 
@@ -36,20 +32,8 @@ class DeploymentController:
         """Subscribe to deployments and replica sets."""
         return {
             DEPLOYMENTS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
-            REPLICA_SETS: self._set_changed,
-            PODS: self._pod_changed,
+            REPLICA_SETS: lambda _change, new: enqueue_owner(self.worker, new, "Deployment"),
         }
-
-    def _set_changed(self, _change: str, new: Object) -> None:
-        owner = controller_of(new, "Deployment")
-        if owner is not None:
-            self.worker.enqueue(owner)
-
-    def _pod_changed(self, change: str, new: Object) -> None:
-        owner = controller_of(new, "ReplicaSet") if change == "DELETED" else None
-        found = self.registry.get(REPLICA_SETS, owner) if owner is not None else None
-        if found is not None:
-            self._set_changed(change, found)
 
     async def sync(self, key: ObjectKey) -> float | None:
         """Bring one deployment a step further."""
@@ -77,18 +61,12 @@ class DeploymentController:
         return new
 
     async def _scale(self, found: Object, new: Object, old: list[Object]) -> None:
-        spec = found["spec"]
-        replicas = int(spec.get("replicas") or 0)
-        if (spec.get("strategy") or {}).get("type") == "Recreate":
+        """Start every new pod at once; the old ones end when all of those are available."""
+        replicas = int(found["spec"].get("replicas") or 0)
+        await self._resize(new, replicas)
+        if int((new.get("status") or {}).get("availableReplicas") or 0) >= replicas:
             for each in old:
                 await self._resize(each, 0)
-            if not any(controlled_by(self.registry, PODS, each) for each in old):  # also those that are ending
-                await self._resize(new, replicas)
-            return
-        limits, now, before = choose_limits(spec), count_of(new), [count_of(each) for each in old]
-        await self._resize(new, choose_new_scale(replicas, limits, now, before))
-        for each, size in zip(old, choose_old_scales(replicas, limits, now, before), strict=True):
-            await self._resize(each, size)
 
     async def _resize(self, found: Object, replicas: int) -> None:
         if found["spec"].get("replicas") != replicas:
@@ -127,7 +105,7 @@ class DeploymentController:
         if progressing is None or progressing.get("reason") != "ReplicaSetUpdated" or found["spec"].get("paused"):
             return None, None
         now, deadline = self.now(), int(found["spec"].get("progressDeadlineSeconds") or 600)
-        since = parse_timestamp(progressing.get("lastUpdateTime"), now)
+        since = parse_rfc3339(progressing.get("lastUpdateTime") or "") or now
         left = deadline - (now - since).total_seconds()
         if left > 0:
             return None, left
@@ -141,10 +119,10 @@ def revision_of(found: Object) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def count_of(found: Object) -> Count:
-    """Return a replica set in numbers."""
-    status = found.get("status") or {}
-    return Count(int(found["spec"].get("replicas") or 0), int(status.get("availableReplicas") or 0))
+def template_hash(template: Object) -> str:
+    """Return a short name for a pod template; equal templates have equal names."""
+    content = orjson.dumps([template, 0], option=orjson.OPT_SORT_KEYS)  # as in the names of stored replica sets
+    return "".join(ALPHABET[byte % len(ALPHABET)] for byte in hashlib.sha256(content).digest()[:10])
 
 
 def replica_set(found: Object, own: str, revision: str) -> Object:
@@ -155,8 +133,6 @@ def replica_set(found: Object, own: str, revision: str) -> Object:
     selector = copy_json(found["spec"]["selector"])
     selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH_LABEL: own}
     spec: Object = {"replicas": 0, "selector": selector, "template": template}
-    if found["spec"].get("minReadySeconds"):
-        spec["minReadySeconds"] = found["spec"]["minReadySeconds"]
     key = ObjectKey(found["metadata"]["namespace"], f"{found['metadata']['name']}-{own}")
     fields = {
         "labels": dict(metadata["labels"]),
@@ -189,7 +165,7 @@ def rollout_conditions(found: Object, new: Object | None, status: Object) -> lis
     """Return whether enough pods are available, and whether the rollout is done."""
     replicas = int(found["spec"].get("replicas") or 0)
     available = int(status.get("availableReplicas") or 0)
-    if available >= replicas - choose_limits(found["spec"]).unavailable:
+    if available >= replicas - replicas // 4:
         first = Condition.true("Available", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
         first = Condition.false(

@@ -22,17 +22,6 @@ class NodeEvents(Struct):
 
     async def warn(self, obj: Object, reason: str, message: str) -> None:
         """Record a warning, unless it was recorded already."""
-        await self._record_event("Warning", obj, reason, message)
-
-    async def tell(self, obj: Object, reason: str, message: str) -> None:
-        """Record a normal event."""
-        await self._record_event("Normal", obj, reason, message)
-
-    def forget(self, uid: str) -> None:
-        """Allow events about an object again: it is gone."""
-        self._reported = {said for said in self._reported if said[0] != uid}
-
-    async def _record_event(self, kind: str, obj: Object, reason: str, message: str) -> None:
         said = (uid_of(obj), reason, message)
         if said in self._reported:
             return
@@ -50,7 +39,7 @@ class NodeEvents(Struct):
             },
             reason=reason,
             message=message,
-            type=kind,
+            type="Warning",
             count=1,
             firstTimestamp=instant,
             lastTimestamp=instant,
@@ -63,3 +52,7 @@ class NodeEvents(Struct):
         except ApiError as refusal:
             if refusal.code not in {403, 404}:  # the namespace is being deleted
                 raise
+
+    def forget(self, uid: str) -> None:
+        """Allow events about an object again: it is gone."""
+        self._reported = {said for said in self._reported if said[0] != uid}

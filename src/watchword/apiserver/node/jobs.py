@@ -1,108 +1,75 @@
-"""Runs jobs to completion: the requested number of pods, retried after failures up to a limit."""
+"""Runs Jobs of one pod, and starts those of CronJobs; Jobs of several pods and suspended ones are stored only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
 from watchword.api.conditions import Condition, is_true, merge_condition
-from watchword.api.meta import Object, ObjectKey, is_deleting
-from watchword.api.resources import JOBS, PODS
+from watchword.api.meta import Object, ObjectKey, is_deleting, owner_reference, uid_of
+from watchword.api.resources import CRON_JOBS, JOBS, PODS
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
+from watchword.apiserver.kinds.cron import parse_schedule
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.events import NodeEvents
-from watchword.apiserver.node.pod_factory import PodFactory, controlled_by, controller_of, is_active
-from watchword.apiserver.node.timestamps import parse_timestamp, transition_time
+from watchword.apiserver.node.pod_factory import PodFactory, controlled_by, enqueue_owner, is_active
 
-FIRST_BACKOFF = timedelta(seconds=10)
-LONGEST_BACKOFF = timedelta(minutes=10)
+RETRY_AFTER = timedelta(seconds=10)  # doubled by each failure
 LOOK_AGAIN = 5.0
-
-
-class PodCounts(Struct, frozen=True):
-    """A job's pods in numbers."""
-
-    active: int
-    ready: int
-    succeeded: int
-    failed: int
-    last_failure: datetime | None
+_PAST = timedelta(days=1)  # how far back a missed time is looked for
+_SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
 class JobDecision(Struct, frozen=True):
     """What is to be done about a job."""
 
     end: Condition | None = None  # Complete or Failed
-    start: int = 0  # pods to make now
+    start: bool = False
     look_again: float | None = None
 
 
-def decide_job(job: Object, counts: PodCounts, *, now: datetime) -> JobDecision:
+def decide_job(job: Object, pods: Sequence[Object], *, now: datetime) -> JobDecision:
     """Decide from a job's spec and its pods alone."""
-    spec = job["spec"]
-    completions = spec.get("completions")
-    if counts.failed > int(spec.get("backoffLimit", 6)):
-        message = "Job has reached the specified backoff limit"
-        return JobDecision(Condition.true("Failed", "BackoffLimitExceeded", message))
-    enough = counts.succeeded >= int(completions) if completions is not None else counts.succeeded and not counts.active
-    if enough:
-        return JobDecision(
-            Condition.true("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
-        )
-    left = _time_left(job, now)
-    if left is not None and left <= 0:
-        message = "Job was active longer than specified deadline"
-        return JobDecision(Condition.true("Failed", "DeadlineExceeded", message))
-    if spec.get("suspend"):
-        return JobDecision()
-    missing = int(completions) - counts.succeeded if completions is not None else int(not counts.succeeded)
-    start = min(int(spec.get("parallelism", 1)), missing) - counts.active
-    wait = backoff_left(counts, now)
-    if start > 0 and wait > 0:
-        return JobDecision(look_again=wait)
-    return JobDecision(start=max(0, start), look_again=left)
+    spec, start = job["spec"], (job.get("status") or {}).get("startTime")
+    failed = sum(_phase(pod) == "Failed" for pod in pods)
+    if failed > int(spec.get("backoffLimit", 6)):
+        return _failed("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    if any(_phase(pod) == "Succeeded" for pod in pods):
+        message = "Reached expected number of succeeded pods"
+        return JobDecision(Condition.true("Complete", "CompletionsReached", message))
+    left = None
+    if spec.get("activeDeadlineSeconds") is not None and start:
+        left = float(spec["activeDeadlineSeconds"]) - (now - (parse_rfc3339(start or "") or now)).total_seconds()
+        if left <= 0:
+            return _failed("DeadlineExceeded", "Job was active longer than specified deadline")
+    if any(map(is_active, pods)):
+        return JobDecision(look_again=left)
+    latest = max(((parse_rfc3339(pod["metadata"].get("creationTimestamp") or "") or now) for pod in pods), default=now)
+    wait = (latest + RETRY_AFTER * 2 ** min(failed - 1, 6) - now).total_seconds() if failed else 0.0
+    return JobDecision(look_again=wait) if wait > 0 else JobDecision(start=True, look_again=left)
 
 
-def _time_left(job: Object, now: datetime) -> float | None:
-    limit, start = job["spec"].get("activeDeadlineSeconds"), (job.get("status") or {}).get("startTime")
-    if limit is None or start is None:
-        return None
-    return float(limit) - (now - parse_timestamp(start, now)).total_seconds()
+def _failed(reason: str, message: str) -> JobDecision:
+    return JobDecision(Condition.true("Failed", reason, message))
 
 
-def backoff_left(counts: PodCounts, now: datetime) -> float:
-    """Return how many seconds to wait before another pod is tried."""
-    if counts.last_failure is None or not counts.failed:
-        return 0.0
-    delay: timedelta = min(FIRST_BACKOFF * 2 ** min(counts.failed - 1, 10), LONGEST_BACKOFF)
-    return max(0.0, (counts.last_failure + delay - now).total_seconds())
-
-
-def count_pods(pods: Sequence[Object]) -> PodCounts:
-    """Count the pods of a job."""
-    active = [pod for pod in pods if is_active(pod)]
-    failed = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Failed"]
-    return PodCounts(
-        active=len(active),
-        ready=sum(1 for pod in active if is_true(pod, "Ready")),
-        succeeded=sum(1 for pod in pods if (pod.get("status") or {}).get("phase") == "Succeeded"),
-        failed=len(failed),
-        last_failure=max(filter(None, map(_finished_at, failed)), default=None),
-    )
-
-
-def _finished_at(pod: Object) -> datetime | None:
-    rows = (pod.get("status") or {}).get("containerStatuses") or ()
-    ends = [((row.get("state") or {}).get("terminated") or {}).get("finishedAt") for row in rows]
-    return max(filter(None, (parse_rfc3339(end) for end in ends if end)), default=None)
+def _phase(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase") or "")
 
 
 def is_finished(job: Object) -> bool:
     """Whether a job came to an end."""
     return is_true(job, "Complete") or is_true(job, "Failed")
+
+
+def is_run(job: Object) -> bool:
+    """Whether it is a job that this node runs."""
+    spec = job["spec"]
+    return spec.get("completions") == spec.get("parallelism") == 1 and not spec.get("suspend")
 
 
 class JobController:
@@ -117,77 +84,147 @@ class JobController:
 
     def watches(self) -> Watches:
         """Subscribe to jobs and pods."""
-        return {JOBS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)), PODS: self._pod_changed}
-
-    def _pod_changed(self, _change: str, new: Object) -> None:
-        owner = controller_of(new, "Job")
-        if owner is not None:
-            self.worker.enqueue(owner)
+        return {
+            JOBS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
+            PODS: lambda _change, new: enqueue_owner(self.worker, new, "Job"),
+        }
 
     async def sync(self, key: ObjectKey) -> float | None:
         """Bring one job a step further."""
         job = self.registry.get(JOBS, key)
-        if job is None or is_deleting(job):
+        if job is None or is_deleting(job) or is_finished(job) or not is_run(job):
             return None
-        if is_finished(job):
-            return await self._expire(job)
-        counts = count_pods(controlled_by(self.registry, PODS, job))
-        verdict = decide_job(job, counts, now=self.now())
-        wait = verdict.look_again
-        try:
-            for _ in range(verdict.start):
+        decision = decide_job(job, controlled_by(self.registry, PODS, job), now=self.now())
+        wait = decision.look_again
+        if decision.start:
+            try:
                 await self.pod_factory.make(job, job["spec"]["template"])
-        except ApiError as refusal:
-            await self.events.warn(job, "FailedCreate", f"Error creating: {refusal.message}")
-            wait = LOOK_AGAIN
-        if verdict.end is not None or job["spec"].get("suspend"):
-            for pod in [pod for pod in controlled_by(self.registry, PODS, job) if is_active(pod)]:
+            except ApiError as refusal:
+                await self.events.warn(job, "FailedCreate", f"Error creating: {refusal.message}")
+                wait = LOOK_AGAIN
+        if decision.end is not None:
+            for pod in filter(is_active, controlled_by(self.registry, PODS, job)):
                 await delete_if_unchanged(self.registry, PODS, pod)
-        await self._report(job, verdict)
+        await self._report(job, decision.end)
         return wait
 
-    async def _report(self, job: Object, verdict: JobDecision) -> None:
-        counts, old, now = count_pods(controlled_by(self.registry, PODS, job)), job.get("status") or {}, self.now()
-        suspended = bool(job["spec"].get("suspend"))
-        numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
-        status: Object = {**old, "ready": counts.ready, "terminating": 0, "uncountedTerminatedPods": {}}
-        for name, number in numbers.items():
-            status.pop(name, None)
-            if number:
-                status[name] = number
-        if not suspended and not old.get("startTime"):
-            status["startTime"] = rfc3339(now)
-        rows: list[Object] = old.get("conditions") or []
-        for condition in _conditions(verdict, rows, suspended=suspended):
-            rows = merge_condition(rows, condition, now=now) or rows
-        if rows:
+    async def _report(self, job: Object, end: Condition | None) -> None:
+        pods, old, now = controlled_by(self.registry, PODS, job), job.get("status") or {}, self.now()
+        active = [pod for pod in pods if is_active(pod)]
+        numbers = {
+            "active": len(active),
+            "succeeded": sum(_phase(pod) == "Succeeded" for pod in pods),
+            "failed": sum(_phase(pod) == "Failed" for pod in pods),
+        }
+        status: Object = {
+            **{name: value for name, value in old.items() if name not in numbers},
+            **{name: number for name, number in numbers.items() if number},
+            "ready": sum(is_true(pod, "Ready") for pod in active),
+            "terminating": 0,
+            "uncountedTerminatedPods": {},
+            "startTime": old.get("startTime") or rfc3339(now),
+        }
+        if end is not None:
+            first = "SuccessCriteriaMet" if end.type == "Complete" else "FailureTarget"
+            rows: list[Object] = []
+            for condition in (Condition.true(first, end.reason, end.message), end):
+                rows = merge_condition(rows, condition, now=now) or rows
             status["conditions"] = [{"lastProbeTime": row["lastTransitionTime"], **row} for row in rows]
-        if verdict.end is not None and verdict.end.type == "Complete":
-            status["completionTime"] = rfc3339(now)
+            if end.type == "Complete":
+                status["completionTime"] = rfc3339(now)
         if status != old:
             await self.registry.update(JOBS, {**job, "status": status}, "status")
 
-    async def _expire(self, job: Object) -> float | None:
-        life = job["spec"].get("ttlSecondsAfterFinished")
-        if life is None:
+
+class CronJobController:
+    """Triggered by CronJobs, by their jobs, and by time."""
+
+    def __init__(self, registry: Registry, now: Now) -> None:
+        self.registry = registry
+        self.now = now
+        self.worker: Worker[ObjectKey] = Worker("cron jobs", self.sync)
+
+    def watches(self) -> Watches:
+        """Subscribe to CronJobs and jobs."""
+        return {
+            CRON_JOBS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
+            JOBS: lambda _change, new: enqueue_owner(self.worker, new, "CronJob"),
+        }
+
+    async def sync(self, key: ObjectKey) -> float | None:
+        """Start what is due; return how long it is until the next."""
+        cron_job = self.registry.get(CRON_JOBS, key)
+        if cron_job is None or is_deleting(cron_job):
             return None
-        rows = (job.get("status") or {}).get("conditions") or ()
-        ended = transition_time(rows, "Complete" if is_true(job, "Complete") else "Failed", self.now())
-        left = float(life) - (self.now() - ended).total_seconds()
-        if left > 0:
-            return left
-        await delete_if_unchanged(self.registry, JOBS, job)
-        return None
+        jobs, spec, now = controlled_by(self.registry, JOBS, cron_job), cron_job["spec"], self.now()
+        for job in choose_history(jobs, spec):
+            await delete_if_unchanged(self.registry, JOBS, job)
+        missed, following = decide_schedule(cron_job, now=now)
+        is_blocked = spec.get("concurrencyPolicy") == "Forbid" and not all(map(is_finished, jobs))
+        started = None
+        if missed is not None and not spec.get("suspend") and not is_blocked:
+            started = missed
+            await self._start(cron_job, missed)
+        await self._report(cron_job, started)
+        return max(0.01, (following - now).total_seconds()) if following is not None else None
+
+    async def _start(self, cron_job: Object, when: datetime) -> None:
+        try:
+            await self.registry.create(JOBS, job_from(cron_job, when))
+        except ApiError as refusal:
+            if refusal.reason != "AlreadyExists":  # it was started before a crash prevented the status update
+                raise
+
+    async def _report(self, cron_job: Object, started: datetime | None) -> None:
+        old, jobs = cron_job.get("status") or {}, controlled_by(self.registry, JOBS, cron_job)
+        ends = [(job.get("status") or {}).get("completionTime") for job in jobs]
+        status: Object = {
+            "lastScheduleTime": rfc3339(started.astimezone(UTC)) if started else old.get("lastScheduleTime"),
+            "lastSuccessfulTime": max(filter(None, [*ends, old.get("lastSuccessfulTime")]), default=None),
+            "active": [_reference(job) for job in jobs if not is_finished(job) and not is_deleting(job)],
+        }
+        status = {name: value for name, value in status.items() if value}
+        if status != old:
+            await self.registry.update(CRON_JOBS, {**cron_job, "status": status}, "status")
 
 
-def _conditions(verdict: JobDecision, rows: list[Object], *, suspended: bool) -> list[Condition]:
-    said = any(row.get("type") == "Suspended" for row in rows)
-    found = []
-    if suspended:
-        found.append(Condition.true("Suspended", "JobSuspended", "Job suspended"))
-    elif said:
-        found.append(Condition.false("Suspended", "JobResumed", "Job resumed"))
-    if verdict.end is not None:
-        herald = "SuccessCriteriaMet" if verdict.end.type == "Complete" else "FailureTarget"
-        found += [Condition.true(herald, verdict.end.reason, verdict.end.message), verdict.end]
-    return found
+def decide_schedule(cron_job: Object, *, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """Return the latest time that has come since the last run, and the next one to come."""
+    spec, status = cron_job["spec"], cron_job.get("status") or {}
+    schedule = parse_schedule(spec["schedule"])
+    zone = ZoneInfo(spec["timeZone"]) if spec.get("timeZone") else UTC
+    last = parse_rfc3339(status.get("lastScheduleTime") or cron_job["metadata"].get("creationTimestamp") or "") or now
+    missed, following = None, schedule.next_after(max(last, now - _PAST).astimezone(zone))
+    while following is not None and following <= now:
+        missed, following = following, schedule.next_after(following)
+    return missed, following
+
+
+def choose_history(jobs: Sequence[Object], spec: Object) -> list[Object]:
+    """Return the finished jobs beyond the history limits, oldest first."""
+    gone: list[Object] = []
+    for outcome, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
+        rows = [job for job in jobs if is_true(job, outcome)]
+        rows.sort(key=lambda job: str(job["metadata"].get("creationTimestamp")))
+        gone += rows[: max(0, len(rows) - int(spec.get(limit, 1)))]
+    return gone
+
+
+def job_from(cron_job: Object, when: datetime) -> Object:
+    """Return the job of one scheduled time, which is part of its name, so that no time is run twice."""
+    template = cron_job["spec"]["jobTemplate"]
+    metadata = template.get("metadata") or {}
+    minute = int(when.timestamp()) // 60
+    key = ObjectKey(cron_job["metadata"]["namespace"], f"{cron_job['metadata']['name']}-{minute}")
+    fields: Object = {
+        "labels": dict(metadata.get("labels") or {}),
+        "annotations": {**(metadata.get("annotations") or {}), _SCHEDULED_AT: rfc3339(when.astimezone(UTC))},
+        "ownerReferences": [owner_reference(cron_job, controller=True, block=True)],
+    }
+    return JOBS.manifest(key, metadata=fields, spec=dict(template["spec"]))
+
+
+def _reference(job: Object) -> Object:
+    metadata = job["metadata"]
+    names = {name: metadata[name] for name in ("namespace", "name", "resourceVersion")}
+    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, **names, "uid": uid_of(job)}

@@ -6,26 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.meta import ObjectKey
-from watchword.api.names import IMAGE_NAME
 from watchword.api.sensitive import HiddenFields
 
 NODE_NAME = "watchword"
-IMAGES = ("watchword", IMAGE_NAME)
-COMMANDS = (
-    "hub",
-    "agent",
-    "operator",
-    "clean-clusters",
-    "undeploy",
-    "sample-addon",
-    "managed-serviceaccount",
-    "grpc-server",
-    "pull-secrets",
-)
-"""The verbs a pod may run: those that work with the pod's own identity alone."""
+
+
+class Workloads(Struct, frozen=True):
+    """What containers of a node may run: one program, under these names of its image and with these arguments."""
+
+    images: tuple[str, ...]
+    commands: tuple[str, ...]  # first arguments
+    environment: Mapping[str, str] = field(default_factory=dict)  # of every container, and not its own to change
 
 
 class NodeSettings(Struct, frozen=True):
@@ -34,8 +28,7 @@ class NodeSettings(Struct, frozen=True):
     folder: Path  # where pods find their files; 0700
     host: str  # where pods reach the API server
     port: int
-    images: tuple[str, ...] = IMAGES
-    commands: tuple[str, ...] = COMMANDS
+    workloads: Workloads
     name: str = NODE_NAME
 
 

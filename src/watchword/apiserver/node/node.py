@@ -15,16 +15,15 @@ from watchword.api.resources import NODES, PODS
 from watchword.apiserver.controllers.worker import ControllerService
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.containers import own_environment
-from watchword.apiserver.node.cron_jobs import CronJobController
 from watchword.apiserver.node.deployments import DeploymentController
 from watchword.apiserver.node.events import NodeEvents
-from watchword.apiserver.node.jobs import JobController
+from watchword.apiserver.node.jobs import CronJobController, JobController
 from watchword.apiserver.node.model import NodeSettings, Runner
 from watchword.apiserver.node.pod_factory import PodFactory
 from watchword.apiserver.node.pods import PodController
 from watchword.apiserver.node.replica_sets import ReplicaSetController
 from watchword.apiserver.node.volumes import Volumes
-from watchword.apiserver.tokens.issuer import TokenIssuer
+from watchword.apiserver.tokens import TokenIssuer
 
 STOP_GRACE = 10.0
 
@@ -67,7 +66,7 @@ class ProcessNode(Struct):
         )
         workloads = (
             DeploymentController(registry, now),
-            ReplicaSetController(registry, pod_factory, events, now),
+            ReplicaSetController(registry, pod_factory, events),
             JobController(registry, pod_factory, events, now),
             CronJobController(registry, now),
             pods,

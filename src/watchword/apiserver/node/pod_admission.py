@@ -40,13 +40,13 @@ def validate_runnable_pod(pod: Object, settings: NodeSettings) -> str | None:
 def validate_runnable_container(pod: Object, container: Object, settings: NodeSettings) -> str | None:
     """Return why a container is not run, or None when it is."""
     image = str(container.get("image") or "")
-    if not is_served(image, settings.images):
-        return f"image {image!r} is not served: this node runs only {', '.join(settings.images)}"
+    if not is_served(image, settings.workloads.images):
+        return f"image {image!r} is not served: this node runs only {', '.join(settings.workloads.images)}"
     if (container.get("command") or PROGRAM) != PROGRAM:
         return "this node runs only the image's own command: leave `command` out"
     arguments = [str(text) for text in container.get("args") or ()]
-    if not arguments or arguments[0] not in settings.commands:
-        return f"this node runs only the verbs {', '.join(settings.commands)}"
+    if not arguments or arguments[0] not in settings.workloads.commands:
+        return f"this node runs only the verbs {', '.join(settings.workloads.commands)}"
     variables = environment_of(pod, container)
     forbidden = next(filter(_FORBIDDEN_VARIABLES.fullmatch, variables), None)
     if forbidden is not None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, owner_reference, uid_of
 from watchword.api.resources import PODS
 from watchword.apiserver.admission.service_accounts import ServiceAccountAdmission
+from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.errors import resource_not_found
 from watchword.apiserver.model import Operation, Registry, User
 
@@ -70,6 +71,13 @@ def controller_of(obj: Object, kind: str) -> ObjectKey | None:
         if ref.get("controller") and ref.get("kind") == kind:
             return ObjectKey(obj["metadata"]["namespace"], str(ref.get("name")))
     return None
+
+
+def enqueue_owner(worker: Worker[ObjectKey], obj: Object, kind: str) -> None:
+    """Trigger the workload of that kind that controls an object."""
+    owner = controller_of(obj, kind)
+    if owner is not None:
+        worker.enqueue(owner)
 
 
 def is_active(pod: Object) -> bool:

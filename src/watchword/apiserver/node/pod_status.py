@@ -7,9 +7,8 @@ from datetime import datetime
 
 from watchword.api.conditions import Condition, merge_condition
 from watchword.api.meta import Object
-from watchword.api.time import rfc3339
+from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.node.container_run import ContainerState, ContainerTermination
-from watchword.apiserver.node.timestamps import parse_timestamp
 
 NODE_RESTARTED = "NodeRestarted"
 KILLED = 137
@@ -100,7 +99,7 @@ def restore_container_state(pod: Object, name: str, *, now: datetime) -> Contain
     running = (row.get("state") or {}).get("running")
     if not running:
         return ContainerState(restarts=restarts)
-    started = parse_timestamp(running.get("startedAt"), now)
+    started = parse_rfc3339(running.get("startedAt") or "") or now
     ended = ContainerTermination(KILLED, started, now, NODE_RESTARTED)
     if pod["spec"].get("restartPolicy") == "Never":
         return ContainerState(ended=ended, restarts=restarts)

@@ -13,10 +13,10 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
+from watchword.api.limits import MAX_LOG_BYTES
 from watchword.apiserver.node.model import HttpProbe, Launch
 
 LIFELINE = "WATCHWORD_LIFELINE"
-LARGEST_LOG = 8 * 1024 * 1024
 PROGRAM = ("-P", "-s", "-m", "watchword")
 """Without the working directory and the user's packages on the path: both lie where pods mount files."""
 
@@ -105,6 +105,6 @@ class ProcessRunner(Struct, frozen=True):
 
 
 def _open_log(path: Path) -> BinaryIO:
-    if path.exists() and path.stat().st_size > LARGEST_LOG:
+    if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
         path.replace(path.with_suffix(".log.1"))
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab")

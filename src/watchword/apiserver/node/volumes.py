@@ -19,7 +19,7 @@ from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.model import Now, Registry
 from watchword.apiserver.node.containers import mounts_of, pod_root, read_field
 from watchword.apiserver.node.pod_admission import is_plain
-from watchword.apiserver.tokens.issuer import BoundObjects, TokenIssuer, TokenLifetime
+from watchword.apiserver.tokens import BoundObjects, TokenIssuer, TokenLifetime
 
 RENEW_AT = 0.8
 """A token is replaced after this part of its life."""

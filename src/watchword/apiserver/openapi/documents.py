@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, Resource
-from watchword.apiserver.discovery.documents import group_names, subresources_of, versions_of
-from watchword.apiserver.discovery.serving import etag_of, version_info
+from watchword.apiserver.discovery.documents import etag_of, group_names, subresources_of, version_info, versions_of
 from watchword.apiserver.errors import not_acceptable
 from watchword.apiserver.kinds.build import message_of
 from watchword.apiserver.kinds.fields import META

@@ -10,12 +10,13 @@ import orjson
 from msgspec import Struct
 
 from watchword.api.json import copy_json, is_deeper_than, same_json, type_name
+from watchword.api.limits import MAX_BODY_BYTES
 from watchword.api.meta import Object
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.model import ApiError
 
 MAX_OPERATIONS = 10_000
-MAX_COPIED_BYTES = 3 * 1024 * 1024  # "copy" can double a document with every operation
+MAX_COPIED_BYTES = MAX_BODY_BYTES  # "copy" can double a document with every operation
 MAX_DEPTH = 200  # as of a body: "move" can nest a document one level deeper with every operation
 
 _INDEX = re.compile(r"[+-]?\d{1,18}", re.ASCII)

@@ -8,7 +8,7 @@ from watchword.api.meta import Object, ObjectKey, is_deleting
 from watchword.api.resources import NAMESPACES
 from watchword.apiserver.errors import already_exists, forbidden, generate_name_conflict, invalid, not_found
 from watchword.apiserver.field_errors import required
-from watchword.apiserver.model import ApiError, Operation, ResourceKind
+from watchword.apiserver.model import ApiError, ResourceKind
 from watchword.apiserver.registry.body_identity import require_namespace, require_type
 from watchword.apiserver.registry.object_storage import KindTable, ObjectStorage, encode_object
 from watchword.apiserver.registry.pipeline import VerbDependencies, VerbResult, WriteRequest
@@ -77,9 +77,7 @@ class Create(Struct, frozen=True):
     async def _once(self, kind: ResourceKind, key: ObjectKey, obj: Object, call: WriteRequest) -> VerbResult:
         tools = self.tools
         set_new_object_metadata(obj, now=tools.now(), entropy=tools.entropy)
-        operation = Operation(
-            "create", kind, key, call.user, new=obj, old=None, dry_run=call.dry_run, warnings=call.warnings
-        )
+        operation = call.operation("create", kind, key, new=obj, old=None)
         require_namespace_open(tools.objects, tools.kinds, kind, key)
         if kind.custom and "status" in kind.subresources:
             obj.pop("status", None)

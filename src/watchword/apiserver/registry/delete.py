@@ -14,7 +14,7 @@ from watchword.api.time import rfc3339
 from watchword.apiserver.bodies import decode, media_type
 from watchword.apiserver.errors import bad_request, conflict, invalid_kind, not_found, server_timeout, success
 from watchword.apiserver.field_errors import invalid, not_supported
-from watchword.apiserver.model import ApiError, FieldError, HandlerRequest, Now, Operation, ResourceKind
+from watchword.apiserver.model import ApiError, FieldError, HandlerRequest, Now, ResourceKind
 from watchword.apiserver.registry.body_identity import unregistered
 from watchword.apiserver.registry.object_storage import StoredObject, encode_object
 from watchword.apiserver.registry.options import ListOptions, parse_bool, parse_dry_run, parse_integer
@@ -34,6 +34,22 @@ class DeleteOptions(Struct, frozen=True):
     resource_version: str = ""
     propagation: str = ""
     dry_run: bool = False
+
+    def write_request(self, request: HandlerRequest) -> WriteRequest:
+        """Return the context of a deletion that a client asked for."""
+        preconditions = {"uid": self.uid, "resourceVersion": self.resource_version}
+        options = {
+            "dryRun": ["All"] if self.dry_run else [],
+            "gracePeriodSeconds": self.grace_seconds,
+            "propagationPolicy": self.propagation,
+            "preconditions": {name: value for name, value in preconditions.items() if value},
+        }
+        return WriteRequest(
+            user=request.user,
+            dry_run=self.dry_run,
+            options={name: value for name, value in options.items() if value not in (None, "", [], {})},
+            annotations=request.annotations,
+        )
 
 
 def read_delete_options(request: HandlerRequest) -> DeleteOptions:
@@ -126,9 +142,7 @@ class Delete(Struct, frozen=True):
     ) -> VerbResult:
         tools, old = self.tools, stored.obj
         dry_run = options.dry_run or call.dry_run
-        await tools.pipeline.admit(
-            Operation("delete", kind, key, call.user, new=None, old=old, dry_run=dry_run, warnings=call.warnings)
-        )
+        await tools.pipeline.admit(call.operation("delete", kind, key, new=None, old=old))
         new = mark_deleting(kind, old, options, now=tools.now)
         finished = is_released(new)
         if finished and not is_deleting(old) and not _has_grace(kind):

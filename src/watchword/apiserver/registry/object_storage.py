@@ -1,14 +1,14 @@
-"""ObjectStorage of a kind in the store, whatever version they are stored in."""
+"""Reads and writes the objects of a kind, whatever version they are stored in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
+import msgspec
 import orjson
 from msgspec import Struct, field
 
-from watchword.api.json import trimmed
-from watchword.api.lazy_function import LazyFunction
+from watchword.api.json import copy_json, trimmed
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.selectors import LabelSelector
 from watchword.apiserver.errors import internal, storage_full
@@ -147,7 +147,7 @@ class ObjectStorage(Struct, frozen=True):
         return known
 
     async def put(self, kind: ResourceKind, key: ObjectKey, obj: Object, expected: int) -> Record:
-        """Commit a new state; `Stale` when `expected` is not the latest revision."""
+        """Commit a new state; `RevisionConflict` when `expected` is not the latest revision."""
         return await self._write(kind, key, obj, expected, deleted=False)
 
     async def erase(self, kind: ResourceKind, key: ObjectKey, obj: Object, expected: int) -> Record:
@@ -190,6 +190,14 @@ def _convert_to_current_schema(kind: ResourceKind, body: bytes) -> bytes:
     return trimmed(encode_object(obj))
 
 
+def convert(obj: Object, kind: ResourceKind, other: ResourceKind) -> Object:
+    """Return a copy of an object of `kind` in another version in which it is served."""
+    stored = _stored_form(kind, copy_json(obj))
+    if other.custom:
+        return _loaded(_convert_to_current_schema(other, encode_object(stored)))
+    return other.from_stored(stored) if other.from_stored is not None else stored
+
+
 def _stored_form(kind: ResourceKind, obj: Object) -> Object:
     if kind.to_stored is not None:
         return kind.to_stored(obj)
@@ -198,9 +206,15 @@ def _stored_form(kind: ResourceKind, obj: Object) -> Object:
     return obj
 
 
-_read_labels: Callable[[bytes], dict[str, str]] = LazyFunction(
-    "watchword.apiserver.registry.label_decoder", "read_labels"
-)
+class _LabelMetadata(Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(Struct):
+    metadata: _LabelMetadata
+
+
+_labelled = msgspec.json.Decoder(_Labelled)  # skips the rest: several times faster than decoding it
 
 
 class Matcher(Struct, frozen=True):
@@ -234,7 +248,7 @@ class Matcher(Struct, frozen=True):
             return False
         if self.path_decides:
             return True
-        if self.labels.requirements and not self.labels.matches(_read_labels(record.body)):
+        if self.labels.requirements and not self.labels.matches(_labels_of(record.body)):
             return False
         return not self.fields or self.fields.matches(
             self.objects.decode(self.kind, record), self.kind.selectable_fields
@@ -254,3 +268,7 @@ def matcher_for(
         return Matcher(kind, objects, namespace, labels, fields, ending=f"/{name}", path_decides=only)
     path = path_of(ObjectKey(namespace if kind.resource.namespaced else "", name))
     return Matcher(kind, objects, namespace, labels, fields, path, path_decides=only)
+
+
+def _labels_of(body: bytes) -> dict[str, str]:
+    return _labelled.decode(body).metadata.labels or {}

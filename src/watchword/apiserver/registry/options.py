@@ -118,6 +118,12 @@ def read_write_request(request: HandlerRequest, *, options_kind: str, apply: boo
         dry_run=dry_run,
         strictness=cast("Strictness", strictness or "Warn"),
         force=is_truthy(force) if force else False,
+        options={
+            **({"dryRun": ["All"]} if dry_run else {}),
+            **({"fieldManager": manager} if manager else {}),
+            **({"fieldValidation": strictness} if strictness else {}),
+        },
+        annotations=request.annotations,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from watchword.api.meta import Object, Resource
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import invalid
 from watchword.apiserver.fieldmanager.update import track_update
 from watchword.apiserver.model import Admit, ApiError, FieldError, Now, Operation, ResourceKind, User
@@ -32,7 +32,34 @@ class WriteRequest(Struct, frozen=True):
     force: bool = False  # server-side apply: take fields from other managers
     applied: bool = False  # managedFields already contain the outcome of an apply
     warnings: list[str] = field(default_factory=list)
+    options: Object = field(default_factory=dict)  # as the client sent them
+    annotations: dict[str, str] = field(default_factory=dict)  # of the audit event
     may_create: Callable[[], None] = lambda: None  # raises 403; called when an update or apply would create
+
+    def operation(
+        self,
+        verb: str,
+        kind: ResourceKind,
+        key: ObjectKey,
+        *,
+        new: Object | None,
+        old: Object | None,
+        subresource: str = "",
+    ) -> Operation:
+        """Return the write of one object on its way to the store."""
+        return Operation(
+            verb,
+            kind,
+            key,
+            self.user,
+            new=new,
+            old=old,
+            subresource=subresource,
+            dry_run=self.dry_run,
+            warnings=self.warnings,
+            options=self.options,
+            annotations=self.annotations,
+        )
 
 
 class VerbResult(Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
 from watchword.apiserver.errors import conflict, invalid_kind, modified, not_found, quote, server_timeout
 from watchword.apiserver.field_errors import invalid as invalid_field
-from watchword.apiserver.model import ApiError, Operation, ResourceKind
+from watchword.apiserver.model import ApiError, ResourceKind
 from watchword.apiserver.registry.body_identity import require_name, require_namespace, require_type
 from watchword.apiserver.registry.create import Create
 from watchword.apiserver.registry.object_storage import StoredObject, encode_object
@@ -83,17 +83,7 @@ class Update(Struct, frozen=True):
         kind, old = target.kind, stored.obj
         new = _merged_for(target, new, old)
         keep_stored_metadata(new, old)
-        operation = Operation(
-            "update",
-            kind,
-            target.key,
-            call.user,
-            new=new,
-            old=old,
-            subresource=target.subresource,
-            dry_run=call.dry_run,
-            warnings=call.warnings,
-        )
+        operation = call.operation("update", kind, target.key, new=new, old=old, subresource=target.subresource)
         tools = self.tools
         tools.ownership.track(operation, call)
         await tools.pipeline.mutate(operation)

@@ -10,7 +10,7 @@ from watchword.apiserver.field_errors import duplicate, forbidden, invalid, requ
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.model import Schema
 from watchword.cel.evaluate import compile_expression
-from watchword.cel.functions import CelError
+from watchword.cel.functions import CelError, NoSuchOverload
 from watchword.cel.optional_values import OptionalValue
 from watchword.cel.syntax import CelSyntaxError
 
@@ -88,7 +88,7 @@ def _rule_errors(rule: Mapping[str, Any], value: Any, schema: Schema, path: str,
     try:
         holds = expression.evaluate(variables)
     except CelError as error:
-        yield invalid(path, schema.type, _failure(str(error), rule_text))
+        yield invalid(path, schema.type, _failure(error, rule_text))
         return
     if holds is not True and (is_transition or old is ABSENT or not same_json(value, old)):
         yield _rule_error(rule, variables, schema, path)
@@ -97,8 +97,8 @@ def _rule_errors(rule: Mapping[str, Any], value: Any, schema: Schema, path: str,
 _NO_SIGNATURE = "call arguments did not match a supported operator, function or macro signature"
 
 
-def _failure(error: str, rule_text: str) -> str:
-    if error.startswith("no such overload"):
+def _failure(error: CelError, rule_text: str) -> str:
+    if isinstance(error, NoSuchOverload):
         return f"'{error}': {_NO_SIGNATURE} for rule: {rule_text}"
     return f"{error} evaluating rule: {rule_text}"
 

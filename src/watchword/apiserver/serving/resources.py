@@ -48,7 +48,7 @@ class ResourceServer(Struct, frozen=True):
         )
 
     async def serve(self, request: HandlerRequest, kind: ResourceKind) -> Response:
-        """VerbResult a request past authorization; 405 when the kind has no such verb."""
+        """Serve a request past authorization; 405 when the kind has no such verb."""
         verb, subresource = request.info.verb, request.info.subresource
         allowed = subresource_verbs(subresource) if subresource else kind.verbs
         serve = self._by_verb.get(verb) if subresource != "scale" else self._scale
@@ -102,14 +102,14 @@ class ResourceServer(Struct, frozen=True):
 
     async def _delete(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         options = read_delete_options(request)
-        call = WriteRequest(user=request.user, dry_run=options.dry_run)
+        call = options.write_request(request)
         answer = await self.verbs.delete(kind, _key(request), options, call)
         return self.responses.answer(request, kind, answer, call)
 
     async def _delete_collection(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         options = read_delete_options(request)
         chosen = read_list_options(request, watch=False)
-        call = WriteRequest(user=request.user, dry_run=options.dry_run)
+        call = options.write_request(request)
         page = await self.verbs.delete_collection(kind, request.info.namespace, chosen, options, call)
         return self.responses.page(request, kind, page)
 

@@ -292,6 +292,6 @@ def load(log: RevisionLog, cipher: RowCipher) -> tuple[CommittedState, list[int]
 
 
 def _retrieve_exception(done: asyncio.Future[Record]) -> None:
-    """RestoreMarker an error as seen: the caller may have stopped waiting."""
+    """Mark an error as seen: the caller may have stopped waiting."""
     if not done.cancelled():
         done.exception()

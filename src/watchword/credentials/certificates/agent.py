@@ -20,34 +20,34 @@ from watchword.credentials.certificates.decisions import (
     KEY,
     PENDING_KEY,
     LoadKey,
+    assess_certificate,
     awaiting_approval,
     certificate_spec,
     choose_current_request,
-    decide_certificate_validity,
     decide_request_outcome,
     is_obsolete_join_request,
     request_manifest,
     request_names,
 )
-from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists
-from watchword.kube.kubeconfig import UserEntry
-from watchword.pki.errors import PkiError
-from watchword.pki.keys import PrivateKey
-from watchword.registration.interface import (
+from watchword.credentials.driver import (
     ENDPOINT_CONFIG,
     AgentContext,
+    CredentialAssessment,
     NewKey,
     ObtainResult,
     Pending,
     SecretData,
     ValidCredential,
     WantedCredential,
-    is_due,
-    is_renewal_requested,
     rotation_data,
 )
-from watchword.registration.options import DriverOption, OptionType, Settings, Side
+from watchword.credentials.driver_options import DriverOption, OptionType, Settings, Side
+from watchword.credentials.lifecycle import Keep, Obtain, Reason
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists
+from watchword.kube.kubeconfig import UserEntry
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import PrivateKey
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Reader
 
@@ -113,7 +113,7 @@ class CertificateAgentDriver(Struct, frozen=True):
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
         """Return until when the certificate held is good, without any request."""
-        return self._assess(wanted, held, self.clock.now())
+        return self._assess(wanted, held, self.clock.now()).valid
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
         """Keep a valid credential, follow up a pending request, send a missing one."""
@@ -121,10 +121,9 @@ class CertificateAgentDriver(Struct, frozen=True):
         now = self.clock.now()
         pending = held.get(PENDING_KEY)
         if pending is None:
-            current = self._assess(wanted, held, now)
-            if current is None or is_due(current, now) or is_renewal_requested(wanted, held):
-                return self._new_key(wanted)
-            return current
+            assessed = self._assess(wanted, held, now)
+            is_kept = isinstance(assessed.decision, Keep)
+            return assessed.valid if is_kept and assessed.valid is not None else self._new_key(wanted)
         try:
             key = self.load_key(pending)
         except PkiError:
@@ -143,12 +142,12 @@ class CertificateAgentDriver(Struct, frozen=True):
         spec = certificate_spec(wanted, key, self.lifetime)
         return decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
 
-    def _assess(self, wanted: WantedCredential, held: SecretData, now: datetime) -> ValidCredential | None:
+    def _assess(self, wanted: WantedCredential, held: SecretData, now: datetime) -> CredentialAssessment:
         """Judge a certificate only when it is for the server that this driver reaches: a cluster may change drivers."""
         is_for_endpoint = not wanted.addon and ENDPOINT_CONFIG in held
         if is_for_endpoint != bool(self.endpoint_signer):
-            return None
-        return decide_certificate_validity(wanted, held, now=now, load_key=self.load_key)
+            return CredentialAssessment(Obtain(Reason.PLACE_CHANGED), None)
+        return assess_certificate(wanted, held, now=now, lifetime=self.lifetime, load_key=self.load_key)
 
     def _is_member(self, wanted: WantedCredential) -> bool:
         """Whether the hub accepts this cluster; not asked for add-ons, which exist only on accepted ones."""
@@ -158,7 +157,7 @@ class CertificateAgentDriver(Struct, frozen=True):
         return found is not None and is_true(found, ConditionType.HUB_ACCEPTED)
 
     def _is_grace_over(self, request: Object, now: datetime) -> bool:
-        """Whether the agent had the time to become itself; by its own clock, for the hub's may be another."""
+        """Whether the agent had time to switch to its own certificate, by its own clock: the hub's may differ."""
         name = request["metadata"]["name"]
         if name not in self.first_seen:
             self.first_seen.clear()

@@ -25,18 +25,14 @@ from watchword.credentials.certificates.approval import (
 )
 from watchword.credentials.certificates.issued_certificate import (
     IssuedCertificate,
-    validate_held_certificate,
+    validate_client_certificate,
     validate_issued_certificate,
 )
 from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
-from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
-from watchword.pki.errors import PkiError
-from watchword.pki.keys import PrivateKey
-from watchword.pki.subjects import CLIENT_USAGES, AlternativeNames, CertificateSubject
-from watchword.registration.descriptor import HeldCredential
-from watchword.registration.errors import CredentialUnreadable
-from watchword.registration.interface import (
+from watchword.credentials.credential_kind import HeldCredential
+from watchword.credentials.driver import (
     ENDPOINT_CONFIG,
+    CredentialAssessment,
     NewCredential,
     NewKey,
     ObtainResult,
@@ -44,8 +40,15 @@ from watchword.registration.interface import (
     SecretData,
     ValidCredential,
     WantedCredential,
+    honoured_rotation,
 )
-from watchword.runtime.renewal import choose_renewal_time
+from watchword.credentials.errors import CredentialUnreadable
+from watchword.credentials.lifecycle import Evidence, Held, Obtain, Reason, Subject, Wanted, decide, is_usable
+from watchword.credentials.renewal import choose_renewal_time
+from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import CLIENT_USAGES, AlternativeNames, CertificateSubject
 
 KEY, CERTIFICATE, PENDING_KEY = "tls.key", "tls.crt", "pending.key"
 
@@ -111,21 +114,44 @@ def request_manifest(
     return certificate_request_manifest(certificate_spec(wanted, key, lifetime, name=name), key)
 
 
-def decide_certificate_validity(
-    wanted: WantedCredential, held: SecretData, *, now: datetime, load_key: LoadKey = PrivateKey.from_pem
-) -> ValidCredential | None:
-    """Return until when the certificate held is good, or None when it must not be used."""
-    try:
-        issued = IssuedCertificate(load_key(held[KEY]), split_bundle(held[CERTIFICATE]))
-    except (KeyError, PkiError):
-        return None
-    subject = CertificateSubject(wanted.subject.user, wanted.subject.groups)
-    if validate_held_certificate(issued, subject, now=now):
-        return None
-    leaf = issued.certificate
-    return ValidCredential(
+def assess_certificate(
+    wanted: WantedCredential,
+    held: SecretData,
+    *,
+    now: datetime,
+    lifetime: timedelta | None = None,
+    load_key: LoadKey = PrivateKey.from_pem,
+) -> CredentialAssessment:
+    """Decide what becomes of the certificate in a Secret; `lifetime` is the one that is requested."""
+    leaf = _read_client_certificate(held, load_key)
+    if isinstance(leaf, Reason):
+        return CredentialAssessment(Obtain(leaf), None)
+    target = Wanted(
+        Subject(wanted.subject.user, frozenset(wanted.subject.groups)),
+        seed=leaf.key.thumbprint,
+        lifetime=lifetime,
+        rotation=wanted.rotation,
+    )
+    subject = Subject(leaf.common_name, frozenset(leaf.organisations))
+    found = Held(subject, leaf.not_before, leaf.not_after, rotation=honoured_rotation(held))
+    evidence = Evidence(refused=certificate_id(leaf.der) == wanted.refused_id)
+    decision = decide(target, found, evidence, now=now)
+    if not is_usable(decision):
+        return CredentialAssessment(decision, None)
+    valid = ValidCredential(
         _renewal_time(leaf), leaf.not_after, _describe(leaf), leaf.not_before, certificate_id(leaf.der)
     )
+    return CredentialAssessment(decision, valid)
+
+
+def _read_client_certificate(held: SecretData, load_key: LoadKey) -> Certificate | Reason:
+    if KEY not in held or CERTIFICATE not in held:
+        return Reason.MISSING
+    try:
+        issued = IssuedCertificate(load_key(held[KEY]), split_bundle(held[CERTIFICATE]))
+    except PkiError:
+        return Reason.TAMPERED
+    return Reason.TAMPERED if validate_client_certificate(issued) else issued.certificate
 
 
 def read_held_certificate(held: SecretData) -> HeldCredential | None:
@@ -162,7 +188,7 @@ def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request
 
     With a certificate that is still good it can make another one as itself.
     """
-    if not is_pending(request) or decide_certificate_validity(wanted, held, now=now) is None:
+    if not is_pending(request) or assess_certificate(wanted, held, now=now).valid is None:
         return False
     return bool((request.get("spec") or {}).get("username") != wanted.subject.user)
 

@@ -55,36 +55,27 @@ def validate_issued_certificate(
 ) -> str:
     """Return why a certificate is not the one that was requested; empty when it is."""
     leaf = issued.certificate
-    too_long = lifetime is not None and leaf.not_after - max(leaf.not_before, now) > lifetime + BACKDATE
-    objection = validate_held_certificate(issued, wanted, now=now)
-    if objection:
-        return objection
-    if now < leaf.not_before:
-        return "it is not valid yet: compare the clocks"
-    if too_long:
-        return "it is valid for longer than was requested"
-    return _validate_chain(issued, roots, now) if roots else ""
-
-
-def validate_held_certificate(issued: IssuedCertificate, wanted: CertificateSubject, *, now: datetime) -> str:
-    """Return why a certificate that was accepted before must not be used any more; empty when it is good.
-
-    A certificate that is not valid yet stays in use: the clock of this machine was set back after it was accepted.
-    The requested lifetime may have changed since, so it is not compared either.
-    """
-    leaf = issued.certificate
     same_name = leaf.common_name == wanted.common_name
     same_groups = sorted(leaf.organisations) == sorted(set(wanted.organisations))
-    for wrong, objection in (
-        (leaf.key != issued.key.public, "it is for another key"),
+    too_long = lifetime is not None and leaf.not_after - max(leaf.not_before, now) > lifetime + BACKDATE
+    objections = (
         (not (same_name and same_groups), "it is for another subject"),
-        (leaf.is_ca, "it is the certificate of an authority"),
-        ("client auth" not in leaf.extended_usages, "it is not for client authentication"),
         (now >= leaf.not_after, "it has expired"),
-    ):
-        if wrong:
-            return objection
-    return ""
+        (now < leaf.not_before, "it is not valid yet: compare the clocks"),
+        (too_long, "it is valid for longer than was requested"),
+    )
+    found = next((objection for wrong, objection in objections if wrong), "")
+    return validate_client_certificate(issued) or found or (_validate_chain(issued, roots, now) if roots else "")
+
+
+def validate_client_certificate(issued: IssuedCertificate) -> str:
+    """Return why a certificate is none of a client with this key, whatever its subject; empty when it is."""
+    leaf = issued.certificate
+    if leaf.key != issued.key.public:
+        return "it is for another key"
+    if leaf.is_ca:
+        return "it is the certificate of an authority"
+    return "" if "client auth" in leaf.extended_usages else "it is not for client authentication"
 
 
 def _validate_chain(issued: IssuedCertificate, roots: tuple[Certificate, ...], now: datetime) -> str:

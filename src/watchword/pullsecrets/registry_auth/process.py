@@ -11,9 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import structlog
 from msgspec import Struct
 
-from watchword._structlog import structlog
 from watchword.http.limits import ServerLimits
 from watchword.http.server import HttpServer
 from watchword.kube.client import Client

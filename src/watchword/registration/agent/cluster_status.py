@@ -18,12 +18,12 @@ from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import LEASE_EXPIRED_REASON, ConditionType, Label
 from watchword.api.quantity import UNITS, parse_quantity, quantity_suffix
 from watchword.api.resources import CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES
+from watchword.credentials.credential_kind import CredentialKind, CredentialStatus
+from watchword.credentials.driver import NewCredential, Pending, ValidCredential
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.registration.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.registration.agent.hub_session import HubSession
-from watchword.registration.descriptor import CredentialKind, CredentialStatus
-from watchword.registration.interface import NewCredential, Pending, ValidCredential
 from watchword.runtime.cache import Cache
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter

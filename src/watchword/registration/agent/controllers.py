@@ -11,6 +11,7 @@ from watchword.api.conditions import without_messages
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES, SECRETS
+from watchword.credentials.credential_kind import CredentialKind
 from watchword.credentials.credential_secret import csr_scope
 from watchword.kube.client import Client
 from watchword.registration.agent.cluster_lease import LeaseRenewalReconciler
@@ -18,7 +19,6 @@ from watchword.registration.agent.cluster_status import ApiServerHealthCheck, Cl
 from watchword.registration.agent.hub_credential import HubCredentialReconciler
 from watchword.registration.agent.hub_session import HubSession, HubSessionReconciler
 from watchword.registration.agent.options import AgentIdentity, AgentOptions
-from watchword.registration.descriptor import CredentialKind
 from watchword.runtime.api_server_connection import HUB, ApiServerConnection
 from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope

@@ -12,11 +12,7 @@ from watchword.api.meta import ObjectKey, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.credentials.credential_secret import CredentialKeeper, CredentialSpec
-from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, SecretExtras
-from watchword.registration.agent.hub_session import HubSession
-from watchword.registration.agent.options import AgentIdentity
-from watchword.registration.hub_connector import endpoint_data_of
-from watchword.registration.interface import (
+from watchword.credentials.driver import (
     ENDPOINT_CONFIG,
     KUBECONFIG,
     AgentDriver,
@@ -27,6 +23,10 @@ from watchword.registration.interface import (
     ValidCredential,
     WantedCredential,
 )
+from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, SecretExtras
+from watchword.registration.agent.hub_session import HubSession
+from watchword.registration.agent.options import AgentIdentity
+from watchword.registration.hub_connector import endpoint_data_of
 from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
 from watchword.runtime.reconcile import Done, Outcome, Reader
@@ -123,5 +123,7 @@ class HubCredentialReconciler(Struct, frozen=True, kw_only=True):
             self.identity.cluster,
             self.identity.subject,
             requester=self.session.requester,
-            rotation=asked,
+            refused_id=self.session.refused_id,
+            # A joining cluster is a stranger to the hub, which does not decide about a second key of one.
+            rotation=asked if self.session.uses_own_credential else "",
         )

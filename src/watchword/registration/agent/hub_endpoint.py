@@ -8,11 +8,12 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from watchword._structlog import structlog
 from watchword.api.bootstrap import EXTENSION_ENDPOINTS
+from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.secret_data import HUB
 from watchword.discovery.client_factory import ONE_TRY, ClientFactory
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
@@ -27,7 +28,6 @@ from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.certificates import split_bundle
 from watchword.pki.errors import PkiError
 from watchword.registration.hub_connector import HubConnector, bootstrap_credential_of
-from watchword.registration.interface import KUBECONFIG, SecretData
 
 EXTENSION = "watchword.dev/followed-from"
 """Names, inside a kubeconfig, the configured address and authorities from which a hub was followed."""

@@ -9,16 +9,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from http import HTTPStatus
 from random import Random
 
+import structlog
 from msgspec import Struct
 
-from watchword._structlog import structlog
 from watchword.api.conditions import is_true
 from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.credentials.driver import KUBECONFIG, NewCredential, ObtainResult, Pending, SecretData, ValidCredential
 from watchword.credentials.secret_data import HubKubeconfigRenderer
 from watchword.kube.errors import ConfigError, CredentialReplaced, Unreachable
 from watchword.kube.kubeconfig import UserEntry
@@ -31,14 +33,6 @@ from watchword.registration.hub_connector import (
     ReplaceableBootstrap,
     bootstrap_credential_of,
     endpoint_data_of,
-)
-from watchword.registration.interface import (
-    KUBECONFIG,
-    NewCredential,
-    ObtainResult,
-    Pending,
-    SecretData,
-    ValidCredential,
 )
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -57,6 +51,8 @@ class HubConnection:
         self.uses_own_credential = False  # whether everything is sent in the name of this very cluster
         self._streams: dict[asyncio.Timeout, None] = {}  # in the order in which they were opened
         self.unreachable = asyncio.Event()  # set when the hub could not be reached
+        self.refused = asyncio.Event()  # set while the hub answers 401 to the cluster's own credential
+        self._refused_since = 0.0  # by the loop's time
 
     async def use(self, transport: Transport, *, own: bool = False) -> None:
         """Send everything through this transport from now on."""
@@ -72,10 +68,12 @@ class HubConnection:
         """Send one request and return the complete response."""
         transport = self._transport()
         try:
-            return await transport.send(request)
+            response = await transport.send(request)
         except Unreachable:
             self.unreachable.set()
             raise
+        self._note_answer(transport, response)
+        return response
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response]:
@@ -84,7 +82,9 @@ class HubConnection:
             async with asyncio.timeout(None) as limit:
                 self._streams[limit] = None  # from the start: one that is being opened is cut, too
                 try:
-                    async with self._transport().stream(request) as response:
+                    transport = self._transport()
+                    async with transport.stream(request) as response:
+                        self._note_answer(transport, response)
                         yield response
                 finally:
                     self._streams.pop(limit, None)
@@ -92,6 +92,20 @@ class HubConnection:
             if not limit.expired():
                 raise
             raise CredentialReplaced("the credential was replaced", maybe_processed=False) from cause
+
+    @property
+    def refused_for(self) -> float:
+        """For how many seconds the hub has refused the cluster's own credential without an exception."""
+        return asyncio.get_running_loop().time() - self._refused_since if self.refused.is_set() else 0.0
+
+    def _note_answer(self, transport: Transport, response: Response) -> None:
+        if not self.uses_own_credential or transport is not self._current:
+            return
+        if response.status != HTTPStatus.UNAUTHORIZED:
+            self.refused.clear()
+        elif not self.refused.is_set():
+            self._refused_since = asyncio.get_running_loop().time()
+            self.refused.set()
 
     async def close(self) -> None:
         """Release the present transport."""
@@ -134,6 +148,11 @@ ENDPOINT_CHECK_INTERVAL = timedelta(minutes=15)
 MIN_ENDPOINT_CHECK_INTERVAL = timedelta(minutes=1)  # also while the hub cannot be reached
 
 
+REFUSAL_PATIENCE = timedelta(minutes=10)  # servers that start, or lose their webhook, refuse everything for a while
+REFUSAL_RETRY = timedelta(minutes=30)
+REFUSAL_TRIAL = timedelta(minutes=2)  # some renewals of the lease
+
+
 class ActiveCredential(Enum):
     """Which credential the connection uses."""
 
@@ -145,7 +164,7 @@ class ActiveCredential(Enum):
 class CredentialFacts(Struct, frozen=True):
     """What the choice depends on."""
 
-    has_own: bool  # whether there is a credential of one's own
+    has_own: bool  # whether there is a credential of one's own that the hub does not refuse
     own_until: datetime | None  # None: it does not expire
     accepted: bool | None  # None: the hub has not answered yet
     has_bootstrap_credential: bool
@@ -188,7 +207,9 @@ class HubSession:
     refusal: Pending | None = field(default=None, init=False)  # the hub's last refusal, until it issues another
     active_credential: ActiveCredential = field(default=ActiveCredential.NONE, init=False)
     used_credential_id: str = field(default="", init=False)  # of the own credential that the connection uses
+    refused_id: str = field(default="", init=False)  # of the own credential that the hub refuses; empty: it does not
     kubeconfigs: HubKubeconfigRenderer = field(init=False)
+    _is_trial: bool = field(default=False, init=False)  # whether a refused credential is tried again
     _data: SecretData = field(default_factory=dict, init=False, repr=False)
     _in_use: SecretData | BootstrapCredential | None = field(default=None, init=False, repr=False)
     _bootstrap: BootstrapCredential | None = field(default=None, init=False)  # the last one that was considered
@@ -266,6 +287,7 @@ class HubSession:
         """Follow the hub's endpoint, a replaced bootstrap credential and the credential's expiry, for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_expiry(), name="hub credential expiry")
+            group.create_task(self._watch_refusal(), name="hub credential refusal")
             if self.monitor is not None or isinstance(self.connector, OwnEndpoint):
                 group.create_task(self._follow_endpoint(), name="hub endpoint")
             if isinstance(self.connector, ReplaceableBootstrap):
@@ -284,6 +306,35 @@ class HubSession:
         """Return how long nothing can change but the clock: until the credential expires, if that is soon."""
         left = EXPIRY_CHECK_INTERVAL if self.own_until is None else self.own_until - self.clock.now()
         return min(left, EXPIRY_CHECK_INTERVAL) if left > timedelta(0) else EXPIRY_CHECK_INTERVAL
+
+    async def _watch_refusal(self) -> None:
+        """Ask for another credential as a joining cluster when the hub refuses the cluster's own for long."""
+        while True:
+            await self.connection.refused.wait()
+            await asyncio.sleep(REFUSAL_PATIENCE.total_seconds())
+            is_refused = self.connection.refused_for >= REFUSAL_PATIENCE.total_seconds()
+            if is_refused and self.held is not None and self.connector.has_bootstrap_credential():
+                self.refused_id = self.held.credential_id
+                while self._is_held_refused():
+                    await self.select_credential()
+                    self._notify()
+                    await asyncio.sleep(REFUSAL_RETRY.total_seconds())
+                    await self._try_refused()
+                self.refused_id = ""
+                self._notify()
+
+    async def _try_refused(self) -> None:
+        """Use the refused credential for a while; an answer other than 401 ends the refusal."""
+        self._is_trial = True
+        self.connection.refused.clear()
+        await self.select_credential()
+        await asyncio.sleep(REFUSAL_TRIAL.total_seconds())
+        self._is_trial = False
+        if not self.connection.refused.is_set():
+            self.refused_id = ""
+
+    def _is_held_refused(self) -> bool:
+        return self.held is not None and bool(self.refused_id) and self.held.credential_id == self.refused_id
 
     async def _follow_endpoint(self) -> None:
         """Look where the hub is: at the start, when it cannot be reached, and four times an hour."""
@@ -361,7 +412,10 @@ class HubSession:
         if accepted is None and self.active_credential is ActiveCredential.BOOTSTRAP:
             accepted = False  # the request was made as a joining cluster, and the hub does not know this cluster yet
         return CredentialFacts(
-            self.held is not None, self.own_until, accepted, self.connector.has_bootstrap_credential()
+            self.held is not None and (self._is_trial or not self._is_held_refused()),
+            self.own_until,
+            accepted,
+            self.connector.has_bootstrap_credential(),
         )
 
 

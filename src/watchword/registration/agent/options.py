@@ -10,7 +10,6 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import (
     ADDON_NAMESPACE,
@@ -21,12 +20,10 @@ from watchword.api.names import (
     cluster_group,
 )
 from watchword.api.sensitive import HiddenFields
+from watchword.credentials.driver import CredentialSubject, SecretData
+from watchword.credentials.driver_options import Settings
 from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.registration.agent.cluster_status import ClaimPolicy
-from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.errors import UnknownDriver
-from watchword.registration.interface import CredentialSubject, SecretData
-from watchword.registration.options import Settings, Side
 from watchword.runtime.leader_election import ElectionTiming
 
 
@@ -63,28 +60,6 @@ class AgentOptions(Struct, frozen=True):
     def lease_key(self) -> ObjectKey:
         """The Lease by which one of several replicas is elected."""
         return ObjectKey(self.namespace, f"{self.hub_secret}-lock")
-
-
-def validate_agent_options(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
-    """Return everything that keeps the agent from starting, one sentence each."""
-    objections = [validate_cluster_name(options.cluster_name) or ""]
-    chosen = []
-    for find, name in ((catalog.cluster_driver, options.registration_auth), (catalog.addon_driver, options.addon_auth)):
-        try:
-            chosen.append(find(name))
-        except UnknownDriver as unknown:
-            objections.append(str(unknown))
-    objections += catalog.validate(Side.CLUSTER, options.settings, *chosen)
-    objections += [
-        f"{url!r} is not an https address" for url in options.external_urls if not url.startswith("https://")
-    ]
-    return [objection for objection in objections if objection]
-
-
-def agent_option_warnings(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
-    """Return what is allowed and yet unwise."""
-    rows = [(option, option.read(options.settings)) for option in catalog.options(Side.CLUSTER)]
-    return [warning for option, value in rows if value and (warning := option.warn(value))]
 
 
 _ALPHABET = string.ascii_lowercase + string.digits

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from watchword.api.rate_limit import Rate, TokenBucket
 from watchword.kube.request_sender import Backoff
-from watchword.registration.aws_irsa.errors import AwsRefused
+from watchword.registration.aws_irsa.errors import AwsRefused, LibraryMissing
 
 THROTTLING = frozenset({"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"})
 REQUESTS_PER_SECOND = 8.0
@@ -45,8 +46,7 @@ class PacedAwsApi(Struct):
 
     api: AwsApi
     random: Random
-    _rate: float = REQUESTS_PER_SECOND
-    _next: float = 0.0
+    _bucket: TokenBucket = field(default_factory=lambda: TokenBucket(Rate(REQUESTS_PER_SECOND)))
 
     async def call(self, service: str, operation: str, **arguments: Any) -> Mapping[str, Any]:
         """Return the response as `AwsApi.call` does; throttling is raised only after several attempts."""
@@ -58,17 +58,42 @@ class PacedAwsApi(Struct):
                 if refusal.code not in THROTTLING:
                     raise
             else:
-                self._rate = min(REQUESTS_PER_SECOND, self._rate + RECOVERY)
+                self._set_rate(min(REQUESTS_PER_SECOND, self._bucket.rate.per_second + RECOVERY))
                 return answer
-            self._rate = max(SLOWEST, self._rate / 2)
+            self._set_rate(max(SLOWEST, self._bucket.rate.per_second / 2))
             delay = BACKOFF.delay(failures, self.random)
-            self._next = max(self._next, asyncio.get_running_loop().time() + delay)  # all others wait, too
+            self._bucket.pause(asyncio.get_running_loop().time() + delay)  # all others wait, too
         await self._wait_for_turn()
         return await self.api.call(service, operation, **arguments)
 
     async def _wait_for_turn(self) -> None:
-        now = asyncio.get_running_loop().time()
-        turn = max(now, self._next)
-        self._next = turn + 1 / self._rate
-        if turn > now:
-            await asyncio.sleep(turn - now)
+        await asyncio.sleep(self._bucket.reserve(asyncio.get_running_loop().time()))
+
+    def _set_rate(self, per_second: float) -> None:
+        self._bucket.rate = Rate(per_second)
+
+
+AWS_LIBRARIES = ("boto3", "botocore")
+
+
+def connect(region: str) -> AwsApi:
+    """Return the connection by boto3; `LibraryMissing` where the extra is not installed."""
+    try:
+        from watchword.registration.aws_irsa.boto import BotoApi
+    except ModuleNotFoundError as missing:
+        if missing.name not in AWS_LIBRARIES:
+            raise
+        raise LibraryMissing("the AWS libraries are not installed: run pip install 'watchword[aws]'") from missing
+    return BotoApi(region)
+
+
+class LazyAwsApi(Struct):
+    """Connects when it is first used."""
+
+    region: str
+    _api: AwsApi | None = None
+
+    async def call(self, service: str, operation: str, **arguments: Any) -> Mapping[str, Any]:
+        """Return the response as `AwsApi.call` does."""
+        self._api = self._api or connect(self.region)
+        return await self._api.call(service, operation, **arguments)

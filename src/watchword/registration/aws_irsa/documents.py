@@ -1,4 +1,4 @@
-"""Decides which IAM roles a hub and its clusters need, with their documents to the character."""
+"""The IAM policies and trust policies of the design, and the documents that administrators apply."""
 
 from __future__ import annotations
 
@@ -11,10 +11,189 @@ from msgspec import Struct, field
 
 from watchword.api.names import AGENT_NAMESPACE
 from watchword.api.validation import validate_dns_label, validate_dns_subdomain
-from watchword.registration.aws_irsa import templates
-from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa.arn import EksClusterArn, RoleTags
 from watchword.registration.aws_irsa.errors import InvalidName
-from watchword.registration.aws_irsa.identifier import RoleTags
+
+MANAGED_CLUSTER_ACCESS = """\
+{
+   "Version": "2012-10-17",
+   "Statement": [
+      {
+         "Effect": "Allow",
+         "Action": "sts:AssumeRole",
+         "Resource": "arn:<partition>:iam::<hub-account-id>:role/ocm-hub-<md5-hash-unique-identifier>"
+      }
+   ]
+}
+"""
+"""Lets the agent's role assume its role in the hub's account."""
+
+MANAGED_CLUSTER_TRUST = """\
+{
+   "Version": "2012-10-17",
+   "Statement": [
+      {
+         "Effect": "Allow",
+         "Principal": {
+            "Federated": "arn:<partition>:iam::<managed-cluster-account-id>:oidc-provider/<oidc-provider>"
+         },
+         "Action": "sts:AssumeRoleWithWebIdentity",
+         "Condition": {
+            "StringEquals": {
+               "<oidc-provider>:sub": "system:serviceaccount:<agent-namespace>:<klusterlet-name>-registration-sa",
+               "<oidc-provider>:aud": "sts.amazonaws.com"
+            }
+         }
+      },
+      {
+         "Effect": "Allow",
+         "Principal": {
+            "Federated": "arn:<partition>:iam::<managed-cluster-account-id>:oidc-provider/<oidc-provider>"
+         },
+         "Action": "sts:AssumeRoleWithWebIdentity",
+         "Condition": {
+            "StringEquals": {
+               "<oidc-provider>:sub": "system:serviceaccount:<agent-namespace>:<klusterlet-name>-work-sa",
+               "<oidc-provider>:aud": "sts.amazonaws.com"
+            }
+         }
+      }
+   ]
+}
+"""
+"""Lets the ServiceAccounts of the agent assume the agent's role."""
+
+IDENTITY_CREATOR_ACCESS = """\
+{
+  "Version": "2012-10-17",
+  "Statement": [
+    {
+      "Effect": "Allow",
+      "Action": [
+        "iam:CreateRole",
+        "iam:DeleteRole",
+        "iam:UpdateAssumeRolePolicy",
+        "iam:PutRolePolicy",
+        "iam:DeleteRolePolicy",
+        "iam:AttachRolePolicy",
+        "iam:DetachRolePolicy",
+        "iam:CreatePolicy",
+        "iam:DeletePolicy",
+        "iam:CreatePolicyVersion",
+        "iam:DeletePolicyVersion",
+        "iam:ListAttachedRolePolicies",
+        "iam:ListRolePolicies",
+        "iam:ListPolicyVersions",
+        "iam:GetRole",
+        "iam:GetRolePolicy",
+        "iam:GetPolicy",
+        "iam:GetPolicyVersion",
+        "iam:PassRole"
+      ],
+      "Resource": [
+        "arn:<partition>:iam::<hub-account-id>:role/ocm-hub-*",
+        "arn:<partition>:iam::<hub-account-id>:policy/ocm-hub-*"
+      ]
+    }
+  ]
+}
+"""
+"""Lets the hub's controller manage the roles of accepted clusters."""
+
+IDENTITY_CREATOR_TRUST = """\
+{
+  "Version": "2012-10-17",
+  "Statement": [
+    {
+      "Effect": "Allow",
+      "Principal": {
+        "Federated": "arn:<partition>:iam::<hub-account-id>:oidc-provider/<oidc-provider>"
+      },
+      "Action": "sts:AssumeRoleWithWebIdentity",
+      "Condition": {
+        "StringEquals": {
+          "<oidc-provider>:sub": "system:serviceaccount:open-cluster-management-hub:registration-controller-sa",
+          "<oidc-provider>:aud": "sts.amazonaws.com"
+        }
+      }
+    }
+  ]
+}
+"""
+"""Lets the ServiceAccount of the hub's controller assume the role of the identity creator."""
+
+HUB_ACCESS = """\
+{
+  "Version": "2012-10-17",
+  "Statement": [
+    {
+      "Effect": "Allow",
+      "Action": [
+        "eks:DescribeCluster",
+        "eks:ListClusters"
+      ],
+      "Resource": "arn:<partition>:eks:<hub-region>:<hub-account-id>:cluster/<hub-cluster-name>"
+    }
+  ]
+}
+"""
+"""Lets an accepted cluster find the hub's API server."""
+
+HUB_TRUST = """\
+{
+  "Version": "2012-10-17",
+  "Statement": [
+    {
+      "Effect": "Allow",
+      "Principal": {
+        "AWS": "arn:<partition>:iam::<managed-cluster-account-id>:role/ocm-managed-cluster-<md5-hash-unique-identifier>"
+      },
+      "Action": "sts:AssumeRole",
+      "Condition": {\x20\x20
+        "StringEquals": {
+                "aws:PrincipalTag/hub_cluster_account_id":"<hub-account-id>",
+                "aws:PrincipalTag/hub_cluster_name":"<hub-cluster-name>",
+                "aws:PrincipalTag/managed_cluster_account_id":"<managed-cluster-account-id>",
+                "aws:PrincipalTag/managed_cluster_name":"<managed-cluster-name>"
+        }
+      }
+    }
+  ]
+}
+"""
+"""Lets the agent's role assume the role of its cluster, when all four tags agree."""
+
+HUB_STATEMENTS = """\
+    {
+      "Effect": "Allow",
+      "Action": "iam:TagRole",
+      "Resource": "arn:<partition>:iam::<hub-account-id>:role/ocm-hub-*"
+    },
+    {
+      "Effect": "Allow",
+      "Action": [
+        "eks:DescribeCluster",
+        "eks:CreateAccessEntry"
+      ],
+      "Resource": "arn:<partition>:eks:<hub-region>:<hub-account-id>:cluster/<hub-cluster-name>"
+    },
+    {
+      "Effect": "Allow",
+      "Action": [
+        "eks:DescribeAccessEntry",
+        "eks:UpdateAccessEntry",
+        "eks:DeleteAccessEntry"
+      ],
+      "Resource": "arn:<partition>:eks:<hub-region>:<hub-account-id>:access-entry/<hub-cluster-name>/role/<hub-account-id>/ocm-hub-*"
+    }"""  # noqa: E501 - one ARN
+"""Not part of the design: lets the hub's controller tag roles and manage their access entries."""
+
+
+def with_statements(document: str, statements: str) -> str:
+    """Return a document with more statements after its own, which stay to the character."""
+    end = document.rindex("\n", 0, document.rindex("]"))
+    return f"{document[:end]},\n{statements}{document[end:]}"
+
 
 LONGEST_ROLE_NAME = 64
 CREATOR_SUFFIX = "_managed-cluster-identity-creator"
@@ -77,8 +256,8 @@ def managed_cluster_role(
         managed.partition,
         managed.account,
         f"ocm-managed-cluster-{tags.identifier}",
-        _fill(templates.MANAGED_CLUSTER_ACCESS, values),
-        _fill(templates.MANAGED_CLUSTER_TRUST, values),
+        _fill(MANAGED_CLUSTER_ACCESS, values),
+        _fill(MANAGED_CLUSTER_TRUST, values),
         tags.as_dict(),
     )
 
@@ -91,8 +270,8 @@ def hub_role(hub: EksClusterArn, managed: EksClusterArn) -> IamRole:
         hub.partition,
         hub.account,
         f"ocm-hub-{tags.identifier}",
-        _fill(templates.HUB_ACCESS, values),
-        _fill(templates.HUB_TRUST, values),
+        _fill(HUB_ACCESS, values),
+        _fill(HUB_TRUST, values),
         tags.as_dict(),
     )
 
@@ -102,9 +281,9 @@ def identity_creator_role(hub: EksClusterArn, oidc_provider: str, *, extended: b
 
     It has the rights of the design; `extended` adds the tags of roles and the access entries of the hub.
     """
-    access = templates.IDENTITY_CREATOR_ACCESS
+    access = IDENTITY_CREATOR_ACCESS
     if extended:
-        access = templates.extended(access, templates.HUB_STATEMENTS)
+        access = with_statements(access, HUB_STATEMENTS)
     name = f"{hub.name}{CREATOR_SUFFIX}"
     if len(name) > LONGEST_ROLE_NAME:
         raise InvalidName(
@@ -123,7 +302,7 @@ def identity_creator_role(hub: EksClusterArn, oidc_provider: str, *, extended: b
         hub.account,
         name,
         _fill(access, values),
-        _fill(templates.IDENTITY_CREATOR_TRUST, values),
+        _fill(IDENTITY_CREATOR_TRUST, values),
     )
 
 

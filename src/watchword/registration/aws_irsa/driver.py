@@ -2,37 +2,114 @@
 
 from __future__ import annotations
 
-from watchword.api.lazy_function import LazyFunction
-from watchword.registration.aws_irsa.claims import ANNOTATIONS
-from watchword.registration.aws_irsa.condition_types import READY
-from watchword.registration.aws_irsa.hub_options import HUB_OPTIONS, hub_account_annotations
-from watchword.registration.aws_irsa.options import CLUSTER_OPTIONS, account_annotations, annotate, validate_pair
-from watchword.registration.aws_irsa.trial import TRIAL
-from watchword.registration.descriptor import ClusterRegistration, CredentialCondition, CredentialKind, Driver
+from collections.abc import Mapping
 
-DRIVER = Driver(
-    name="aws-irsa",
-    aliases=("awsirsa",),  # as Open Cluster Management spells it
-    options=(*CLUSTER_OPTIONS, *HUB_OPTIONS),
-    cluster=ClusterRegistration(
-        agent=LazyFunction("watchword.registration.aws_irsa.agent", "AwsIrsaAgentDriver.make"),
-        hub=LazyFunction("watchword.registration.aws_irsa.hub", "make_hub_driver"),
-        credential=CredentialKind(
-            name="cluster IAM role",
-            conditions=(CredentialCondition("ClusterRoleAssumable", "HubKubeconfigWritten"),),
-            consequence="{cluster} loses touch with the hub: no work, no add-ons, Unknown after five minutes",
-            renewal="tokens are renewed by the exec plugin",
-        ),
-        hub_condition=READY,
-        annotations=ANNOTATIONS,
-        annotate=annotate,
-        connector=LazyFunction("watchword.registration.aws_irsa.connector", "AwsIrsaConnector.make"),
-        account_annotations=account_annotations,
-        account_suffix="registration-sa",  # the one that the trust policy of the design names
-        hub_account_annotations=hub_account_annotations,
-        validate=validate_pair,
-        prepare=LazyFunction("watchword.registration.aws_irsa.people", "prepare_acceptance"),
-        read_held=LazyFunction("watchword.registration.aws_irsa.exec_entry", "read_held_entry"),
-        cloud_trial=TRIAL,
-    ),
+from watchword.credentials.credential_kind import CredentialCondition, CredentialKind, HeldCredential
+from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
+from watchword.credentials.driver_options import Settings
+from watchword.registration.aws_irsa.errors import InvalidName
+from watchword.registration.aws_irsa.options import (
+    ANNOTATIONS,
+    CLUSTER_OPTIONS,
+    HUB_OPTIONS,
+    MANAGED_ARN,
+    OCM_MANAGED_ARN,
+    OCM_ROLE_SUFFIX,
+    READY,
+    ROLE_ANNOTATION,
+    ClusterPair,
+    hub_account_annotations,
 )
+from watchword.registration.driver import (
+    AcceptanceContext,
+    AnnotatesAgentAccount,
+    AnnotatesCluster,
+    AnnotatesHubAccount,
+    ClusterDriver,
+    ConnectsToHub,
+    HubDriver,
+    PreparesAcceptance,
+    ReadsHeldCredential,
+    ReportsHubIdentity,
+    ValidatesSettings,
+)
+from watchword.registration.hub_connector import ConnectorContext, HubConnector
+
+
+class AwsIrsaDriver(
+    ClusterDriver,
+    AnnotatesCluster,
+    ConnectsToHub,
+    AnnotatesAgentAccount,
+    AnnotatesHubAccount,
+    ValidatesSettings,
+    ReadsHeldCredential,
+    ReportsHubIdentity,
+    PreparesAcceptance,
+):
+    """The hub creates an IAM role for each cluster, which the cluster's own role may assume."""
+
+    name = "aws-irsa"
+    aliases = ("awsirsa",)  # as Open Cluster Management spells it
+    options = (*CLUSTER_OPTIONS, *HUB_OPTIONS)
+    credential = CredentialKind(
+        name="cluster IAM role",
+        conditions=(CredentialCondition("ClusterRoleAssumable", "HubKubeconfigWritten"),),
+        consequence="{cluster} is disconnected from the hub: no work, no add-ons, Unknown after five minutes",
+        renewal="tokens are renewed by the exec plugin",
+    )
+    annotations = ANNOTATIONS
+    hub_condition = READY
+    account_suffix = "registration-sa"  # the one that the trust policy of the design names
+
+    def agent(self, context: AgentContext) -> AgentDriver:
+        """Return what writes the kubeconfig of the cluster's role."""
+        from watchword.registration.aws_irsa.agent import AwsIrsaAgentDriver
+
+        return AwsIrsaAgentDriver.make(context)
+
+    def hub(self, context: HubContext) -> HubDriver:
+        """Return what creates and deletes the IAM identities of clusters."""
+        from watchword.registration.aws_irsa.hub import make_hub_driver
+
+        return make_hub_driver(context)
+
+    def annotate(self, settings: Settings) -> Mapping[str, str]:
+        """Return the annotations that name this cluster, in the spelling of the design and that of OCM."""
+        pair = ClusterPair.read(settings)
+        managed = str(pair.managed)
+        return {MANAGED_ARN: managed, OCM_MANAGED_ARN: managed, OCM_ROLE_SUFFIX: pair.identifier}
+
+    def connector(self, context: ConnectorContext) -> HubConnector:
+        """Return how the hub is reached with tokens of the cluster's role."""
+        from watchword.registration.aws_irsa.agent import AwsIrsaConnector
+
+        return AwsIrsaConnector.make(context)
+
+    def account_annotations(self, settings: Settings) -> Mapping[str, str]:
+        """Return what gives the agent's pods their role; nothing while the settings cannot be used."""
+        return {} if self.validate_settings(settings) else {ROLE_ANNOTATION: ClusterPair.read(settings).managed_role}
+
+    def hub_account_annotations(self, settings: Settings) -> Mapping[str, str]:
+        """Return what gives the pods of the hub's controllers their role."""
+        return hub_account_annotations(settings)
+
+    def validate_settings(self, settings: Settings) -> str:
+        """Return why a cluster cannot join a hub with these settings; empty when it can."""
+        try:
+            ClusterPair.read(settings)
+        except InvalidName as objection:
+            return str(objection)
+        return ""
+
+    def read_held(self, data: SecretData) -> HeldCredential | None:
+        """Return the role that the exec entry of a kubeconfig assumes."""
+        from watchword.registration.aws_irsa.agent import read_held_entry
+
+        return read_held_entry(data)
+
+    async def prepare_acceptance(self, context: AcceptanceContext) -> None:
+        """Create the identity, on a hub that leaves this to the person who accepts."""
+        from watchword.registration.aws_irsa.people import prepare_acceptance
+
+        await prepare_acceptance(context)

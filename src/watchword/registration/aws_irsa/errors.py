@@ -15,26 +15,26 @@ AwsError
 
 from __future__ import annotations
 
-from watchword.registration.errors import DriverError
+from watchword.credentials.errors import DriverError, DriverRefused, InvalidSetting, ServiceUnreachable
 
 
 class AwsError(DriverError):
     """Base of everything this driver raises."""
 
 
-class InvalidName(AwsError):
+class InvalidName(AwsError, InvalidSetting):
     """A value that names something in AWS is malformed; the message says what its form is."""
 
 
-class LibraryMissing(AwsError):
+class LibraryMissing(AwsError, InvalidSetting):
     """The extra `aws` is not installed."""
 
 
-class WrongAccount(AwsError):
+class WrongAccount(AwsError, DriverRefused):
     """The AWS credentials belong to another account or partition than the role."""
 
 
-class ForeignRole(AwsError):
+class ForeignRole(AwsError, DriverRefused):
     """A role or an access entry of that name exists and belongs to another cluster."""
 
 
@@ -42,11 +42,11 @@ class IdentityMissing(AwsError):
     """The role or its mapping is not as the cluster needs it, and this hub only verifies them."""
 
 
-class RoleTaken(AwsError):
+class RoleTaken(AwsError, DriverRefused):
     """Another cluster has the role, or an earlier acceptance that is not deleted yet; the message names it."""
 
 
-class StillAccepted(AwsError):
+class StillAccepted(AwsError, DriverRefused):
     """The hub has not taken the rights of the cluster."""
 
 
@@ -70,5 +70,5 @@ class AwsRefused(AwsError):
         return self.code in ABSENCE_CODES
 
 
-class AwsUnreachable(AwsError):
+class AwsUnreachable(AwsError, ServiceUnreachable):
     """No request was answered; the message says what to check."""

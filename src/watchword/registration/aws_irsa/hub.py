@@ -1,47 +1,227 @@
-"""The hub's side: an accepted cluster gets an IAM role of its own, mapped to its group."""
+"""The hub's side of the aws-irsa driver: creates IAM identities of accepted clusters, and deletes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from random import Random
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.cluster import Cluster
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
+from watchword.credentials.driver import HubContext
+from watchword.credentials.errors import NotGranted
+from watchword.credentials.renewal import RenewalWindow, choose_renewal_time
 from watchword.kube.client import Client
-from watchword.registration.aws_irsa.access_entries import AccessEntries
+from watchword.kube.request_sender import Backoff
 from watchword.registration.aws_irsa.arn import EksClusterArn
-from watchword.registration.aws_irsa.aws_api import AwsApi, PacedAwsApi
-from watchword.registration.aws_irsa.aws_auth import AwsAuthConfigMap
-from watchword.registration.aws_irsa.claims import read_claimed_arn
-from watchword.registration.aws_irsa.connection import LazyAwsApi
-from watchword.registration.aws_irsa.errors import InvalidName, RoleTaken
-from watchword.registration.aws_irsa.hub_options import (
-    HUB_OPTIONS,
-    IdentityMode,
-    hub_arn,
-    identity_mode,
-    is_allowed_arn,
-    role_tags,
-)
+from watchword.registration.aws_irsa.aws_api import AwsApi, LazyAwsApi, PacedAwsApi
+from watchword.registration.aws_irsa.errors import AwsError, IdentityMissing, InvalidName, RoleTaken
 from watchword.registration.aws_irsa.iam import RoleWriter
-from watchword.registration.aws_irsa.identity import ClusterIdentity
-from watchword.registration.aws_irsa.identity_events import IdentityEventReconciler
-from watchword.registration.aws_irsa.identity_reconciler import AwsIdentities, IdentityReconciler
-from watchword.registration.aws_irsa.identity_record import (
+from watchword.registration.aws_irsa.identity import (
+    ClusterIdentity,
     IdentityPhase,
     IdentityRecord,
     IdentityRecords,
     cluster_of_record,
     records_of,
 )
-from watchword.registration.aws_irsa.role_mapping import RoleMappings
-from watchword.registration.errors import NotGranted
-from watchword.registration.interface import HubContext
-from watchword.runtime.reconcile import ControllerSpec, Trigger
-from watchword.runtime.status import StatusWriter
+from watchword.registration.aws_irsa.identity_reports import (
+    IdentityEventReconciler,
+    report_changed_claim,
+    report_failure,
+    report_ready,
+)
+from watchword.registration.aws_irsa.options import (
+    HUB_OPTIONS,
+    READY,
+    IdentityMode,
+    hub_arn,
+    identity_mode,
+    is_allowed_arn,
+    read_claimed_arn,
+    role_tags,
+)
+from watchword.registration.aws_irsa.role_mapping import AccessEntries, AwsAuthConfigMap, RoleMappings
+from watchword.runtime.clock import Clock
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter, Trigger
+from watchword.runtime.status import StatusChange, StatusWriter
+
+DRIFT_PERIOD = timedelta(minutes=30)
+DRIFT_WINDOW = RenewalWindow(0.5, 1.0)
+RETRY = Backoff(first=5.0, limit=120.0)
+
+
+class AwsIdentities(Struct):
+    """The identities of one hub's clusters: roles in IAM, and their mappings."""
+
+    roles: RoleWriter
+    mappings: RoleMappings
+    mode: IdentityMode
+
+    async def create(self, record: IdentityRecord) -> str:
+        """Make or verify role and mapping; return how the role is mapped."""
+        if self.mode is IdentityMode.EXTERNAL:
+            await self.verify(record)
+            return record.mapped_by
+        await self.roles.create(record.identity.role)
+        return await self.mappings.create(record.identity)
+
+    async def repair(self, record: IdentityRecord) -> list[str]:
+        """Return what differed and is right again; `IdentityMissing` where this hub only verifies."""
+        if self.mode is IdentityMode.EXTERNAL:
+            await self.verify(record)
+            return []
+        changes = [str(change) for change in await self.roles.apply(record.identity.role)]
+        return [*changes, "mapping restored"] if await self.mappings.repair(record.identity) else changes
+
+    async def verify(self, record: IdentityRecord) -> None:
+        """Raise `IdentityMissing` unless role and mapping are as the cluster needs them."""
+        identity = record.identity
+        differences = [f"not yet: {change}" for change in await self.roles.find_differences(identity.role)]
+        if not await self.mappings.is_correct(identity):
+            differences.append(f"the role is not mapped to user {identity.user} and the cluster's group")
+        if differences:
+            raise IdentityMissing(
+                f"role {identity.role.arn} is not as cluster {identity.cluster} needs it ({', '.join(differences)}): "
+                "correct it where it is made; this hub only verifies it"
+            )
+
+    async def delete(self, record: IdentityRecord) -> None:
+        """Delete the mapping, then the role; what was made outside stays."""
+        if self.mode is not IdentityMode.EXTERNAL:
+            await self.mappings.delete(record.identity, record.mapped_by)
+            await self.roles.delete(record.identity.role)
+
+
+class IdentityReconciler(Struct):
+    """Reconciles ManagedCluster; triggered by it and by the records of roles."""
+
+    reader: Reader
+    records: IdentityRecords
+    identities: AwsIdentities
+    status: StatusWriter
+    events: EventRecorder
+    clock: Clock
+    random: Random
+    _due: dict[str, datetime] = field(default_factory=dict)  # role → when AWS is asked next
+    _failures: dict[str, int] = field(default_factory=dict)
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring the identities that are recorded under this name in line with the ManagedCluster."""
+        found = self.reader.get(MANAGED_CLUSTERS, key)
+        records = records_of(self.reader, key.name)
+        if not records and found is not None:
+            await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(READY,)))
+        delays = [await self._reconcile_record(found, record) for record in records]
+        due = [delay for delay in delays if delay is not None]
+        return RetryAfter(min(due)) if due else Done()
+
+    async def _reconcile_record(self, found: Object | None, record: IdentityRecord) -> timedelta | None:
+        cluster = None if found is None else Cluster.read(found)
+        is_own = cluster is not None and cluster.uid == record.identity.uid
+        revoked = record.phase is IdentityPhase.REVOKING or not is_own
+        if not revoked and cluster is not None and (cluster.deleting or not cluster.accepted):
+            return None  # its rights on the hub go first; then its record says so
+        if record.phase is IdentityPhase.CREATING and self.identities.mode is IdentityMode.ACCEPT:
+            return None  # `watchword accept` is at it
+        waiting = self._time_left(record, revoked=revoked)
+        if waiting > timedelta(0):
+            if found is not None and record.key.name not in self._failures:
+                await self._report_ready(found, record)
+            return waiting
+        try:
+            await self._act(found if is_own else None, record, revoked=revoked)
+        except AwsError as trouble:
+            return await self._report_failure(found, record, trouble)
+        self._failures.pop(record.key.name, None)
+        return self._time_left(record, revoked=False) if not revoked else None
+
+    async def _act(self, found: Object | None, record: IdentityRecord, *, revoked: bool) -> None:
+        if revoked:
+            await self._revoke(found, record)
+            return
+        if record.phase is IdentityPhase.CREATING:
+            mapped_by = await self.identities.create(record)
+            await self.records.set_phase(record, IdentityPhase.READY, mapped_by)
+            changes: Sequence[str] = ()
+        else:
+            changes = [] if self.identities.mode is IdentityMode.ACCEPT else await self.identities.repair(record)
+        self._due[record.key.name] = self._next_check(record)
+        if found is None:
+            return
+        if changes:
+            note = f"role {record.identity.role.name} differed from what the cluster needs: {', '.join(changes)}"
+            self.events.warning(found, "AwsIdentityRepaired", note)
+        await self._report_ready(found, record)
+
+    async def _revoke(self, found: Object | None, record: IdentityRecord) -> None:
+        if self.identities.mode is IdentityMode.ACCEPT:
+            raise IdentityMissing(
+                f"role {record.identity.role.arn} has to be deleted with your AWS credentials: "
+                f"run `watchword aws revoke {record.identity.cluster}`"
+            )
+        await self.identities.delete(record)
+        await self.records.delete(record)
+        self._due.pop(record.key.name, None)
+        if found is not None:
+            await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(READY,)))
+
+    async def _report_ready(self, found: Object, record: IdentityRecord) -> None:
+        objection = find_changed_claim(Cluster.read(found), record)
+        ready = report_changed_claim(record.identity, objection) if objection else report_ready(record.identity)
+        if objection and not is_reported(found, ready.reason):
+            self.events.refusal(found, "IdentityChangeRefused", objection)
+        await self.status.set_condition(MANAGED_CLUSTERS, found, ready)
+
+    async def _report_failure(self, found: Object | None, record: IdentityRecord, trouble: AwsError) -> timedelta:
+        name = record.key.name
+        failures = self._failures[name] = self._failures.get(name, 0) + 1
+        delay = timedelta(seconds=RETRY.delay(failures, self.random))
+        self._due[name] = self.clock.now() + delay
+        if found is not None:
+            await self.status.set_condition(MANAGED_CLUSTERS, found, report_failure(trouble))
+        return delay
+
+    def _time_left(self, record: IdentityRecord, *, revoked: bool) -> timedelta:
+        """Return how long AWS is not to be asked about a role: changes of the ManagedCluster are no reason to."""
+        name, now = record.key.name, self.clock.now()
+        if name not in self._failures and (revoked or record.phase is IdentityPhase.CREATING):
+            return timedelta(0)
+        if name not in self._due:  # after a restart: the checks of a fleet are spread over the whole period
+            spread = RenewalWindow(0.0, 1.0)
+            self._due[name] = choose_renewal_time(now, now + DRIFT_PERIOD, seed=record.identity.uid, window=spread)
+        return self._due[name] - now
+
+    def _next_check(self, record: IdentityRecord) -> datetime:
+        now = self.clock.now()
+        return choose_renewal_time(now, now + DRIFT_PERIOD, seed=record.identity.uid, window=DRIFT_WINDOW)
+
+
+def find_changed_claim(cluster: Cluster, record: IdentityRecord) -> str:
+    """Return what annotations say now, when that is not what was accepted; empty when it is the same."""
+    identity = record.identity
+    try:
+        if read_claimed_arn(cluster.annotations, identity.hub) == identity.managed:
+            return ""
+    except InvalidName:
+        pass
+    return (
+        "its annotations do not name this EKS cluster any more, which has no effect: "
+        f"cluster {cluster.name} was accepted as {identity.managed}; "
+        "to change that, `watchword deny` and `watchword accept` it again"
+    )
+
+
+def is_reported(cluster: Object, reason: str) -> bool:
+    """Whether the condition of the identity has this reason."""
+    said = find_condition(cluster, READY)
+    return said is not None and said.reason == reason
+
 
 __all__ = ["HUB_OPTIONS", "AwsIrsaHubDriver", "make_hub_driver", "make_identities"]
 

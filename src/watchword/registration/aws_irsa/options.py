@@ -1,16 +1,61 @@
-"""What can be configured about registration by IAM, on the cluster's side."""
+"""What can be configured about registration by IAM, and what a cluster claims in its annotations."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
 from msgspec import Struct
 
-from watchword.registration.aws_irsa.arn import EksClusterArn
-from watchword.registration.aws_irsa.claims import MANAGED_ARN as MANAGED_ARN_ANNOTATION
-from watchword.registration.aws_irsa.claims import OCM_MANAGED_ARN, OCM_ROLE_SUFFIX
+from watchword.credentials.driver_options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Settings, Side
+from watchword.registration.aws_irsa.arn import EksClusterArn, RoleTags
+from watchword.registration.aws_irsa.documents import CREATOR_SUFFIX
 from watchword.registration.aws_irsa.errors import InvalidName
-from watchword.registration.aws_irsa.hub_options import ROLE_ANNOTATION, validate_arn
-from watchword.registration.aws_irsa.identifier import RoleTags
-from watchword.registration.options import DriverOption, Settings, Side
+
+READY = "AwsIdentityReady"
+"""The condition of a ManagedCluster that reports its IAM identity."""
+
+MANAGED_ARN = "eks-managed-cluster-arn"
+"""The annotation of the design."""
+
+OCM_MANAGED_ARN = "agent.open-cluster-management.io/managed-cluster-arn"
+OCM_ROLE_SUFFIX = "agent.open-cluster-management.io/managed-cluster-iam-role-suffix"
+"""The annotations of Open Cluster Management's agents."""
+
+ANNOTATIONS = (MANAGED_ARN, OCM_MANAGED_ARN, OCM_ROLE_SUFFIX)
+
+
+def read_claimed_arn(annotations: Mapping[str, str], hub: EksClusterArn) -> EksClusterArn:
+    """Return the EKS cluster that an agent claims to run on; `InvalidName` when its annotations contradict.
+
+    Nothing is proved by it: only the IAM role that is made for this ARN can use what is granted.
+    """
+    named = {name: annotations[name] for name in (MANAGED_ARN, OCM_MANAGED_ARN) if annotations.get(name)}
+    if not named:
+        raise InvalidName(
+            f"no annotation names the EKS cluster: set {MANAGED_ARN}, as `watchword join --managed-cluster-arn` does"
+        )
+    if len(set(named.values())) > 1:
+        raise InvalidName(f"the annotations {' and '.join(named)} name different EKS clusters: remove one of them")
+    managed = EksClusterArn.parse(next(iter(named.values())))
+    expected = RoleTags.of(hub, managed).identifier
+    suffix = annotations.get(OCM_ROLE_SUFFIX, expected)
+    if suffix != expected:
+        raise InvalidName(
+            f"the annotation {OCM_ROLE_SUFFIX} is not that of {managed} on hub {hub}: join with the ARN of this hub"
+        )
+    return managed
+
+
+def validate_arn(value: str) -> str:
+    """Return why a value is not the ARN of an EKS cluster; empty when it is."""
+    try:
+        EksClusterArn.parse(value)
+    except InvalidName as objection:
+        return str(objection)
+    return ""
+
 
 HUB_CLUSTER_ARN = DriverOption(
     flag="--eks-hub-cluster-arn",
@@ -65,22 +110,133 @@ class ClusterPair(Struct, frozen=True):
         return f"arn:{self.managed.partition}:iam::{self.managed.account}:role/ocm-managed-cluster-{self.identifier}"
 
 
-def validate_pair(settings: Settings) -> str:
-    """Return why a cluster cannot join a hub with these settings; empty when it can."""
+MOST = 46  # IAM allows 50 for a role, and four name hub and cluster
+RESERVED_PREFIX = "aws:"
+_TEXT = r"[\w .:/+@-]"
+_TAG = re.compile(rf"({_TEXT}{{1,128}})=((?:{_TEXT}|=){{0,256}})")  # IAM's limits; a comma separates tags
+
+
+def parse_tags(rows: Sequence[str]) -> Mapping[str, str]:
+    """Return key and value of each `KEY=VALUE`; `InvalidName` when IAM would refuse one, or the hub needs its key."""
+    found: dict[str, str] = {}
+    for row in rows:
+        match = _TAG.fullmatch(row)
+        if match is None:
+            raise InvalidName(
+                f"tag {row[:200]!r} is malformed: write KEY=VALUE with letters, digits, spaces and _ . : / + - @, "
+                "at most 128 characters before the = and 256 after it"
+            )
+        key, value = match.groups()
+        if key in RoleTags.__struct_fields__ or key.lower().startswith(RESERVED_PREFIX):
+            raise InvalidName(f"tag {key} is reserved: choose another key")
+        if found.get(key, value) != value:
+            raise InvalidName(f"tag {key} has two values: leave one of them out")
+        found[key] = value
+    if len(found) > MOST:
+        raise InvalidName(f"{len(found)} tags are too many: IAM has room for {MOST} beside those of the cluster")
+    return found
+
+
+ENTRY = "awsirsa"
+ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
+"""The annotation of a ServiceAccount by which EKS gives its pods the credentials of a role."""
+
+
+class IdentityMode(StrEnum):
+    """What creates the IAM roles of accepted clusters, and maps them to their groups."""
+
+    HUB = "hub"  # the hub's controller, with the role of the identity creator
+    ACCEPT = "accept"  # the person who runs `watchword accept`, with AWS credentials of their own
+    EXTERNAL = "external"  # a program outside, such as Terraform; the hub only verifies
+
+
+def validate_mode(value: str) -> str:
+    """Return why a value is no mode; empty when it is."""
+    known = ", ".join(IdentityMode)
+    return "" if value in set(IdentityMode) else f"{MODE.flag} {value!r} is not known: choose one of {known}"
+
+
+def validate_patterns(value: str) -> str:
+    """Return why a list of patterns cannot be used; empty when it can."""
+    for pattern in value.split(","):
+        if pattern.count("{") != pattern.count("}"):
+            return f"{PATTERNS.flag} {pattern!r} is incomplete: a pattern cannot contain a comma"
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            return f"{PATTERNS.flag} {pattern!r} is not a regular expression: {error}"
+    return ""
+
+
+def validate_tags(value: str) -> str:
+    """Return why a list of tags cannot be used; empty when it can."""
     try:
-        ClusterPair.read(settings)
+        parse_tags([part for part in value.split(",") if part])
     except InvalidName as objection:
         return str(objection)
     return ""
 
 
-def annotate(settings: Settings) -> dict[str, str]:
-    """Return the annotations that name this cluster to a hub, in the spelling of the design and that of OCM."""
-    pair = ClusterPair.read(settings)
-    managed = str(pair.managed)
-    return {MANAGED_ARN_ANNOTATION: managed, OCM_MANAGED_ARN: managed, OCM_ROLE_SUFFIX: pair.identifier}
+HUB_ARN = DriverOption(
+    flag="--eks-hub-cluster-arn",
+    aliases=("--hub-cluster-arn",),
+    help="The ARN of the EKS cluster that is the hub; found in the context of a kubeconfig that `aws` wrote.",
+    side=Side.HUB,
+    paths=((DRIVER_LIST, ENTRY, "hubClusterArn"),),
+    required=True,
+    validate=validate_arn,
+    from_context=lambda context: "" if validate_arn(context) else context,
+)
+MODE = DriverOption(
+    flag="--aws-identity-mode",
+    help="What creates the IAM roles of accepted clusters: hub (the default), accept or external.",
+    side=Side.HUB,
+    paths=((DRIVER_LIST, ENTRY, "identityMode"),),
+    validate=validate_mode,
+)
+PATTERNS = DriverOption(
+    flag="--auto-approved-arn-patterns",
+    help=f"Regular expressions for whole ARNs of EKS clusters that are accepted automatically, with {AUTO_APPROVAL}.",
+    side=Side.HUB,
+    type=OptionType.LIST,
+    paths=((DRIVER_LIST, ENTRY, "autoApprovedIdentities"),),
+    gate=AUTO_APPROVAL,
+    validate=validate_patterns,
+)
+TAGS = DriverOption(
+    flag="--aws-resource-tags",
+    help="Tags, as KEY=VALUE, for the IAM roles that are created for accepted clusters.",
+    side=Side.HUB,
+    type=OptionType.LIST,
+    paths=((DRIVER_LIST, ENTRY, "tags"),),
+    validate=validate_tags,
+)
+HUB_OPTIONS = (HUB_ARN, MODE, PATTERNS, TAGS)
 
 
-def account_annotations(settings: Settings) -> dict[str, str]:
-    """Return what gives the agent's pods their role; nothing while the settings cannot be used."""
-    return {} if validate_pair(settings) else {ROLE_ANNOTATION: ClusterPair.read(settings).managed_role}
+def hub_arn(settings: Settings) -> EksClusterArn:
+    """Return the hub; `InvalidName` when it is not configured."""
+    return EksClusterArn.parse(HUB_ARN.read(settings))
+
+
+def identity_mode(settings: Settings) -> IdentityMode:
+    """Return what creates the roles."""
+    return IdentityMode(MODE.read(settings) or IdentityMode.HUB)
+
+
+def role_tags(settings: Settings) -> Mapping[str, str]:
+    """Return the tags for the roles of clusters, beside those that name the cluster."""
+    return parse_tags(TAGS.read_list(settings))
+
+
+def is_allowed_arn(arn: EksClusterArn, settings: Settings) -> bool:
+    """Whether one of the patterns matches the whole ARN."""
+    return any(re.fullmatch(pattern, str(arn)) for pattern in PATTERNS.read_list(settings))
+
+
+def hub_account_annotations(settings: Settings) -> Mapping[str, str]:
+    """Return what gives the pods of the hub's controller their role, where they make the roles of clusters."""
+    if not HUB_ARN.read(settings) or identity_mode(settings) is IdentityMode.ACCEPT:
+        return {}
+    hub = hub_arn(settings)
+    return {ROLE_ANNOTATION: f"arn:{hub.partition}:iam::{hub.account}:role/{hub.name}{CREATOR_SUFFIX}"}

@@ -6,15 +6,12 @@ from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.client import Client
-from watchword.registration.aws_irsa.aws_api import AwsApi
-from watchword.registration.aws_irsa.claims import read_claimed_arn
-from watchword.registration.aws_irsa.connection import LazyAwsApi
+from watchword.registration.aws_irsa.aws_api import AwsApi, LazyAwsApi
 from watchword.registration.aws_irsa.errors import RoleTaken, StillAccepted
 from watchword.registration.aws_irsa.hub import make_identities
-from watchword.registration.aws_irsa.hub_options import IdentityMode, hub_arn, identity_mode, role_tags
-from watchword.registration.aws_irsa.identity import ClusterIdentity
-from watchword.registration.aws_irsa.identity_record import IdentityPhase, IdentityRecord, IdentityRecords
-from watchword.registration.interface import AcceptanceContext
+from watchword.registration.aws_irsa.identity import ClusterIdentity, IdentityPhase, IdentityRecord, IdentityRecords
+from watchword.registration.aws_irsa.options import IdentityMode, hub_arn, identity_mode, read_claimed_arn, role_tags
+from watchword.registration.driver import AcceptanceContext
 
 
 async def prepare_acceptance(context: AcceptanceContext, *, api: AwsApi | None = None) -> None:

@@ -1,14 +1,28 @@
-"""Chooses how a role is mapped to the cluster's group: by access entry where EKS has them, else by `aws-auth`."""
+"""Maps the role of a cluster to its group on the hub: by EKS access entry, or in the ConfigMap aws-auth."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from random import Random
+from typing import Any
 
+import yaml as pyyaml
 from msgspec import Struct, field
 
-from watchword.registration.aws_irsa.access_entries import AccessEntries
-from watchword.registration.aws_irsa.aws_auth import AwsAuthConfigMap
+from watchword.api import yaml
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import CONFIG_MAPS
+from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists, Conflict
+from watchword.kube.request_sender import Backoff
+from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa.aws_api import AwsApi, find
+from watchword.registration.aws_irsa.errors import AwsAuthUnreadable, AwsRefused, ForeignRole
+from watchword.registration.aws_irsa.iam import settled
 from watchword.registration.aws_irsa.identity import ClusterIdentity
+from watchword.runtime.ensure import with_preconditions
 
 ACCESS_ENTRY, CONFIG_MAP = "access-entry", "aws-auth"
 MODE_TTL = 600.0  # seconds: the authentication mode of an EKS cluster changes once in its life
@@ -58,3 +72,239 @@ class RoleMappings(Struct):
                 self._has_entries = await self.entries.are_available()
                 self._asked_at = now
             return self._has_entries
+
+
+EXISTS = "ResourceInUseException"
+UNKNOWN_PRINCIPAL = frozenset({"InvalidParameterException"})
+"""What EKS says of a role that IAM has just created."""
+
+STANDARD = "STANDARD"
+MODES_WITH_ENTRIES = frozenset({"API", "API_AND_CONFIG_MAP"})
+
+
+class AccessEntries(Struct, frozen=True):
+    """The access entries of one hub."""
+
+    api: AwsApi
+    hub: EksClusterArn
+    random: Random
+
+    async def are_available(self) -> bool:
+        """Whether the hub is an EKS cluster whose authentication mode has access entries."""
+        found = await find(self.api, "eks", "describe_cluster", name=self.hub.name)
+        config = ((found or {}).get("cluster") or {}).get("accessConfig") or {}
+        return config.get("authenticationMode") in MODES_WITH_ENTRIES
+
+    async def create(self, identity: ClusterIdentity) -> bool:
+        """Create the entry, or repair the one of this role; return whether anything was written."""
+        try:
+            await settled(lambda: self._create(identity), self.random, unsettled_codes=UNKNOWN_PRINCIPAL)
+        except AwsRefused as refusal:
+            if refusal.code != EXISTS:
+                raise
+            return await self.repair(identity)
+        return True
+
+    async def repair(self, identity: ClusterIdentity) -> bool:
+        """Make the entry map to the cluster's group; return whether anything was written."""
+        found = await self._find(identity)
+        if found is None:
+            await settled(lambda: self._create(identity), self.random, unsettled_codes=UNKNOWN_PRINCIPAL)
+            return True
+        if found.get("type", STANDARD) != STANDARD:
+            raise ForeignRole(
+                f"the access entry of role {identity.role.arn} has type {found['type']}: delete it with "
+                f"`aws eks delete-access-entry --cluster-name {self.hub.name} --principal-arn {identity.role.arn}`"
+            )
+        if is_entry_of(identity, found):
+            return False
+        await self.api.call("eks", "update_access_entry", **self._names(identity), **_fields(identity))
+        return True
+
+    async def is_correct(self, identity: ClusterIdentity) -> bool:
+        """Whether the entry maps to the cluster's group and to no other."""
+        found = await self._find(identity)
+        return found is not None and is_entry_of(identity, found)
+
+    async def delete(self, identity: ClusterIdentity) -> None:
+        """Delete the entry, unless it is gone."""
+        await find(self.api, "eks", "delete_access_entry", **self._names(identity))
+
+    async def _create(self, identity: ClusterIdentity) -> Mapping[str, Any]:
+        names, fields = self._names(identity), _fields(identity)
+        return await self.api.call("eks", "create_access_entry", **names, **fields, type=STANDARD)
+
+    async def _find(self, identity: ClusterIdentity) -> Mapping[str, Any] | None:
+        found = await find(self.api, "eks", "describe_access_entry", **self._names(identity))
+        return None if found is None else found["accessEntry"]
+
+    def _names(self, identity: ClusterIdentity) -> dict[str, Any]:
+        return {"clusterName": self.hub.name, "principalArn": identity.role.arn}
+
+
+def is_entry_of(identity: ClusterIdentity, entry: Mapping[str, Any]) -> bool:
+    """Whether an access entry is exactly the one of a cluster."""
+    groups = tuple(entry.get("kubernetesGroups") or ())
+    return groups == identity.entry_groups and entry.get("username") == identity.user
+
+
+def _fields(identity: ClusterIdentity) -> dict[str, Any]:
+    return {"kubernetesGroups": list(identity.entry_groups), "username": identity.user}
+
+
+ROLE = "rolearn"
+Entry = Mapping[str, Any]
+
+
+def read_entries(text: str) -> list[Entry]:
+    """Return the entries; `AwsAuthUnreadable` when the text is no list of mappings."""
+    try:
+        found = yaml.load(text)
+    except yaml.YamlError as error:
+        raise AwsAuthUnreadable(_advice(str(error))) from error
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise AwsAuthUnreadable(_advice("it is not a list of entries"))
+    return found
+
+
+def with_entry(text: str, entry: Entry) -> str:
+    """Return the text with exactly this entry for its role; the same text when it has it already."""
+    entries = read_entries(text)
+    of_role = [each for each in entries if each.get(ROLE) == entry[ROLE]]
+    if of_role == [dict(entry)]:
+        return text
+    kept = without_role(text, entry[ROLE])
+    wanted = [*read_entries(kept), dict(entry)]
+    return _first_that_reads_as(wanted, _appended(kept, entry))
+
+
+def without_role(text: str, role_arn: str) -> str:
+    """Return the text without the entries of a role; the same text when there is none."""
+    entries = read_entries(text)
+    kept = [entry for entry in entries if entry.get(ROLE) != role_arn]
+    if len(kept) == len(entries):
+        return text
+    return _first_that_reads_as(kept, _cut(text, [entry.get(ROLE) == role_arn for entry in entries]))
+
+
+def _first_that_reads_as(wanted: Sequence[Entry], edited: str) -> str:
+    """Return the edited text when it means what is wanted, else the whole list written anew."""
+    try:
+        if read_entries(edited) == list(wanted):
+            return edited
+    except AwsAuthUnreadable:
+        pass
+    return yaml.dump(list(wanted)) if wanted else ""
+
+
+def _appended(text: str, entry: Entry) -> str:
+    column = _column(text)
+    lines = yaml.dump([dict(entry)]).splitlines(keepends=True)
+    newline = "" if not text or text.endswith("\n") else "\n"
+    return text + newline + "".join(" " * column + line for line in lines)
+
+
+def _cut(text: str, dropped: Sequence[bool]) -> str:
+    """Return the text without the lines of some entries; comments before the next entry stay."""
+    lines, starts = text.splitlines(keepends=True), _first_lines(text)
+    if len(starts) != len(dropped):
+        return text
+    ends = [*starts[1:], len(lines)]
+    gone: set[int] = set()
+    for start, end, drop in zip(starts, ends, dropped, strict=True):
+        last = end
+        while last > start + 1 and lines[last - 1].strip()[:1] in ("", "#"):
+            last -= 1
+        gone |= set(range(start, last)) if drop else set()
+    return "".join(line for number, line in enumerate(lines) if number not in gone)
+
+
+def _column(text: str) -> int:
+    node = _sequence(text)
+    return node.start_mark.column if node is not None and node.value else 0
+
+
+def _first_lines(text: str) -> list[int]:
+    """Return the line of the dash of each entry; fewer than entries where they are not written one below another."""
+    node, lines = _sequence(text), text.splitlines()
+    if node is None:
+        return []
+    found: list[int] = []
+    for item in node.value:
+        line = item.start_mark.line
+        while line > (found[-1] if found else -1) and not lines[line][node.start_mark.column :].startswith("-"):
+            line -= 1
+        found += [line] if not found or line > found[-1] else []
+    return found
+
+
+def _sequence(text: str) -> pyyaml.SequenceNode | None:
+    """Return the list with the places of its entries; None when it is written in brackets, is empty, or is unclear."""
+    try:
+        node = pyyaml.compose(text, Loader=pyyaml.SafeLoader)
+    except pyyaml.YAMLError:  # libyaml, which has read the text before, accepts more than this parser
+        return None
+    is_block = isinstance(node, pyyaml.SequenceNode) and not node.flow_style
+    return node if is_block else None
+
+
+def _advice(trouble: str) -> str:
+    return (
+        f"mapRoles in ConfigMap kube-system/aws-auth cannot be read: {trouble}; correct it with "
+        "`kubectl -n kube-system edit configmap aws-auth`; it is left as it is"
+    )
+
+
+AWS_AUTH = ObjectKey("kube-system", "aws-auth")
+MAP_ROLES = "mapRoles"
+CONTENTION = Backoff(first=0.02, limit=1.0)
+
+
+class AwsAuthConfigMap(Struct, frozen=True):
+    """The list of roles in `aws-auth`; writes only to the version that was read."""
+
+    client: Client
+    random: Random
+
+    async def create(self, identity: ClusterIdentity) -> bool:
+        """Add or repair the entry of the cluster's role; return whether anything was written."""
+        return await self._edit(lambda text: with_entry(text, identity.config_map_entry))
+
+    async def is_correct(self, identity: ClusterIdentity) -> bool:
+        """Whether there is exactly the entry of the cluster for its role."""
+        text = _map_roles(await self.client.find(CONFIG_MAPS, AWS_AUTH))
+        found = [entry for entry in read_entries(text) if entry.get("rolearn") == identity.role.arn]
+        return found == [dict(identity.config_map_entry)]
+
+    async def delete(self, identity: ClusterIdentity) -> None:
+        """Remove the entries of the cluster's role."""
+        await self._edit(lambda text: without_role(text, identity.role.arn))
+
+    async def _edit(self, change: Callable[[str], str]) -> bool:
+        """Change the text; repeated until no other writer was faster. `AwsAuthUnreadable` when it cannot be read."""
+        for failures in count(1):
+            present = await self.client.find(CONFIG_MAPS, AWS_AUTH)
+            text = _map_roles(present)
+            changed = change(text)
+            if changed == text:
+                return False
+            try:
+                await self._write(present, changed)
+            except (AlreadyExists, Conflict):
+                await asyncio.sleep(CONTENTION.delay(failures, self.random))
+            else:
+                return True
+        raise AssertionError("returned or raised above")
+
+    async def _write(self, present: Object | None, text: str) -> None:
+        data = {"data": {MAP_ROLES: text}}
+        if present is None:
+            await self.client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(AWS_AUTH, **data))
+        else:
+            await self.client.patch(CONFIG_MAPS, AWS_AUTH, with_preconditions(present, data))
+
+
+def _map_roles(present: Object | None) -> str:
+    return str(((present or {}).get("data") or {}).get(MAP_ROLES) or "")

@@ -1,4 +1,4 @@
-"""One CloudEvent, and how it is written into protobuf (binary mode)."""
+"""The events of the protocol: their types, their protobuf messages, and one CloudEvent in binary mode."""
 
 from __future__ import annotations
 
@@ -8,14 +8,200 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 import orjson
+from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, empty_pb2, message_factory, timestamp_pb2
 from google.protobuf.message import DecodeError, EncodeError
 from msgspec import Struct, field
 
-from watchword.api.meta import Object
+from watchword.api.meta import Object, Resource
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    EVENTS,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+)
 from watchword.api.sensitive import HiddenFields
-from watchword.registration.grpc.errors import MalformedEvent
-from watchword.registration.grpc.event_types import HEARTBEAT
-from watchword.registration.grpc.messages import CloudEventMessage, PublishRequestMessage, SubscriptionRequestMessage
+from watchword.registration.grpc.errors import MalformedEvent, UnknownEventType
+
+HEARTBEAT = "io.open-cluster-management.cloudevents.heartbeat"
+"""The type of the event that shows that a stream is alive; it contains nothing."""
+
+_LONGEST_TYPE = 256
+
+
+class DataType(StrEnum):
+    """The kinds of objects that travel, by the names that Open Cluster Management publishes."""
+
+    MANAGED_CLUSTER = "cluster.open-cluster-management.io.v1.managedclusters"
+    ADDON = "addon.open-cluster-management.io.v1beta1.managedclusteraddons"
+    ADDON_V1ALPHA1 = "addon.open-cluster-management.io.v1alpha1.managedclusteraddons"
+    CERTIFICATE_REQUEST = "certificates.k8s.io.v1.certificatesigningrequests"
+    LEASE = "coordination.k8s.io.v1.leases"
+    EVENT = "events.k8s.io.v1.events"
+    TOKEN_REQUEST = "authentication.k8s.io.v1.tokenrequests"  # noqa: S105 - the name of a kind
+    MANIFEST_BUNDLE = "io.open-cluster-management.works.v1alpha1.manifestbundles"
+
+
+class SubResource(StrEnum):
+    """Which part of an object an event contains."""
+
+    SPEC = "spec"
+    STATUS = "status"
+
+
+class Action(StrEnum):
+    """What is to be done."""
+
+    CREATE = "create_request"
+    UPDATE = "update_request"
+    DELETE = "delete_request"
+    WATCH = "watch_request"
+    RESYNC_REQUEST = "resync_request"
+    RESYNC_RESPONSE = "resync_response"
+
+
+RESOURCES: dict[DataType, Resource] = {
+    DataType.MANAGED_CLUSTER: MANAGED_CLUSTERS,
+    DataType.ADDON: MANAGED_CLUSTER_ADDONS,
+    DataType.ADDON_V1ALPHA1: Resource(
+        MANAGED_CLUSTER_ADDONS.group, "v1alpha1", MANAGED_CLUSTER_ADDONS.plural, MANAGED_CLUSTER_ADDONS.kind
+    ),
+    DataType.CERTIFICATE_REQUEST: CERTIFICATE_SIGNING_REQUESTS,
+    DataType.LEASE: LEASES,
+    DataType.EVENT: EVENTS,
+    DataType.MANIFEST_BUNDLE: MANIFEST_WORKS,
+}
+"""What the hub's API server serves for a data type; a TokenRequest is a subresource of a ServiceAccount."""
+
+
+class EventType(Struct, frozen=True):
+    """The type of one event."""
+
+    data_type: DataType
+    subresource: SubResource
+    action: Action
+
+    def __str__(self) -> str:
+        return f"{self.data_type}.{self.subresource}.{self.action}"
+
+    @classmethod
+    def parse(cls, text: str) -> EventType:
+        """Read the type of an event; `UnknownEventType` when any part of it is unknown."""
+        parts = text.rsplit(".", 2) if len(text) <= _LONGEST_TYPE else []
+        if len(parts) != 3:
+            raise UnknownEventType("the type of the event is not <data type>.<subresource>.<action>")
+        data_type = parse_data_type(parts[0])
+        try:
+            return cls(data_type, SubResource(parts[1]), Action(parts[2]))
+        except ValueError as cause:
+            raise UnknownEventType(
+                f"the subresource or the action of an event for {data_type} is unknown: send an event that "
+                "the protocol defines"
+            ) from cause
+
+
+def parse_data_type(text: str) -> DataType:
+    """Read a data type; `UnknownEventType` when there is none of that name."""
+    try:
+        return DataType(text)
+    except ValueError as cause:
+        known = ", ".join(DataType)
+        raise UnknownEventType(f"the data type is unknown: choose one of {known}") from cause
+
+
+PACKAGE = "io.cloudevents.v1"
+FILE_NAME = "cloudevent.proto"
+
+_Field = descriptor_pb2.FieldDescriptorProto
+_ATTRIBUTES = f".{PACKAGE}.CloudEvent.AttributesEntry"
+_ATTRIBUTE_VALUE = f".{PACKAGE}.CloudEventAttributeValue"
+
+_Row = tuple[str, int, str]  # name, number, type: a scalar or the full name of a message
+
+_EVENT: tuple[_Row, ...] = (
+    ("id", 1, "string"),
+    ("source", 2, "string"),
+    ("spec_version", 3, "string"),
+    ("type", 4, "string"),
+    ("attributes", 5, _ATTRIBUTES),
+)
+_EVENT_DATA: tuple[_Row, ...] = (
+    ("binary_data", 6, "bytes"),
+    ("text_data", 7, "string"),
+    ("proto_data", 8, ".google.protobuf.Any"),
+)
+_ATTRIBUTES_ENTRY: tuple[_Row, ...] = (("key", 1, "string"), ("value", 2, _ATTRIBUTE_VALUE))
+_VALUE: tuple[_Row, ...] = (
+    ("ce_boolean", 1, "bool"),
+    ("ce_integer", 2, "int32"),
+    ("ce_string", 3, "string"),
+    ("ce_bytes", 4, "bytes"),
+    ("ce_uri", 5, "string"),
+    ("ce_uri_ref", 6, "string"),
+    ("ce_timestamp", 7, ".google.protobuf.Timestamp"),
+)
+_SUBSCRIPTION: tuple[_Row, ...] = (("source", 1, "string"), ("cluster_name", 2, "string"), ("data_type", 3, "string"))
+
+
+def file_descriptor() -> descriptor_pb2.FileDescriptorProto:
+    """Return the description of all messages, as `protoc` makes it of `cloudevent.proto`."""
+    file = descriptor_pb2.FileDescriptorProto(name=FILE_NAME, package=PACKAGE, syntax="proto3")
+    file.dependency.extend(("google/protobuf/any.proto", "google/protobuf/timestamp.proto"))
+    _add_message(file.message_type.add(), "PublishRequest", (("event", 1, f".{PACKAGE}.CloudEvent"),))
+    _add_message(file.message_type.add(), "SubscriptionRequest", _SUBSCRIPTION)
+    event = file.message_type.add()
+    _add_message(event, "CloudEvent", _EVENT)
+    entry = event.nested_type.add()
+    _add_message(entry, "AttributesEntry", _ATTRIBUTES_ENTRY)
+    entry.options.map_entry = True
+    _add_choice(event, "data", _EVENT_DATA)
+    value = file.message_type.add(name="CloudEventAttributeValue")
+    _add_choice(value, "attr", _VALUE)
+    return file
+
+
+def _add_message(message: descriptor_pb2.DescriptorProto, name: str, rows: tuple[_Row, ...]) -> None:
+    message.name = name
+    for row in rows:
+        _add_field(message, row)
+
+
+def _add_choice(message: descriptor_pb2.DescriptorProto, name: str, rows: tuple[_Row, ...]) -> None:
+    index = len(message.oneof_decl)
+    message.oneof_decl.add(name=name)
+    for row in rows:
+        _add_field(message, row).oneof_index = index
+
+
+def _add_field(message: descriptor_pb2.DescriptorProto, row: _Row) -> descriptor_pb2.FieldDescriptorProto:
+    name, number, kind = row
+    label = _Field.LABEL_REPEATED if kind == _ATTRIBUTES else _Field.LABEL_OPTIONAL
+    field = message.field.add(name=name, number=number, label=label)
+    if kind.startswith("."):
+        field.type, field.type_name = _Field.TYPE_MESSAGE, kind
+    else:
+        field.type = _Field.Type.Value(f"TYPE_{kind.upper()}")
+    return field
+
+
+def _message_classes() -> dict[str, Any]:
+    # A pool of its own: a program that has compiled the published file keeps its messages apart from these.
+    pool = descriptor_pool.DescriptorPool()
+    for known in (any_pb2, timestamp_pb2, empty_pb2):
+        pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(file_descriptor().SerializeToString())
+    names = (f"{PACKAGE}.PublishRequest", f"{PACKAGE}.SubscriptionRequest", f"{PACKAGE}.CloudEvent")
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name)) for name in names}
+
+
+_CLASSES = _message_classes()
+
+# The fields are not known to the type checker: only the codec reads these, everything else reads its dataclasses.
+PublishRequestMessage: Any = _CLASSES[f"{PACKAGE}.PublishRequest"]
+SubscriptionRequestMessage: Any = _CLASSES[f"{PACKAGE}.SubscriptionRequest"]
+CloudEventMessage: Any = _CLASSES[f"{PACKAGE}.CloudEvent"]
+
 
 SPEC_VERSION = "1.0"
 JSON_CONTENT = "application/json"
@@ -27,6 +213,13 @@ _MOST_ATTRIBUTES = 32
 _INT32 = range(-(2**31), 2**31)
 
 AttributeValue: TypeAlias = bool | int | str | bytes | datetime
+
+
+HUB_SOURCE = "kube"
+"""The source of the hub's events, as Open Cluster Management names it."""
+
+BUNDLE_FIELDS = {"deleteOption": "deleteOption", "manifestConfigs": "manifestConfigs", "executer": "executor"}
+"""The fields of a manifest bundle, and those of a ManifestWork's spec that they carry."""
 
 
 class Attribute(StrEnum):

@@ -12,6 +12,8 @@ from msgspec import Struct
 from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
+from watchword.credentials.driver import ENDPOINT_CONFIG, KUBECONFIG, SecretData
+from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
@@ -22,7 +24,6 @@ from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.config import GrpcConfig, GrpcEndpoint, hub_config, parse_config, read_token
 from watchword.registration.hub_connector import BootstrapCredential, ConnectorContext
-from watchword.registration.interface import ENDPOINT_CONFIG, KUBECONFIG, SecretData
 from watchword.registration.kubeconfig_connector import KubeconfigConnector
 
 
@@ -74,6 +75,10 @@ class GrpcConnector(Struct):
         endpoint = parse_config(data.get(ENDPOINT_CONFIG, b"")).endpoint
         certificate = ClientCertificate(data.get(CERTIFICATE, b""), Sensitive(data.get(KEY, b"")))
         return self._connect(endpoint, GrpcCredential(certificate=certificate))
+
+    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
+        """Return a client of the hub's API server, where add-ons use their tokens."""
+        return self.api_server.with_token(hub, token)
 
     def _connect(self, endpoint: GrpcEndpoint, credential: GrpcCredential) -> Transport:
         if self._stores is None or self._stores[0] != endpoint:  # another server may be that of another hub

@@ -9,7 +9,13 @@ GrpcDriverError
 
 from __future__ import annotations
 
-from watchword.registration.errors import DriverError
+from typing import Any
+
+import orjson
+
+from watchword.api.meta import Object
+from watchword.credentials.errors import DriverError, InvalidSetting
+from watchword.kube.errors import ApiStatusError, error_from_status
 
 
 class GrpcDriverError(DriverError):
@@ -28,5 +34,51 @@ class MalformedStatus(GrpcDriverError):
     """The message of a gRPC error contains no Status object."""
 
 
-class TlsFilesUnusable(GrpcDriverError):
+class TlsFilesUnusable(GrpcDriverError, InvalidSetting):
     """The files of the server do not contain what they should; the message names them."""
+
+
+_KEY = "ErrStatus"
+_LONGEST = 2000  # gRPC clients refuse metadata of more than 8 KiB, and percent-encoding triples some characters
+
+
+def encode_status(error: ApiStatusError) -> str:
+    """Return the message of the gRPC error that a refusal becomes: reason, code and text are kept.
+
+    Causes are left out, and the text is cut, where the whole would not fit into the metadata of a response.
+    """
+    details = error.status.get("details")
+    status = _status(error, str(error), details if isinstance(details, dict) else {})
+    if len(_encode(status)) > _LONGEST:
+        status = _status(error, str(error)[: _LONGEST // 2], {})
+    return _encode(status)
+
+
+def _status(error: ApiStatusError, message: str, details: Object) -> Object:
+    if error.retry_after is not None:
+        details = {**details, "retryAfterSeconds": int(error.retry_after)}
+    status: Object = {
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": error.reason,
+        "code": error.code,
+    }
+    return {**status, "details": details} if details else status
+
+
+def _encode(status: Object) -> str:
+    return orjson.dumps({_KEY: status}).decode("utf-8", errors="replace")
+
+
+def decode_status(message: str) -> ApiStatusError:
+    """Return the refusal in the message of a gRPC error; `MalformedStatus` when it contains none."""
+    try:
+        parsed: Any = orjson.loads(message)
+    except orjson.JSONDecodeError as cause:
+        raise MalformedStatus("the message of the gRPC error is not a Status") from cause
+    status = parsed.get(_KEY) if isinstance(parsed, dict) else None
+    code = status.get("code") if isinstance(status, dict) else None
+    if not isinstance(status, dict) or not isinstance(code, int) or not 400 <= code < 600:
+        raise MalformedStatus("the message of the gRPC error is not a Status")
+    return error_from_status(code, status)

@@ -1,21 +1,245 @@
-"""The hub's side of the grpc driver: approves and signs certificates, and maintains what the server shows."""
+"""The hub's side of the grpc driver: approves and signs certificates, and maintains the authority of the server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 
-from watchword.api.names import GRPC_SIGNER, HUB_NAMESPACE
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, SECRETS
-from watchword.pki.subjects import AlternativeNames
+from msgspec import Struct
+
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import GRPC_SIGNER, HUB_NAMESPACE, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, SECRETS
+from watchword.api.time import rfc3339
+from watchword.credentials.certificates.approval import is_approved
+from watchword.credentials.certificates.issued_certificate import (
+    CERTIFICATE,
+    KEY,
+    parsed_request,
+    read_authority,
+    sign_request,
+    with_certificate,
+)
+from watchword.credentials.certificates.request import CertificateRequestRefused
+from watchword.credentials.certificates.request_validation import read_cluster_request
+from watchword.credentials.driver import HubContext
+from watchword.pki.authority import Authority
+from watchword.pki.certificates import Certificate, join_bundle, parse_certificate, split_bundle, verify_chain
+from watchword.pki.errors import PkiError
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import AlternativeNames, Usage
 from watchword.registration.certificate_approval import CertificateApprovalReconciler, CertificateHubDriver
-from watchword.registration.grpc.authority import AtStart, SignerAuthorityReconciler
-from watchword.registration.grpc.hub_options import read_allow_list, server_hosts
-from watchword.registration.grpc.server_objects import SIGNER_SECRET
-from watchword.registration.grpc.signing import GrpcSigningReconciler, is_awaiting_signature
-from watchword.registration.interface import HubContext
+from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
+from watchword.registration.grpc.options import HOSTS, LONGEST_LIFETIME, read_allow_list
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.raw_objects import metadata_only
-from watchword.runtime.reconcile import ControllerSpec
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, TriggerSource
+
+RECHECK_INTERVAL = timedelta(seconds=10)  # the authority is created when the hub starts
+
+
+class GrpcSigningReconciler(Struct, frozen=True):
+    """Reconciles CertificateSigningRequest. The authority is read for each, so that a replaced one signs at once."""
+
+    context: HubContext
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Sign an approved request after judging it once more: an approval by hand is not a subject."""
+        csr = self.context.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        if csr is None or not is_awaiting_signature(csr):
+            return Done()
+        try:
+            read_cluster_request(csr)
+            authority = read_authority(await self.context.client.find(SECRETS, SIGNER_SECRET))
+            asked = parsed_request(csr)
+            certificate = sign_request(csr, asked, authority, longest=LONGEST_LIFETIME, now=self.context.clock.now())
+        except CertificateRequestRefused as objection:
+            self.context.events.refusal(csr, "SigningRefused", str(objection))
+            return Done()
+        except PkiError as trouble:
+            self.context.events.warning(csr, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {trouble}")
+            return RetryAfter(RECHECK_INTERVAL)
+        signed = with_certificate(csr, certificate)
+        await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, signed, subresource="status")
+        return Done()
+
+
+def is_awaiting_signature(csr: Object) -> bool:
+    """Whether a request of a cluster to this signer is approved and not signed."""
+    done = (csr.get("status") or {}).get("certificate")
+    own = (csr.get("spec") or {}).get("signerName") == GRPC_SIGNER and Label.ADDON_NAME not in labels_of(csr)
+    return own and is_approved(csr) and not done
+
+
+NEXT_CERTIFICATE, NEXT_KEY = "next.crt", "next.key"
+
+SERVING_LIFETIME = timedelta(days=30)
+RECHECK = timedelta(minutes=10)
+PROPAGATION = timedelta(hours=1)
+"""How long a new authority is trusted before it signs: mounted files and agents follow with a delay."""
+_TLS = "kubernetes.io/tls"
+
+
+class SignerAuthorities(Struct, frozen=True):
+    """The authority that signs, and the one that will sign next."""
+
+    current: Authority
+    following: Authority | None = None
+
+    @classmethod
+    def read(cls, secret: Object) -> SignerAuthorities:
+        """Read both from the Secret; raise `PkiError` when the one that signs cannot be read."""
+        has_next = NEXT_CERTIFICATE in (secret.get("data") or {})
+        following = read_authority(secret, names=(NEXT_CERTIFICATE, NEXT_KEY)) if has_next else None
+        return cls(read_authority(secret), following)
+
+    @property
+    def data(self) -> dict[str, str]:
+        """The content of the Secret."""
+        rows = {CERTIFICATE: self.current.certificate.pem, KEY: self.current.key.pem.reveal()}
+        if self.following is not None:
+            rows |= {NEXT_CERTIFICATE: self.following.certificate.pem, NEXT_KEY: self.following.key.pem.reveal()}
+        return _encoded(rows)
+
+
+def is_due(certificate: Certificate, now: datetime) -> bool:
+    """Whether less than a fifth of a certificate's validity is left."""
+    return certificate.not_after - now < (certificate.not_after - certificate.not_before) / 5
+
+
+def decide_authorities(held: SignerAuthorities, make: Callable[[], Authority], *, now: datetime) -> SignerAuthorities:
+    """Return the authorities as they should be: a successor is trusted for a while before it signs."""
+    if held.following is None:
+        return SignerAuthorities(held.current, make()) if is_due(held.current.certificate, now) else held
+    since = held.following.certificate.not_before
+    ready = now - since >= PROPAGATION or now >= held.current.certificate.not_after
+    return SignerAuthorities(held.following) if ready else held
+
+
+def decide_bundle(held: SignerAuthorities, trusted: Sequence[Certificate], *, now: datetime) -> tuple[Certificate, ...]:
+    """Return whom the server trusts: those that sign, and earlier ones until they expire."""
+    own = [held.current.certificate, *([held.following.certificate] if held.following else [])]
+    return tuple(dict.fromkeys([*own, *(each for each in trusted if each.not_after > now and each.is_ca)]))
+
+
+def is_serving_certificate_good(
+    pem: bytes, hosts: AlternativeNames, trusted: Sequence[Certificate], *, now: datetime
+) -> bool:
+    """Whether the server can go on with its certificate: for these names, of a trusted authority, not due."""
+    try:
+        held = parse_certificate(pem)
+        verify_chain(held, trusted, now=now, usage=Usage.SERVER_AUTH)
+    except PkiError:
+        return False
+    return held.names == hosts and not is_due(held, now)
+
+
+class AtStart(TriggerSource):
+    """Triggers one key when the controller starts, and never again."""
+
+    def __init__(self, key: ObjectKey) -> None:
+        super().__init__()
+        self._key = key
+
+    def connect(self, enqueue_key: Callable[[ObjectKey], None]) -> None:
+        """Trigger the key."""
+        enqueue_key(self._key)
+
+
+class SignerAuthorityReconciler(Struct, frozen=True):
+    """Reconciles the signer's Secret; it is read when it is needed, and not cached."""
+
+    context: HubContext
+    hosts: AlternativeNames
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Create or replace what is missing or due, in the order in which others can follow."""
+        if key != SIGNER_SECRET:
+            return Done()
+        now = self.context.clock.now()
+        present = await self.context.client.find(SECRETS, SIGNER_SECRET)
+        if present is None:
+            held = SignerAuthorities(self._make())
+            created = await self.context.client.create(SECRETS, _secret(SIGNER_SECRET, held.data))
+            note = f"the authority of signer {GRPC_SIGNER} was created, and {_describe(held.current.certificate)}"
+            self.context.events.normal(created, "SigningAuthorityCreated", note)
+        else:
+            try:
+                held = await self._rotate(present)
+            except PkiError as trouble:  # an administrator's own: it is not replaced
+                self.context.events.warning(present, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {trouble}")
+                return RetryAfter(RECHECK)
+        trusted = await self._publish_bundle(held)
+        await self._publish({SERVING_KEY: (await self._serve(held, trusted, now)).decode()})
+        return RetryAfter(RECHECK)
+
+    def _make(self) -> Authority:
+        return Authority.make(GRPC_SIGNER, now=self.context.clock.now())
+
+    async def _rotate(self, present: Object) -> SignerAuthorities:
+        held = SignerAuthorities.read(present)
+        wanted = decide_authorities(held, self._make, now=self.context.clock.now())
+        if wanted != held:
+            await self.context.client.update(SECRETS, {**present, "data": wanted.data})
+            newest = (wanted.following or wanted.current).certificate
+            step = "is trusted from now on, and signs later" if wanted.following else "signs from now on"
+            note = f"the next authority of signer {GRPC_SIGNER} {step}; it {_describe(newest)}"
+            self.context.events.normal(present, "SigningAuthorityRotated", note)
+        return wanted
+
+    async def _publish_bundle(self, held: SignerAuthorities) -> tuple[Certificate, ...]:
+        """Publish whom the server trusts, before anything is signed that needs it."""
+        present = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
+        text = str(((present or {}).get("data") or {}).get(BUNDLE_KEY) or "")
+        wanted = decide_bundle(held, _read_bundle(text), now=self.context.clock.now())
+        await self._publish({BUNDLE_KEY: join_bundle(wanted).decode()})
+        return wanted
+
+    async def _publish(self, data: dict[str, str]) -> None:
+        present = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
+        held = (present or {}).get("data") or {}
+        if present is None:
+            await self.context.client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(CA_BUNDLE, data=data))
+        elif any(held.get(name) != text for name, text in data.items()):
+            await self.context.client.patch(CONFIG_MAPS, CA_BUNDLE, {"data": data})
+
+    async def _serve(self, held: SignerAuthorities, trusted: Sequence[Certificate], now: datetime) -> bytes:
+        """Return the server's certificate; replace it when it is due or for other names."""
+        present = await self.context.client.find(SECRETS, SERVING_SECRET)
+        pem = base64.b64decode(((present or {}).get("data") or {}).get(CERTIFICATE) or "")
+        if is_serving_certificate_good(pem, self.hosts, trusted, now=now):
+            return pem
+        key = PrivateKey.generate()
+        issued = held.current.issue_serving(key.public, self.hosts, now=now, lifetime=SERVING_LIFETIME)
+        data = _encoded({CERTIFICATE: issued.pem, KEY: key.pem.reveal()})
+        if present is None:
+            stored = await self.context.client.create(SECRETS, _secret(SERVING_SECRET, data))
+        else:
+            stored = await self.context.client.update(SECRETS, {**present, "data": data})
+        note = f"the gRPC server has a new certificate, which {_describe(issued)}"
+        self.context.events.normal(stored, "ServingCertificateIssued", note)
+        return issued.pem
+
+
+def _describe(certificate: Certificate) -> str:
+    return f"expires at {rfc3339(certificate.not_after)}"
+
+
+def _read_bundle(text: str) -> tuple[Certificate, ...]:
+    try:
+        return split_bundle(text.encode()) if text else ()
+    except PkiError:  # damaged by hand: what signs is written again
+        return ()
+
+
+def _secret(key: ObjectKey, data: dict[str, str]) -> Object:
+    return SECRETS.manifest(key, type=_TLS, data=data)
+
+
+def _encoded(rows: dict[str, bytes]) -> dict[str, str]:
+    return {name: base64.b64encode(value).decode() for name, value in rows.items()}
+
 
 SERVICE = "cluster-manager-grpc-server"
 """The name of the server's Deployment and Service, as Open Cluster Management names them."""
@@ -60,7 +284,9 @@ def make_hub_driver(context: HubContext) -> GrpcHubDriver:
         CertificateApprovalReconciler(context, GRPC_SIGNER, read_allow_list(context)),
         "grpc-approval",
         GrpcSigningReconciler(context),
-        SignerAuthorityReconciler(context, AlternativeNames.for_hosts(serving_names(server_hosts(context.settings)))),
+        SignerAuthorityReconciler(
+            context, AlternativeNames.for_hosts(serving_names(HOSTS.read_list(context.settings)))
+        ),
     )
 
 

@@ -1,16 +1,19 @@
-"""What can be configured about registration over gRPC, on the cluster's side."""
+"""What can be configured about registration over gRPC, for clusters and for hubs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ipaddress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 from watchword.api.sensitive import Sensitive
+from watchword.api.validation import is_dns_subdomain
+from watchword.credentials.driver import ENDPOINT_CONFIG, HubContext, SecretData
+from watchword.credentials.driver_options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Settings, Side
 from watchword.kube.errors import ConfigError
+from watchword.registration.certificate_approval import AllowList
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config, parse_address, parse_config
-from watchword.registration.interface import ENDPOINT_CONFIG, SecretData
-from watchword.registration.options import DriverOption, Settings, Side
 
 ANNOTATION = "agent.open-cluster-management.io/grpc"
 """Marks the ManagedCluster of a cluster that registers over gRPC."""
@@ -40,11 +43,6 @@ CA_FILE = DriverOption(
 JOIN_OPTIONS = (SERVER, CA_FILE)
 
 
-def annotate(_settings: Settings) -> Mapping[str, str]:
-    """Return the annotation of the ManagedCluster."""
-    return {ANNOTATION: "true"}
-
-
 def bootstrap_data(settings: Settings, token: Sensitive[str], present: SecretData) -> SecretData:
     """Return `config.yaml` of the bootstrap Secret: what flags do not name stays as it is, the token is replaced."""
     server, ca_file = SERVER.read(settings), CA_FILE.read(settings)
@@ -65,3 +63,46 @@ def _read_authorities(path: Path) -> bytes:
     if b"-----BEGIN CERTIFICATE-----" not in content:
         raise ConfigError(f"{CA_FILE.flag} {path} contains no PEM certificate: give the authority of the gRPC server")
     return content
+
+
+LONGEST_LIFETIME = timedelta(days=30)
+"""How long a certificate of an agent is valid, unless it asks for less."""
+
+
+def validate_hosts(value: str) -> str:
+    """Return why the server cannot have a certificate for these names; empty when it can."""
+    wrong = [host for host in value.split(",") if host and not (is_dns_subdomain(host) or _is_address(host))]
+    return f"{wrong[0]!r} is neither a host name nor an IP address: correct {HOSTS.flag}" if wrong else ""
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+USERS = DriverOption(
+    flag="--auto-approved-grpc-users",
+    aliases=("--auto-approved-grpc-identities",),
+    help=f"Users whose first request over gRPC is approved automatically, with {AUTO_APPROVAL}; separated by commas.",
+    side=Side.HUB,
+    type=OptionType.LIST,
+    paths=((DRIVER_LIST, "grpc", "autoApprovedIdentities"),),
+    gate=AUTO_APPROVAL,
+)
+HOSTS = DriverOption(
+    flag="--grpc-server-hosts",
+    help="Host names and addresses by which agents reach the gRPC server, for its certificate; separated by commas.",
+    side=Side.HUB,
+    type=OptionType.LIST,
+    exposure="grpc",
+    validate=validate_hosts,
+)
+HUB_OPTIONS = (USERS, HOSTS)
+
+
+def read_allow_list(context: HubContext) -> AllowList:
+    """Return whose first request over gRPC is approved automatically, from the settings of the hub."""
+    return AllowList(context.auto_approval, frozenset(USERS.read_list(context.settings)))

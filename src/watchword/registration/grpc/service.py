@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from grpclib.encoding.base import CodecBase
 
 from watchword.registration.grpc.cloud_events import (
+    PACKAGE,
     CloudEvent,
     Subscription,
     decode_event,
@@ -16,7 +17,6 @@ from watchword.registration.grpc.cloud_events import (
     encode_publish_request,
     encode_subscription,
 )
-from watchword.registration.grpc.messages import PACKAGE
 
 SERVICE = f"{PACKAGE}.CloudEventService"
 PUBLISH = f"/{SERVICE}/Publish"

@@ -1,4 +1,4 @@
-"""Limits tokens that agents request to this hub and to a year, where the API server does not do so itself.
+"""Limits tokens that agents request to this hub and to a year.
 
 Agents may request tokens of their add-ons' accounts, and a TokenRequest lets the requester choose audience and
 lifetime. A token for another audience would authenticate the add-on at other services that trust this hub's issuer,
@@ -31,7 +31,7 @@ SHORTEST_SECONDS = 600
 
 
 async def install_agent_token_policy(client: Client) -> None:
-    """Install the admission policy; a server that serves none enforces the rule itself."""
+    """Install the admission policy, unless the server serves no such policies."""
     binding = VALIDATING_ADMISSION_POLICY_BINDINGS.manifest(
         ObjectKey.cluster(POLICY_NAME), spec={"policyName": POLICY_NAME, "validationActions": ["Deny"]}
     )

@@ -14,6 +14,7 @@ from watchword.api.cluster import Cluster, validate_cluster_name
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
 from watchword.api.names import (
+    DENIED_REASON,
     HUB_FINALIZERS,
     Annotation,
     ConditionType,
@@ -31,11 +32,11 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
 )
 from watchword.api.time import rfc3339
+from watchword.credentials.errors import DriverError, NotGranted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.registration.errors import DriverError, NotGranted
 from watchword.registration.hub import cluster_rbac
-from watchword.registration.hub.acceptance_guard import AcceptanceGuard
+from watchword.registration.hub.acceptance_policy import AcceptanceGuard
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.cluster_lease import lease_manifest
 from watchword.registration.hub.cluster_sets import DEFAULT_SET
@@ -47,7 +48,6 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, Terminal
 from watchword.runtime.status import StatusWriter
 
-DENIED = "HubClusterAdminDenied"
 POLICY_RECHECK = timedelta(seconds=5)
 DRIVER_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the cluster, which triggers the reconciler
 
@@ -217,13 +217,13 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
 
     async def _record_denial(self, cluster: Cluster) -> None:
         said = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
-        if said is None or said.reason != DENIED:
+        if said is None or said.reason != DENIED_REASON:
             self.events.normal(cluster.object, "ManagedClusterDenied", f"cluster {cluster.name} is denied")
-        await self._set_not_accepted(cluster.object, DENIED, "the hub's administrator denied this cluster")
+        await self._set_not_accepted(cluster.object, DENIED_REASON, "the hub's administrator denied this cluster")
 
     async def _set_not_accepted(self, obj: Object, reason: str, message: str) -> None:
         known = find_condition(obj, ConditionType.HUB_ACCEPTED)
-        if reason != DENIED and (known is None or known.reason != reason):
+        if reason != DENIED_REASON and (known is None or known.reason != reason):
             self.events.warning(obj, "ManagedClusterNotAccepted", f"{reason}: {message}")
         refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
         await self.status.set_condition(MANAGED_CLUSTERS, obj, refusal)

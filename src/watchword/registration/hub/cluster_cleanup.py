@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, conditions_of, find_condition, is_true
+from watchword.api.limits import LEFT_CLUSTER_RETENTION
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
-from watchword.api.names import Annotation, ConditionType
+from watchword.api.names import DENIED_REASON, Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.time import parse_rfc3339
-from watchword.api.validation import format_duration
+from watchword.api.validation import format_duration, parse_duration
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
 from watchword.runtime.clock import Clock
@@ -21,8 +22,7 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
-DENIED = "HubClusterAdminDenied"
-RETENTION = timedelta(hours=24)
+RETENTION = parse_duration(LEFT_CLUSTER_RETENTION)
 
 
 def has_left(found: Object) -> bool:
@@ -31,7 +31,7 @@ def has_left(found: Object) -> bool:
     if cluster.accepted or cluster.deleting or Annotation.LEFT_ON not in cluster.annotations:
         return False
     granted = find_condition(found, ConditionType.HUB_ACCEPTED)
-    withdrawn = granted is not None and granted.status == "False" and granted.reason == DENIED
+    withdrawn = granted is not None and granted.status == "False" and granted.reason == DENIED_REASON
     return withdrawn and Annotation.DENIED_ON not in cluster.annotations
 
 

@@ -8,10 +8,11 @@ from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.names import Annotation
+from watchword.credentials.driver import HubContext
+from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.registration.catalog import Catalog
-from watchword.registration.errors import DriverError, UnknownDriver
+from watchword.registration.driver import AutoAcceptsClusters, HasReconcilers, HasServer, HoldsRemoval, HubDriver
 from watchword.registration.hub_server import HubServer
-from watchword.registration.interface import AutoAcceptsClusters, HasReconcilers, HoldsRemoval, HubContext, HubDriver
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 
 
@@ -24,14 +25,14 @@ class HubDrivers(Struct, frozen=True):
     @classmethod
     def make(cls, catalog: Catalog, names: Iterable[str], context: HubContext) -> HubDrivers:
         """Return the drivers of these names, the default one when there are none; raise `UnknownDriver`."""
-        known = [catalog.cluster_driver(name) for name in names] or [catalog.default]
-        return cls(catalog, {name: catalog.clusters[name].hub(context) for name in known})
+        known = [catalog.find(name) for name in names] or [catalog.find("")]
+        return cls(catalog, {driver.name: driver.hub(context) for driver in known})
 
     @property
     def servers(self) -> list[HubServer]:
         """The servers that the enabled drivers bring."""
-        found = [self.catalog.clusters[name].server for name in self.enabled]
-        return [server for server in found if server is not None]
+        found = [self.catalog.by_name[name] for name in self.enabled]
+        return [driver.server for driver in found if isinstance(driver, HasServer)]
 
     def of(self, cluster: Cluster) -> HubDriver:
         """Return the driver of a cluster; raise `DriverError` when it is ambiguous or not enabled on this hub."""
@@ -40,7 +41,7 @@ class HubDrivers(Struct, frozen=True):
     def name_of(self, cluster: Cluster) -> str:
         """Return the name of the driver of a cluster: the one that it was accepted by, or else claims; see `of`."""
         noted = cluster.annotations.get(Annotation.ACCEPTED_DRIVER, "")
-        name = noted if noted in self.enabled else self.catalog.driver_of(cluster.object)
+        name = noted if noted in self.enabled else self.catalog.driver_of(cluster.object).name
         if name not in self.enabled:
             known = ", ".join(sorted(self.enabled))
             raise UnknownDriver(
@@ -59,7 +60,7 @@ class HubDrivers(Struct, frozen=True):
         """Return why the annotations of an accepted cluster have no effect; empty when they say what was accepted."""
         noted = cluster.annotations.get(Annotation.ACCEPTED_DRIVER, "")
         try:
-            claimed = self.catalog.driver_of(cluster.object)
+            claimed = self.catalog.driver_of(cluster.object).name
         except DriverError as objection:
             return str(objection) if noted else ""
         if noted in ("", claimed):

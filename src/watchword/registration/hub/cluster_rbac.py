@@ -5,9 +5,12 @@ from __future__ import annotations
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, owner_reference
 from watchword.api.names import (
+    ADDON_GROUP,
+    CLUSTER_GROUP,
     COMMON_REGISTRATION_ROLE,
     COMMON_WORK_ROLE,
     REGISTER_GROUP,
+    WORK_GROUP,
     Finalizer,
     Label,
     cluster_group,
@@ -17,10 +20,6 @@ from watchword.api.names import (
     work_binding,
 )
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, RBAC_GROUP, ROLE_BINDINGS
-
-CLUSTER_GROUP = "cluster.open-cluster-management.io"
-ADDON_GROUP = "addon.open-cluster-management.io"
-WORK_GROUP = "work.open-cluster-management.io"
 
 
 def rule(

@@ -25,7 +25,7 @@ from watchword.api.resources import (
 )
 from watchword.credentials.certificates.approval import without_issued_certificate
 from watchword.kube.client import Client
-from watchword.registration.hub.acceptance_guard import AcceptanceGuard
+from watchword.registration.hub.acceptance_policy import AcceptanceGuard
 from watchword.registration.hub.cluster_acceptance import (
     ClusterAcceptanceReconciler,
     ClusterAutoAcceptanceReconciler,
@@ -40,7 +40,7 @@ from watchword.registration.hub.cluster_sets import (
     ClusterSetReconciler,
     sets_affected_by,
 )
-from watchword.registration.hub.credential_events import credential_event_controllers, request_event_controller
+from watchword.registration.hub.credential_events import request_event_controller
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -111,7 +111,6 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
     return [
         *_cluster_controllers(parts),
         *_set_controllers(parts),
-        *credential_event_controllers(parts.cache, parts.events, parts.drivers.catalog),
         request_event_controller(parts.cache, parts.events, parts.clock),
         *parts.drivers.controllers(),
     ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
 from watchword.api.credential_report import parse_validity, without_use
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, labels_of, uid_of
@@ -21,7 +21,6 @@ from watchword.credentials.certificates.approval import (
     read_decision,
 )
 from watchword.credentials.certificates.name_ownership import read_name_owner
-from watchword.registration.catalog import Catalog
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder, is_news
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader
@@ -38,19 +37,23 @@ class SeenCredential(Struct, frozen=True):
     requested: str  # the last request to renew it
 
 
+FindCredential: TypeAlias = Callable[[Object], Condition | None]
+"""Returns the condition by which a cluster or an add-on reports its credential; None when there is none."""
+
+
 class CredentialEventReconciler(Struct, frozen=True):
     """Reconciles one kind whose holders report their credential; what is seen first is no news."""
 
     resource: Resource
     reader: Reader
     events: EventRecorder
-    catalog: Catalog
+    find_credential: FindCredential
     seen: dict[ObjectKey, SeenCredential] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Compare what is said of the credential with what was said before."""
         found, before = self.reader.get(self.resource, key), self.seen.pop(key, None)
-        now = None if found is None else observe_credential(self.resource, found, self.catalog)
+        now = None if found is None else observe_credential(self.resource, found, self.find_credential)
         if now is not None:
             self.seen[key] = now
         if before is None:
@@ -80,26 +83,23 @@ class CredentialEventReconciler(Struct, frozen=True):
             self.events.warning(found, "NameTakenOver", f"the name {key} belongs to the key {short} now")
 
 
-def observe_credential(resource: Resource, found: Object, catalog: Catalog) -> SeenCredential:
+def observe_credential(resource: Resource, found: Object, find_credential: FindCredential) -> SeenCredential:
     """Return what an object says of its holder's credential."""
     owner = read_name_owner(found) if resource is MANAGED_CLUSTERS else None
-    said = _condition(resource, found, catalog)
+    said = find_credential(found)
     reported = said is not None and said.status == "True" and parse_validity(said.message) is not None
     validity = without_use(said.message) if said is not None and reported else ""
     requested = annotations_of(found).get(Annotation.ROTATION_REQUEST, "")
     return SeenCredential(uid_of(found), validity, owner.key if owner is not None else "", requested)
 
 
-def _condition(resource: Resource, found: Object, catalog: Catalog) -> Condition | None:
-    if resource is MANAGED_CLUSTERS:
-        return catalog.cluster_credential(found)
-    return catalog.addon_credential(Addon.read(found))
-
-
-def credential_event_controllers(reader: Reader, events: EventRecorder, catalog: Catalog) -> Iterable[ControllerSpec]:
+def credential_event_controllers(
+    reader: Reader, events: EventRecorder, clusters: FindCredential, addons: FindCredential
+) -> Iterable[ControllerSpec]:
     """Return one controller for each kind."""
-    for name, resource in (("cluster-events", MANAGED_CLUSTERS), ("addon-events", MANAGED_CLUSTER_ADDONS)):
-        yield ControllerSpec(name, resource, CredentialEventReconciler(resource, reader, events, catalog), workers=1)
+    rows = (("cluster-events", MANAGED_CLUSTERS, clusters), ("addon-events", MANAGED_CLUSTER_ADDONS, addons))
+    for name, resource, find in rows:
+        yield ControllerSpec(name, resource, CredentialEventReconciler(resource, reader, events, find), workers=1)
 
 
 class RequestEventReconciler(Struct, frozen=True):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 
 from msgspec import Struct, field
 
-from watchword.api.addon import Addon
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY
 from watchword.api.cluster import Cluster
 from watchword.api.credential_report import CredentialValidity, parse_validity
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
@@ -22,34 +21,77 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.api.time import parse_rfc3339
-from watchword.credentials.expiry_metrics import CredentialExpiryReconciler, MeasuredCredentials
 from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.registration.hub.cluster_acceptance import has_cluster_rbac
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.controllers import cluster_from_label
+from watchword.registration.hub.credential_events import FindCredential
 from watchword.registration.hub_server import HubServer, PublishedCertificate
 from watchword.runtime.clock import Clock
-from watchword.runtime.metrics import CredentialMetrics
+from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, Trigger
+
+
+class MeasuredCredentials(Struct):
+    """The credentials that are measured; what ends first is read at every scrape."""
+
+    metrics: CredentialMetrics
+    clock: Clock
+    known: dict[tuple[str, str], dict[str, CredentialValidity]] = field(default_factory=dict)
+
+    def observe(self, kind: str, cluster: str, name: str, validity: CredentialValidity | None) -> None:
+        """Measure a credential; without an expiry, measure it no more."""
+        alike = self.known.setdefault((kind, cluster), {})
+        if validity is not None and validity.expires is not None:
+            alike[name] = validity
+            self.metrics.watch_expiry(kind, cluster, lambda: self._remaining(kind, cluster))
+            return
+        alike.pop(name, None)
+        if not alike:
+            del self.known[kind, cluster]
+            self.metrics.forget(kind, cluster)
+
+    def _remaining(self, kind: str, cluster: str) -> RemainingLife:
+        return remaining_life(self.known.get((kind, cluster), {}).values(), now=self.clock.now())
+
+
+class CredentialExpiryReconciler(Struct, frozen=True):
+    """Reconciles one kind of object that reports a credential; sends nothing, so it costs next to nothing."""
+
+    reader: Reader
+    resource: Resource
+    kind: str
+    read: Callable[[Object], CredentialValidity | None]
+    measured: MeasuredCredentials
+    cluster_of: Callable[[ObjectKey], str] = lambda key: key.namespace or key.name
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Measure what one object reports, or stop measuring it."""
+        found = self.reader.get(self.resource, key)
+        validity = self.read(found) if found is not None else None
+        self.measured.observe(self.kind, self.cluster_of(key), f"{self.resource.group}/{key}", validity)
+        return Done()
+
 
 CLUSTER, ADDON, AUTHORITY, JOIN_TOKEN = "cluster", "addon", "authority", "join-token"
 SERVER_AUTHORITY, SERVER_CERTIFICATE = "server-authority", "server-certificate"
 
 
-def expiry_controllers(reader: Reader, measured: MeasuredCredentials, drivers: HubDrivers) -> Iterable[ControllerSpec]:
+def expiry_controllers(
+    reader: Reader, measured: MeasuredCredentials, drivers: HubDrivers, addon_credential: FindCredential
+) -> Iterable[ControllerSpec]:
     """Return the measurements as controllers; they send nothing."""
-    catalog = drivers.catalog
 
-    def of_cluster(cluster: Object) -> CredentialValidity | None:
-        said = catalog.cluster_credential(cluster)
-        return parse_validity(said.message) if said is not None else None
+    def validity_by(find: FindCredential) -> Callable[[Object], CredentialValidity | None]:
+        def read(found: Object) -> CredentialValidity | None:
+            said = find(found)
+            return parse_validity(said.message) if said is not None else None
 
-    def of_addon(addon: Object) -> CredentialValidity | None:
-        said = catalog.addon_credential(Addon.read(addon))
-        return parse_validity(said.message) if said is not None else None
+        return read
 
+    of_cluster, of_addon = validity_by(drivers.catalog.find_credential), validity_by(addon_credential)
     clusters = CredentialExpiryReconciler(reader, MANAGED_CLUSTERS, CLUSTER, of_cluster, measured)
     addons = CredentialExpiryReconciler(reader, MANAGED_CLUSTER_ADDONS, ADDON, of_addon, measured)
     authority = CredentialExpiryReconciler(

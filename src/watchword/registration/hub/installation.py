@@ -8,11 +8,12 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Any
 
-from watchword._structlog import structlog
+import structlog
+
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import HUB_CRDS
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT, HUB_NAMESPACE
+from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT, CLUSTER_GROUP, HUB_NAMESPACE
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -27,9 +28,9 @@ from watchword.api.resources import (
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable, Untrusted
 from watchword.kube.request_sender import Backoff
-from watchword.registration.hub.acceptance_guard import policy_manifests
+from watchword.registration.hub.acceptance_policy import policy_manifests, set_binding_policy_manifests
 from watchword.registration.hub.agent_token_policy import install_agent_token_policy
-from watchword.registration.hub.cluster_rbac import CLUSTER_GROUP, COMMON_ROLES, rule
+from watchword.registration.hub.cluster_rbac import COMMON_ROLES, rule
 from watchword.registration.hub.cluster_sets import BUILT_IN_SETS, DEFAULT_SET
 from watchword.runtime.health import HealthEndpoints, serve_health
 from watchword.runtime.manifests import apply_manifests
@@ -61,9 +62,9 @@ def manifests() -> Iterable[tuple[Resource, Object]]:
     yield from _bootstrap_bindings(account)
     for name, spec in BUILT_IN_SETS.items():
         yield MANAGED_CLUSTER_SETS, MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec=spec)
-    policy, binding = policy_manifests()
-    yield VALIDATING_ADMISSION_POLICIES, policy
-    yield VALIDATING_ADMISSION_POLICY_BINDINGS, binding
+    for policy, binding in (policy_manifests(), set_binding_policy_manifests()):
+        yield VALIDATING_ADMISSION_POLICIES, policy
+        yield VALIDATING_ADMISSION_POLICY_BINDINGS, binding
 
 
 def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from urllib.parse import unquote
 
 import orjson
 from msgspec import Struct
 
 from watchword.api.http import Request, Response
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     EVENTS,
@@ -19,21 +21,138 @@ from watchword.api.resources import (
     MANIFEST_WORKS,
     SERVICE_ACCOUNTS,
 )
+from watchword.api.selectors import LabelSelector, SelectorError, parse_field_selector, parse_label_selector
+from watchword.kube.client import PatchType
 from watchword.kube.errors import ApiStatusError, Unreachable
-from watchword.registration.grpc.client.channel import EventChannel
-from watchword.registration.grpc.client.channel_errors import make_refusal
-from watchword.registration.grpc.client.object_events import ObjectCodec, creation, replacement, status_update
-from watchword.registration.grpc.client.object_store import ObjectStores
-from watchword.registration.grpc.client.object_subscription import ObjectSubscription
-from watchword.registration.grpc.client.object_writes import ObjectWriter
-from watchword.registration.grpc.client.request_target import ObjectFilter, RequestTarget, parse_target
-from watchword.registration.grpc.client.token_requests import TokenRequester
-from watchword.registration.grpc.client.watch_response import StoreWatch
-from watchword.registration.grpc.client.work_events import WorkCodec
-from watchword.registration.grpc.event_types import DataType, EventType
+from watchword.kube.watch_stream import INITIAL_EVENTS_END
+from watchword.registration.grpc.client.channel import EventChannel, make_refusal
+from watchword.registration.grpc.client.object_events import (
+    ObjectCodec,
+    WorkCodec,
+    creation,
+    replacement,
+    status_update,
+)
+from watchword.registration.grpc.client.object_store import EventFeed, ObjectStore, ObjectStores, ObjectSubscription
+from watchword.registration.grpc.client.object_writes import ObjectWriter, TokenRequester
+from watchword.registration.grpc.cloud_events import DataType, EventType
 from watchword.runtime.diff import apply_merge_patch
 
-MERGE_PATCH = "application/merge-patch+json"
+
+class RequestTarget(Struct, frozen=True):
+    """The parts of a path; those that it does not have are empty."""
+
+    group: str
+    version: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> ObjectKey:
+        """The key of the object."""
+        return ObjectKey(self.namespace, self.name)
+
+    def __str__(self) -> str:
+        resource = f"{self.plural}.{self.group}" if self.group else self.plural
+        return f"{resource}/{self.subresource}" if self.subresource else resource
+
+
+def parse_target(path: str) -> RequestTarget | None:
+    """Read a path; None when it is not that of a resource."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    if parts[:1] == ["api"] and len(parts) > 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[:1] == ["apis"] and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    plural, name, subresource, *more = [*rest, "", "", ""]
+    return None if any(more[:-2]) else RequestTarget(group, version, plural, namespace, name, subresource)
+
+
+class ObjectFilter(Struct, frozen=True):
+    """Which objects of a collection a request is about."""
+
+    namespace: str
+    name: str  # empty: any
+    labels: LabelSelector
+
+    @classmethod
+    def read(cls, target: RequestTarget, labels: str, fields: str) -> ObjectFilter:
+        """Read the selectors of a request; a refusal when they select by anything but name and labels."""
+        try:
+            names = parse_field_selector(fields)
+            if any(each.path != "metadata.name" or each.negated for each in names):
+                raise SelectorError("over gRPC, objects are selected by metadata.name and by labels alone")
+            return cls(target.namespace, names[0].value if names else "", parse_label_selector(labels))
+        except SelectorError as cause:
+            raise make_refusal(400, "BadRequest", str(cause)) from cause
+
+    def matches(self, obj: Object) -> bool:
+        """Whether an object is selected."""
+        key = ObjectKey.of(obj)
+        placed = self.namespace in ("", key.namespace) and self.name in ("", key.name)
+        return placed and self.labels.matches(labels_of(obj))
+
+
+_EXPIRED = orjson.dumps(
+    {"kind": "Status", "code": 410, "reason": "Expired", "message": "the watch missed changes: list again"}
+)
+
+
+class StoreWatch(Struct, frozen=True, kw_only=True):
+    """One watch of the objects in a store."""
+
+    store: ObjectStore
+    feed: EventFeed
+    selected: ObjectFilter
+    since: int | None  # None: the present objects come first
+    seconds: float | None  # after which the watch ends; None: never
+
+    async def lines(self) -> AsyncGenerator[bytes, None]:
+        """Yield the lines; raises why the events of the hub ended."""
+        end = None if self.seconds is None else asyncio.get_running_loop().time() + self.seconds
+        position = self.since
+        if position is None:
+            position = self.store.revision
+            for stored in self.store:
+                if self.selected.matches(stored.object):
+                    yield _line("ADDED", stored.raw)
+            yield _line("BOOKMARK", _bookmark(self.store.codec.resource, position))
+        while True:
+            changes = self.store.changes_since(position)
+            if changes is None:
+                yield _line("ERROR", _EXPIRED)
+                return
+            for change in changes:
+                position = change.revision
+                if self.selected.matches(orjson.loads(change.raw)):
+                    yield _line(change.type, change.raw)
+            self.feed.raise_failure()
+            if position == self.store.revision and not await self._wait_changed(end):
+                return
+
+    async def _wait_changed(self, end: float | None) -> bool:
+        try:
+            async with asyncio.timeout_at(end):
+                await self.store.wait_changed()
+        except TimeoutError:
+            return False
+        return True
+
+
+def _line(type_: str, raw: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (type_.encode(), raw)
+
+
+def _bookmark(resource: Resource, revision: int) -> bytes:
+    metadata = {"resourceVersion": str(revision), "annotations": {INITIAL_EVENTS_END: "true"}}
+    return orjson.dumps({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
 
 
 class ServedKind(Struct, frozen=True, kw_only=True):
@@ -195,7 +314,7 @@ class GrpcTransport:
             return object_response(created, 201)
         if request.method == "PUT" and kind.update is not None and not target.subresource:
             return await self._change(kind, target, kind.update, lambda _: _body(request))
-        if request.method == "PATCH" and patch is not None and request.header("Content-Type") == MERGE_PATCH:
+        if request.method == "PATCH" and patch is not None and request.header("Content-Type") == PatchType.MERGE:
             return await self._change(kind, target, patch, lambda stored: apply_merge_patch(stored, _body(request)))
         raise _not_carried(request, target)
 

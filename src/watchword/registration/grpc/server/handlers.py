@@ -1,43 +1,140 @@
-"""The two methods of the service: every call is authenticated, limited, authorized, and ends with a Status."""
+"""The two methods of the service: every call is authenticated, limited, authorized, counted, and ends with a Status."""
 
 from __future__ import annotations
 
 import asyncio
+import struct
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+import structlog
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import StreamTerminatedError
+from grpclib.protocol import Connection
 from grpclib.server import Stream
+from msgspec import Struct
 
-from watchword._structlog import structlog
+from watchword.api.rate_limit import TokenBuckets
 from watchword.registration.grpc.cloud_events import (
+    Action,
     CloudEvent,
+    DataType,
+    EventType,
+    SubResource,
     Subscription,
     decode_publish_request,
     decode_subscription,
+    parse_data_type,
 )
-from watchword.registration.grpc.event_types import Action, DataType, EventType, SubResource, parse_data_type
-from watchword.registration.grpc.server.authentication import Authenticator, Caller, review_interval
-from watchword.registration.grpc.server.authorization import Authorizer, choose_access
-from watchword.registration.grpc.server.calls import Call
-from watchword.registration.grpc.server.event_streams import EventStream
+from watchword.registration.grpc.errors import MalformedEvent
+from watchword.registration.grpc.server.authorization import (
+    Authenticator,
+    Authorizer,
+    Caller,
+    CallerCredential,
+    choose_access,
+    review_interval,
+)
+from watchword.registration.grpc.server.event_streams import EventStream, heartbeat
 from watchword.registration.grpc.server.hub_objects import HubObjects
-from watchword.registration.grpc.server.limits import GrpcLimits, RequestRates
-from watchword.registration.grpc.server.metrics import GrpcServerMetrics
-from watchword.registration.grpc.server.object_events import heartbeat
+from watchword.registration.grpc.server.limits import GrpcLimits, RequestRefused, grpc_error
+from watchword.registration.grpc.server.listener import abort
 from watchword.registration.grpc.server.payloads import require_cluster_name
 from watchword.registration.grpc.server.publishing import Publisher
-from watchword.registration.grpc.server.refusals import RequestRefused, grpc_error
 from watchword.registration.grpc.service import PUBLISH, RESYNC_END, SUBSCRIBE, SUBSCRIPTION_ID, Empty, PublishRequest
+from watchword.runtime.prometheus import CollectorRegistry, Counter, Gauge
+
+T = TypeVar("T")
+_PREFIX = struct.Struct(">?I")  # whether the message is compressed, and its length
+
+
+class Call(Struct, frozen=True):
+    """One call of a method."""
+
+    stream: Stream[Any, Any]
+    limits: GrpcLimits
+
+    @property
+    def connection(self) -> Connection:
+        """The connection that the call came in on."""
+        return self.stream._stream.connection  # noqa: SLF001 - the library shows only its peer
+
+    @property
+    def credential(self) -> CallerCredential:
+        """What the caller presents."""
+        header = self.stream.metadata.get("authorization", "") if self.stream.metadata is not None else ""
+        secure = self.stream._stream._transport.get_extra_info("ssl_object")  # noqa: SLF001 - same
+        certificate = secure.getpeercert(binary_form=True) if secure is not None else None
+        return CallerCredential(header if isinstance(header, str) else "", certificate or b"")
+
+    async def receive(self, decode: Callable[[bytes], T]) -> T:
+        """Return the only message of the call; the library would read one of any size, and wait for it forever."""
+        try:
+            async with asyncio.timeout(self.limits.receive_seconds):
+                compressed, length = _PREFIX.unpack(await self._read(_PREFIX.size))
+                if compressed:
+                    raise RequestRefused(400, "the message is compressed: send it as it is")
+                if length > self.limits.message_bytes:
+                    raise RequestRefused(413, f"the message is larger than {self.limits.message_bytes} bytes")
+                return decode(await self._read(length))
+        except TimeoutError as cause:
+            raise RequestRefused(400, "the message did not arrive in time: send it faster") from cause
+
+    async def _read(self, size: int) -> bytes:
+        try:
+            data = await self.stream._stream.recv_data(size)  # noqa: SLF001 - as recv_message does, with limits
+        except AssertionError as cause:
+            raise MalformedEvent("the message is shorter than it says") from cause
+        if len(data) != size:
+            raise MalformedEvent("the call contains no message")
+        return data
+
+    async def send(self, message: Any) -> None:
+        """Send a message; a client that has stopped reading loses its connection."""
+        try:
+            async with asyncio.timeout(self.limits.send_seconds):
+                await self.stream.send_message(message)
+        except TimeoutError as cause:
+            abort(self.connection)
+            raise RequestRefused(429, "the client reads too slowly: subscribe again and ask for a resync") from cause
+
+
+UNKNOWN = "unknown"
+
+
+class GrpcServerMetrics:
+    """The metrics of one gRPC server."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "watchword_grpc_requests",
+            "Requests of agents, by method, data type and the status that they ended with",
+            ["method", "data_type", "status"],
+            registry=registry,
+        )
+        self._sent = Counter("watchword_grpc_events_sent", "Events sent to agents", ["data_type"], registry=registry)
+        self._streams = Gauge("watchword_grpc_streams", "Open subscriptions", registry=registry)
+        self._connections = Gauge("watchword_grpc_connections", "Open connections", registry=registry)
+
+    def watch(self, *, streams: Callable[[], float], connections: Callable[[], float]) -> None:
+        """Read the numbers of subscriptions and connections at every scrape."""
+        self._streams.set_function(streams)
+        self._connections.set_function(connections)
+
+    def ended(self, method: str, data_type: str, status: Status) -> None:
+        """Count a request that ended."""
+        self._requests.labels(method, data_type or UNKNOWN, status.name).inc()
+
+    def sent(self, data_type: str) -> None:
+        """Count an event that was sent."""
+        self._sent.labels(data_type).inc()
+
 
 _WATCH = Action.WATCH
 
 
-@dataclass(frozen=True)
-class EventService:
+class EventService(Struct, frozen=True):
     """Serves Publish and Subscribe."""
 
     authenticator: Authenticator
@@ -47,10 +144,7 @@ class EventService:
     metrics: GrpcServerMetrics
     limits: GrpcLimits
     authenticated: Callable[[Any, str], None]  # is told which connection belongs to which user
-    rates: RequestRates = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", RequestRates(self.limits))
+    rates: TokenBuckets  # by user
 
     def __mapping__(self) -> dict[str, Handler]:
         """Return the methods, as grpclib wants them."""
@@ -94,7 +188,8 @@ class EventService:
 
     async def _authenticate(self, call: Call) -> Caller:
         caller = await self.authenticator.authenticate(call.credential)
-        self.rates.take(caller.user.username)
+        if self.rates.take(caller.user.username, asyncio.get_running_loop().time()):
+            raise RequestRefused(429, "this user sends too many requests: send fewer, or wait some seconds")
         self.authenticated(call.connection, caller.user.username)
         return caller
 

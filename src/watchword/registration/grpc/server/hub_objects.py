@@ -11,9 +11,8 @@ from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
 from watchword.api.names import CLUSTER_LEASE, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTERS, MANIFEST_WORKS
-from watchword.registration.grpc.cloud_events import CloudEvent
+from watchword.registration.grpc.cloud_events import RESOURCES, Action, CloudEvent, DataType, EventType, SubResource
 from watchword.registration.grpc.errors import MalformedEvent
-from watchword.registration.grpc.event_types import RESOURCES, Action, DataType, EventType, SubResource
 from watchword.registration.grpc.server.authorization import Authorizer, is_accepted
 from watchword.registration.grpc.server.event_streams import (
     EventStream,
@@ -22,8 +21,6 @@ from watchword.registration.grpc.server.event_streams import (
     PendingAnswer,
     PendingDeletion,
     PendingObject,
-)
-from watchword.registration.grpc.server.object_events import (
     cluster_of_object,
     deletion_event,
     heartbeat,
@@ -31,7 +28,7 @@ from watchword.registration.grpc.server.object_events import (
     object_event,
     version_of,
 )
-from watchword.registration.grpc.server.refusals import RequestRefused
+from watchword.registration.grpc.server.limits import RequestRefused
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope

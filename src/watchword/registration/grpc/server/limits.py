@@ -1,12 +1,58 @@
-"""How much the server accepts from its clients, and for how long it waits for them."""
+"""What the server accepts from its clients, and how it refuses the rest."""
 
 from __future__ import annotations
 
-import asyncio
+from typing import Any
 
-from msgspec import Struct, field
+import structlog
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+from msgspec import Struct
 
-from watchword.registration.grpc.server.refusals import RequestRefused
+from watchword.api.rate_limit import Rate, TokenBuckets
+from watchword.kube.errors import ApiStatusError, KubeError, Unauthorized, Unreachable, error_from_status
+from watchword.registration.grpc.errors import GrpcDriverError, encode_status
+
+_CODES = {
+    400: (Status.INVALID_ARGUMENT, "BadRequest"),
+    401: (Status.UNAUTHENTICATED, "Unauthorized"),
+    403: (Status.PERMISSION_DENIED, "Forbidden"),
+    404: (Status.FAILED_PRECONDITION, "NotFound"),
+    413: (Status.RESOURCE_EXHAUSTED, "RequestEntityTooLarge"),
+    429: (Status.RESOURCE_EXHAUSTED, "TooManyRequests"),
+    500: (Status.INTERNAL, "InternalError"),
+    503: (Status.UNAVAILABLE, "ServiceUnavailable"),
+}
+
+
+class RequestRefused(GrpcDriverError):
+    """The server refuses a request; `code` is the HTTP code of the Status that the client receives."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def grpc_error(error: Exception) -> GRPCError:
+    """Return the gRPC error with which a request ends; an unexpected error is logged, and reveals nothing."""
+    if isinstance(error, GRPCError):
+        return error
+    if isinstance(error, RequestRefused):
+        return _refusal(error.code, str(error))
+    if isinstance(error, GrpcDriverError):
+        return _refusal(400, str(error))
+    if isinstance(error, ApiStatusError) and not isinstance(error, Unauthorized):
+        return GRPCError(Status.FAILED_PRECONDITION, encode_status(error))
+    if isinstance(error, Unreachable | Unauthorized):  # the server's own trouble, not the agent's
+        return _refusal(503, "the gRPC server cannot use the hub's API server now: try again")
+    log: Any = structlog.get_logger("watchword.grpc-server")
+    log.error("request failed", error=type(error).__name__, exc_info=None if isinstance(error, KubeError) else error)
+    return _refusal(500, "the gRPC server failed: its log says why")
+
+
+def _refusal(code: int, message: str) -> GRPCError:
+    status, reason = _CODES[code]
+    return GRPCError(status, encode_status(error_from_status(code, {"reason": reason, "message": message})))
 
 
 class GrpcLimits(Struct, frozen=True, kw_only=True):
@@ -26,21 +72,6 @@ class GrpcLimits(Struct, frozen=True, kw_only=True):
     burst: int = 200
     drain_seconds: float = 10.0
 
-
-class RequestRates(Struct):
-    """Limits the requests of each user: a bucket that fills at the allowed rate."""
-
-    limits: GrpcLimits
-    _levels: dict[str, tuple[float, float]] = field(default_factory=dict)  # tokens left, when
-
-    def take(self, user: str) -> None:
-        """Count a request; `RequestRefused` with code 429 when the user has sent too many."""
-        now = asyncio.get_running_loop().time()
-        level, since = self._levels.pop(user, (float(self.limits.burst), now))
-        level = min(self.limits.burst, level + (now - since) * self.limits.requests_per_second)
-        if level < 1:
-            self._levels[user] = level, now
-            raise RequestRefused(429, "this user sends too many requests: send fewer, or wait some seconds")
-        self._levels[user] = level - 1, now
-        if len(self._levels) > 4 * self.limits.connections:  # the user that was silent longest has a full bucket
-            del self._levels[next(iter(self._levels))]
+    def user_rates(self) -> TokenBuckets:
+        """Return the buckets of all users; one that is forgotten was silent for long enough to be full again."""
+        return TokenBuckets(Rate(self.requests_per_second, self.burst), 4 * self.connections)

@@ -16,9 +16,8 @@ from watchword.credentials.certificates.request_validation import (
     read_signer_request,
 )
 from watchword.kube.access_reviews import UserIdentity
-from watchword.registration.grpc.cloud_events import Attribute, CloudEvent
-from watchword.registration.grpc.event_types import RESOURCES, DataType, EventType
-from watchword.registration.grpc.server.refusals import RequestRefused
+from watchword.registration.grpc.cloud_events import RESOURCES, Attribute, CloudEvent, DataType, EventType
+from watchword.registration.grpc.server.limits import RequestRefused
 
 _EVENT_FIELDS = (
     "action",

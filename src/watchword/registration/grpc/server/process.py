@@ -10,24 +10,20 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
+import structlog
 from msgspec import Struct, field
 
-from watchword._structlog import structlog
 from watchword.http.server import delegating_context
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
 from watchword.registration.grpc.errors import TlsFilesUnusable
-from watchword.registration.grpc.server.authentication import Authenticator
-from watchword.registration.grpc.server.authorization import Authorizer
+from watchword.registration.grpc.server.authorization import Authenticator, Authorizer
 from watchword.registration.grpc.server.event_streams import EventStreams
-from watchword.registration.grpc.server.handlers import EventService
+from watchword.registration.grpc.server.handlers import EventService, GrpcServerMetrics
 from watchword.registration.grpc.server.hub_objects import HubObjects
-from watchword.registration.grpc.server.limits import GrpcLimits
-from watchword.registration.grpc.server.listener import GrpcListener, connection_table
-from watchword.registration.grpc.server.metrics import GrpcServerMetrics
+from watchword.registration.grpc.server.limits import GrpcLimits, RequestRefused
+from watchword.registration.grpc.server.listener import ALPN, GrpcListener, TlsFiles, connection_table
 from watchword.registration.grpc.server.publishing import Publisher
-from watchword.registration.grpc.server.refusals import RequestRefused
-from watchword.registration.grpc.server.tls_files import ALPN, TlsFiles
 from watchword.registration.grpc.service import EventCodec
 from watchword.runtime.api_server_connection import check_cache_readiness
 from watchword.runtime.cache import Cache
@@ -146,6 +142,7 @@ def make_listener(options: GrpcServerOptions, authenticator: Authenticator, publ
         counts,
         options.limits,
         table.authenticate,
+        options.limits.user_rates(),
     )
     listener = GrpcListener([service], EventCodec(), options.limits, table)
     counts.watch(streams=lambda: len(objects.streams), connections=lambda: len(table))

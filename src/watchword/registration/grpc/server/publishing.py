@@ -20,16 +20,21 @@ from watchword.api.resources import (
 from watchword.kube.access_reviews import ResourceAccess
 from watchword.kube.client import Client
 from watchword.kube.request_sender import decode
-from watchword.registration.grpc.cloud_events import Attribute, CloudEvent
+from watchword.registration.grpc.cloud_events import (
+    RESOURCES,
+    Action,
+    Attribute,
+    CloudEvent,
+    DataType,
+    EventType,
+    SubResource,
+)
 from watchword.registration.grpc.errors import UnknownEventType
-from watchword.registration.grpc.event_types import RESOURCES, Action, DataType, EventType, SubResource
 from watchword.registration.grpc.server import payloads
-from watchword.registration.grpc.server.authentication import Caller
-from watchword.registration.grpc.server.authorization import Authorizer, choose_access
-from watchword.registration.grpc.server.event_streams import EventStream, PendingAnswer
+from watchword.registration.grpc.server.authorization import Authorizer, Caller, choose_access
+from watchword.registration.grpc.server.event_streams import EventStream, PendingAnswer, token_event
 from watchword.registration.grpc.server.hub_objects import HubObjects
-from watchword.registration.grpc.server.object_events import token_event
-from watchword.registration.grpc.server.refusals import RequestRefused
+from watchword.registration.grpc.server.limits import RequestRefused
 from watchword.runtime.ensure import with_preconditions
 
 DELETED = "Deleted"

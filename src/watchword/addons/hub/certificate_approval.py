@@ -1,0 +1,215 @@
+"""Approves the certificates that add-ons may have, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from watchword.addons.catalog import AddonCatalog
+from watchword.addons.definition import AddonInstance, DefinitionLookup, Signer
+from watchword.addons.driver import RequestsAddonCertificate
+from watchword.api.addon import Addon, AddonSubject
+from watchword.api.cluster import Cluster, is_accepted
+from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.names import KUBE_CLIENT_SIGNER, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
+from watchword.credentials.certificates.approval import (
+    APPROVED,
+    APPROVED_REASON,
+    is_approved,
+    is_pending,
+    with_decision,
+)
+from watchword.credentials.certificates.issued_certificate import read_authority, sign_request, with_certificate
+from watchword.credentials.certificates.request import CertificateRequestRefused
+from watchword.credentials.certificates.request_validation import (
+    SignerRequest,
+    is_agent_of,
+    read_addon_request,
+    read_signer_request,
+)
+from watchword.kube.client import Client
+from watchword.pki.errors import PkiError
+from watchword.runtime.clock import Clock
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+
+INDEX = "addon-requests"
+
+
+class RequestFacts(Struct, frozen=True):
+    """Everything that a decision about a request depends on besides the request."""
+
+    addon: Addon | None
+    cluster: Object | None
+    signer: Signer | None = None
+
+
+class AddonApprovalReconciler(Struct, frozen=True):
+    """Reconciles CertificateSigningRequest of add-ons; triggered by it and by its ManagedClusterAddOn."""
+
+    reader: Reader
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    definitions: DefinitionLookup
+    catalog: AddonCatalog
+    for_hub: bool = True  # False: only requests to signers of the add-on's own are ours
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Approve a request that is exactly what an agent would send, or leave it and report why."""
+        csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        if csr is None or not is_pending_addon_request(csr):
+            return Done()
+        facts = find_request_facts(self.reader, self.definitions, csr)
+        signer = (csr.get("spec") or {}).get("signerName")
+        if signer != KUBE_CLIENT_SIGNER and facts.signer is None:
+            return Done()  # a signer that is not ours
+        if signer == KUBE_CLIENT_SIGNER and not self.for_hub:
+            return Done()
+        try:
+            validate_addon_request(csr, facts, self.catalog)
+        except CertificateRequestRefused as objection:
+            self.events.refusal(csr, "CSRRefused", str(objection))
+            return Done()
+        message = "the agent of the add-on's cluster asks for the add-on's own certificate"
+        approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.clock.now())
+        await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
+        self.events.normal(csr, APPROVED_REASON, message)
+        return Done()
+
+
+def is_pending_addon_request(csr: Object) -> bool:
+    """Whether a request is labelled with an add-on and waits for a decision."""
+    return Label.ADDON_NAME in labels_of(csr) and is_pending(csr)
+
+
+def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Object) -> RequestFacts:
+    """Look up the add-on that the request claims; its labels are hints that are compared later."""
+    labels = labels_of(csr)
+    cluster, name = labels.get(Label.CLUSTER_NAME, ""), labels.get(Label.ADDON_NAME, "")
+    found = reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, name)) if cluster and name else None
+    definition = definitions(found) if found is not None else None
+    asked = str((csr.get("spec") or {}).get("signerName") or "")
+    return RequestFacts(
+        Addon.read(found) if found is not None else None,
+        reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster)) if cluster else None,
+        definition.signer(asked) if definition is not None else None,
+    )
+
+
+def validate_addon_request(csr: Object, facts: RequestFacts, catalog: AddonCatalog) -> None:
+    """Rebuild what the add-on may request and compare; raise `CertificateRequestRefused` for anything else."""
+    spec: Mapping[str, Any] = csr.get("spec") or {}
+    if facts.addon is None or facts.cluster is None:
+        raise CertificateRequestRefused("there is no such add-on on that cluster")
+    if not is_accepted(facts.cluster):
+        raise CertificateRequestRefused("the cluster is not accepted by this hub")
+    if not is_agent_of(facts.addon.cluster, csr):
+        raise CertificateRequestRefused("the requester is not an agent of the cluster in the label")
+    if facts.addon.deleting and not facts.addon.finishing:
+        raise CertificateRequestRefused("the add-on is being removed")
+    if spec.get("signerName") == KUBE_CLIENT_SIGNER:
+        _validate_hub_request(csr, facts.addon, catalog)
+    else:
+        _validate_signer_request(csr, facts)
+
+
+def _validate_hub_request(csr: Object, addon: Addon, catalog: AddonCatalog) -> None:
+    read_addon_request(csr)
+    driver = catalog.driver_of(addon)
+    if addon.kube_client is None or not isinstance(driver, RequestsAddonCertificate):
+        raise CertificateRequestRefused("the add-on is not registered for a certificate of this hub")
+
+
+def _validate_signer_request(csr: Object, facts: RequestFacts) -> None:
+    signer, addon, cluster = facts.signer, facts.addon, facts.cluster
+    if signer is None or addon is None or cluster is None:
+        raise CertificateRequestRefused("the add-on has no such signer")
+    if is_kubernetes_signer(signer.name):
+        raise CertificateRequestRefused(
+            "signers of Kubernetes itself make nodes and users of this hub: an add-on names its own"
+        )
+    if signer.objection:
+        raise CertificateRequestRefused(signer.objection)
+    request = read_signer_request(csr, signer.name)
+    expected = signer.subject_for(AddonInstance(addon, Cluster.read(cluster)))
+    if requested_subject(request) != normalized_subject(expected):
+        raise CertificateRequestRefused("the subject is not the one that the add-on declares for this signer")
+
+
+def is_kubernetes_signer(signer: str) -> bool:
+    """Whether a signer is one of Kubernetes' own, whose certificates no add-on may get."""
+    domain = signer.partition("/")[0]
+    return any(domain == own or domain.endswith(f".{own}") for own in ("kubernetes.io", "k8s.io"))
+
+
+def requested_subject(request: SignerRequest) -> AddonSubject:
+    """Return the requested subject, in an order that can be compared."""
+    asked = request.asked
+    return normalized_subject(AddonSubject(asked.common_name, asked.organisations, asked.organisational_units))
+
+
+def normalized_subject(subject: AddonSubject) -> AddonSubject:
+    """Return a subject with its sets in order."""
+    return AddonSubject(subject.user, tuple(sorted(subject.groups)), tuple(sorted(subject.organization_units)))
+
+
+def index_open_requests(csr: Object) -> list[str]:
+    """Return the add-on of a request that waits for a decision or a signature, as `cluster/name`: the index `INDEX`."""
+    labels = labels_of(csr)
+    cluster, name = labels.get(Label.CLUSTER_NAME), labels.get(Label.ADDON_NAME)
+    is_open = not (csr.get("status") or {}).get("certificate")
+    return [f"{cluster}/{name}"] if is_open and cluster and name else []
+
+
+def pending_requests(reader: Reader, addon: Object) -> list[ObjectKey]:
+    """Map an add-on to the requests about it that wait for a decision or a signature."""
+    return [ObjectKey.of(csr) for csr in reader.by_index(CERTIFICATE_SIGNING_REQUESTS, INDEX, str(ObjectKey.of(addon)))]
+
+
+RECHECK_INTERVAL = timedelta(minutes=5)  # an administrator has to repair a missing or damaged Secret
+
+
+class AddonSigningReconciler(Struct, frozen=True):
+    """Reconciles CertificateSigningRequest of add-ons. The key is read when it is needed, and not kept."""
+
+    reader: Reader
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    definitions: DefinitionLookup
+    catalog: AddonCatalog
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Sign an approved request after judging it once more: an approval by hand is not a subject."""
+        csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        if csr is None or not is_awaiting_signature(csr):
+            return Done()
+        facts = find_request_facts(self.reader, self.definitions, csr)
+        signer = facts.signer
+        if signer is None or signer.authority is None:
+            return Done()
+        try:
+            validate_addon_request(csr, facts, self.catalog)
+            authority = read_authority(await self.client.find(SECRETS, signer.authority))
+            asked = read_signer_request(csr, signer.name).asked
+            certificate = sign_request(csr, asked, authority, longest=signer.lifetime, now=self.clock.now())
+        except CertificateRequestRefused as objection:
+            self.events.refusal(csr, "SigningRefused", str(objection))
+            return Done()
+        except PkiError as trouble:
+            self.events.warning(csr, "SigningAuthorityUnusable", f"Secret {signer.authority}: {trouble}")
+            return RetryAfter(RECHECK_INTERVAL)
+        signed = with_certificate(csr, certificate)
+        await self.client.update(CERTIFICATE_SIGNING_REQUESTS, signed, subresource="status")
+        return Done()
+
+
+def is_awaiting_signature(csr: Object) -> bool:
+    """Whether a request of an add-on is approved and not signed."""
+    done = (csr.get("status") or {}).get("certificate")
+    return Label.ADDON_NAME in labels_of(csr) and is_approved(csr) and not done

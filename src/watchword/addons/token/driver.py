@@ -1,0 +1,71 @@
+"""Add-ons register with tokens of a ServiceAccount on the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from watchword.addons.driver import AddonDriver, HasHubControllers, HasSubjectObject, SubjectObject
+from watchword.addons.token.hub import (
+    SUBJECTS,
+    account_name,
+    account_selector,
+    addon_from_labels,
+    is_account_present,
+    ready_account,
+)
+from watchword.addons.token.options import OPTIONS
+from watchword.api.addon import Addon, Registration
+from watchword.api.names import ConditionType
+from watchword.api.resources import SERVICE_ACCOUNTS
+from watchword.credentials.credential_kind import CredentialCondition, CredentialKind
+from watchword.credentials.driver import AgentContext, AgentDriver, CredentialSubject, HubContext, WantedCredential
+from watchword.runtime.reconcile import ControllerSpec
+
+
+class TokenAddonDriver(AddonDriver, HasSubjectObject, HasHubControllers):
+    """Needs no signer: the hub's API server issues the tokens."""
+
+    name = "token"
+    options = OPTIONS
+    credential = CredentialKind(
+        name="add-on token",
+        conditions=(
+            CredentialCondition(ConditionType.ADDON_TOKEN_REFRESHED, "AddonTokenRefreshed"),
+            # The same as OCM spells it.
+            CredentialCondition(ConditionType.TOKEN_REFRESHED, "AddonTokenRefreshed", "TokenCreationFailed"),
+        ),
+        consequence="{holder} is refused by the hub",
+    )
+    subjects = SUBJECTS
+    subject_object = SubjectObject(
+        resource=SERVICE_ACCOUNTS,
+        condition=ConditionType.TOKEN_INFRASTRUCTURE_READY,
+        selector=account_selector,
+        addons_of=addon_from_labels,
+        is_present=is_account_present,
+    )
+
+    def agent(self, context: AgentContext) -> AgentDriver:
+        """Return what requests the tokens."""
+        from watchword.addons.token.agent import TokenAgentDriver
+
+        return TokenAgentDriver.make(context)
+
+    def wanted(self, addon: Addon, registration: Registration) -> WantedCredential:
+        """Return the request for a token of the account that the hub reports; until then without its UID."""
+        account, name = ready_account(addon), account_name(registration.subject)
+        settled = account is not None and account.name in ("", name)
+        return WantedCredential(
+            addon.cluster,
+            CredentialSubject(registration.subject.user),
+            addon=addon.name,
+            service_account=name,
+            service_account_uid=account.uid if account is not None and settled else "",
+            rotation=addon.rotation_request,
+        )
+
+    def controllers(self, context: HubContext) -> Iterable[ControllerSpec]:
+        """Return the controller that makes and removes what tokens need."""
+        from watchword.addons.token.hub import token_controllers
+
+        return token_controllers(context)

@@ -1,0 +1,44 @@
+"""Remembers a bounded number of values, each for a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from msgspec import Struct, field
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class ExpiringMap(Struct, Generic[K, V]):
+    """Forgets values after their time, and the oldest ones when there are too many. Time is in seconds of any clock."""
+
+    limit: int
+    _rows: dict[K, tuple[V, float, float]] = field(default_factory=dict)  # value, since when, until when
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self, key: K, *, now: float) -> V | None:
+        """Return the value; None when there is none, or its time is over, or the clock was set back before it."""
+        row = self._rows.get(key)
+        if row is None:
+            return None
+        value, since, until = row
+        if not since <= now < until:
+            del self._rows[key]
+            return None
+        return value
+
+    def put(self, key: K, value: V, *, now: float, seconds: float) -> None:
+        """Remember a value for so many seconds."""
+        self._rows.pop(key, None)
+        self._rows[key] = value, now, now + seconds
+        while len(self._rows) > self.limit:
+            del self._rows[next(iter(self._rows))]
+
+    def forget(self, matches: Callable[[K], bool]) -> None:
+        """Forget every key for which the function returns True."""
+        for key in [key for key in self._rows if matches(key)]:
+            del self._rows[key]

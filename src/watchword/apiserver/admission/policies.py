@@ -1,0 +1,187 @@
+"""Evaluates ValidatingAdmissionPolicies: the last step of validating admission, as in kube-apiserver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import orjson
+from msgspec import Struct, field
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import NAMESPACES, VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
+from watchword.apiserver import errors
+from watchword.apiserver.admission.policy_matching import (
+    AdmissionAttributes,
+    MatchResources,
+    PolicyMatcher,
+    read_attributes,
+)
+from watchword.apiserver.authz.model import Authorizer
+from watchword.apiserver.model import ApiError, Operation, Registry
+
+if TYPE_CHECKING:
+    from watchword.apiserver.admission.policy_evaluation import Denial, Policy
+
+_GROUP = VALIDATING_ADMISSION_POLICIES.group
+_CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
+_FAILURES = "validation.policy.admission.k8s.io/validation_failure"
+
+
+class Binding(Struct, frozen=True):
+    """Where a policy applies, and what a refusal leads to."""
+
+    name: str
+    policy: str
+    actions: tuple[str, ...]
+    match: MatchResources
+
+    @classmethod
+    def read(cls, obj: Object) -> Binding:
+        """Read a stored binding."""
+        spec = obj.get("spec") or {}
+        return cls(
+            obj["metadata"]["name"],
+            str(spec.get("policyName") or ""),
+            tuple(spec.get("validationActions") or ()),
+            MatchResources.read(spec.get("matchResources") or {}),
+        )
+
+
+class PolicyIndex(Struct):
+    """The stored policies by name; each stored version is compiled once, when a request first needs it."""
+
+    _stored: dict[str, Object] = field(default_factory=dict)
+    _compiled: dict[str, Policy] = field(default_factory=dict)
+    _bindings: dict[str, Binding] = field(default_factory=dict)
+    _bound: list[tuple[Policy, list[Binding]]] | None = None  # None: something has changed
+
+    def follow(self, registry: Registry) -> list[Callable[[], None]]:
+        """Take over every change with the write that makes it; return how to stop."""
+        return [
+            registry.subscribe(VALIDATING_ADMISSION_POLICIES, self._policy_changed),
+            registry.subscribe(VALIDATING_ADMISSION_POLICY_BINDINGS, self._binding_changed),
+        ]
+
+    def bound_policies(self) -> list[tuple[Policy, list[Binding]]]:
+        """Return every policy that has bindings, in the order of names."""
+        if self._bound is None:
+            self._bound = [(self._compile(name), bindings) for name, bindings in sorted(self._by_policy().items())]
+        return self._bound
+
+    def _by_policy(self) -> dict[str, list[Binding]]:
+        bound: dict[str, list[Binding]] = {}
+        for name in sorted(self._bindings):
+            binding = self._bindings[name]
+            if binding.policy in self._stored:
+                bound.setdefault(binding.policy, []).append(binding)
+        return bound
+
+    def _compile(self, name: str) -> Policy:
+        from watchword.apiserver.admission.policy_evaluation import compile_policy
+
+        if name not in self._compiled:
+            self._compiled[name] = compile_policy(self._stored[name])
+        return self._compiled[name]
+
+    def _policy_changed(self, change: str, obj: Object) -> None:
+        name = obj["metadata"]["name"]
+        self._bound = None
+        self._compiled.pop(name, None)
+        self._stored.pop(name, None)
+        if change != "DELETED":
+            self._stored[name] = obj
+
+    def _binding_changed(self, change: str, obj: Object) -> None:
+        self._bound = None
+        binding = Binding.read(obj)
+        self._bindings.pop(binding.name, None)
+        if change != "DELETED":
+            self._bindings[binding.name] = binding
+
+
+class AdmissionPolicies(Struct):
+    """A validating admission step; as a service it follows the stored policies."""
+
+    registry: Registry
+    authorizer: Authorizer
+    index: PolicyIndex = field(default_factory=PolicyIndex)
+    _stops: list[Callable[[], None]] = field(default_factory=list)
+
+    async def start(self) -> None:
+        """Follow policies and bindings."""
+        self._stops = self.index.follow(self.registry)
+
+    async def stop(self) -> None:
+        """Follow no more."""
+        while self._stops:
+            self._stops.pop()()
+
+    async def __call__(self, operation: Operation) -> None:
+        """Raise the refusal of the first policy whose binding denies; add warnings and audit annotations of others."""
+        if operation.kind.resource.group == _GROUP:
+            return  # a policy could otherwise lock out those who must mend it
+        request, refusal = None, None
+        for policy, bindings in self.index.bound_policies():
+            request = request or read_attributes(operation)
+            for binding, denial in self._denials(policy, bindings, operation, request):
+                if "Deny" in binding.actions:
+                    refusal = refusal or _refusal(operation, policy, binding, denial)
+                _report(operation, policy, binding, denial)
+        if refusal is not None:
+            raise refusal
+
+    def _denials(
+        self, policy: Policy, bindings: list[Binding], operation: Operation, request: AdmissionAttributes
+    ) -> Iterator[tuple[Binding, Denial]]:
+        matcher = PolicyMatcher(self.registry)
+        found = matcher.find(policy.match, operation, request)
+        if found is None:
+            return
+        denials: list[Denial] | None = None
+        for binding in bindings:
+            if matcher.find(binding.match, operation, request) is None:
+                continue
+            if denials is None:  # without parameters every binding has the same
+                from watchword.apiserver.admission.policy_evaluation import request_variables
+
+                variables = request_variables(operation, found, self._namespace_of(found), self.authorizer)
+                denials = list(policy.decide(variables))
+            yield from ((binding, denial) for denial in denials)
+
+    def _namespace_of(self, request: AdmissionAttributes) -> Object | None:
+        if not request.namespace or request.is_namespace:
+            return None
+        found = self.registry.get(NAMESPACES, ObjectKey.cluster(request.namespace))
+        if found is None:
+            raise errors.not_found(NAMESPACES, request.namespace)
+        return found
+
+
+def _refusal(operation: Operation, policy: Policy, binding: Binding, denial: Denial) -> ApiError:
+    message = (
+        f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}' denied request: {denial.message}"
+    )
+    refusal = errors.forbidden(operation.kind.resource, operation.key.name, message)
+    details = {**(refusal.details or {}), "causes": [{"message": message}]}
+    return ApiError(_CODES.get(denial.reason, 422), denial.reason, refusal.message, details)
+
+
+def _report(operation: Operation, policy: Policy, binding: Binding, denial: Denial) -> None:
+    """Add the warning and the audit annotation of a refusal, once: a write may be attempted several times."""
+    if "Warn" in binding.actions:
+        about = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
+        text = f"Validation failed for {about}: {denial.message}"
+        if text not in operation.warnings:
+            operation.warnings.append(text)
+    if "Audit" in binding.actions:
+        row = {
+            "message": denial.message,
+            "policy": policy.name,
+            "binding": binding.name,
+            "expressionIndex": denial.index,
+            "validationActions": list(binding.actions),
+        }
+        earlier = orjson.loads(operation.annotations.get(_FAILURES, "[]"))
+        if row not in earlier:
+            operation.annotations[_FAILURES] = orjson.dumps([*earlier, row]).decode()

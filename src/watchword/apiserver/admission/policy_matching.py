@@ -1,0 +1,180 @@
+"""Which requests a ValidatingAdmissionPolicy or its binding is about: the matchConstraints of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from watchword.api.meta import Object, ObjectKey, Resource, labels_of
+from watchword.api.resources import NAMESPACES
+from watchword.api.selectors import LabelSelector, SelectorError, parse_structured_selector
+from watchword.apiserver import errors
+from watchword.apiserver.model import Operation, Registry, ResourceKind
+from watchword.apiserver.registry.object_storage import bucket_of, convert
+from watchword.apiserver.serving.scale import scale_of
+
+SCALE_PATHS = ("spec.replicas", "status.replicas", "")
+
+
+class AdmissionAttributes(Struct, frozen=True):
+    """One write as policies see it, in the version of the resource that they name."""
+
+    operation: str  # CREATE, UPDATE or DELETE
+    resource: Resource
+    subresource: str
+    namespace: str  # of a namespace: its own name
+    name: str
+    object: Object | None
+    old: Object | None
+
+    @property
+    def is_namespace(self) -> bool:
+        """Whether the object is a namespace."""
+        return (self.resource.group, self.resource.plural) == ("", NAMESPACES.plural)
+
+
+def read_attributes(operation: Operation) -> AdmissionAttributes:
+    """Return what a write is about."""
+    resource, key = operation.kind.resource, operation.key
+    is_namespace = (resource.group, resource.plural) == ("", NAMESPACES.plural)
+    new, old = operation.new, operation.old
+    if operation.subresource == "scale":
+        paths = operation.kind.scale_paths or SCALE_PATHS
+        new, old = (None if obj is None else scale_of(obj, paths) for obj in (new, old))
+    return AdmissionAttributes(
+        operation=operation.verb.upper(),
+        resource=resource,
+        subresource=operation.subresource,
+        namespace=key.name if is_namespace else key.namespace,
+        name=key.name,
+        object=new,
+        old=old,
+    )
+
+
+class ResourceRule(Struct, frozen=True):
+    """One entry of resourceRules or excludeResourceRules."""
+
+    operations: frozenset[str]
+    groups: frozenset[str]
+    versions: frozenset[str]
+    resources: tuple[tuple[str, str], ...]  # resource and subresource, either may be `*`
+    scope: str
+    names: frozenset[str]
+
+    @classmethod
+    def read(cls, row: Object) -> ResourceRule:
+        """Read one rule."""
+        split = (str(text).partition("/") for text in row.get("resources") or ())
+        return cls(
+            operations=frozenset(row.get("operations") or ()),
+            groups=frozenset(row.get("apiGroups") or ()),
+            versions=frozenset(row.get("apiVersions") or ()),
+            resources=tuple((resource, subresource) for resource, _, subresource in split),
+            scope=row.get("scope") or "*",
+            names=frozenset(row.get("resourceNames") or ()),
+        )
+
+    def concerns(self, request: AdmissionAttributes) -> bool:
+        """Whether it is about the request, whatever its group and version; asked for every write."""
+        plural, subresource = request.resource.plural, request.subresource
+        for resource, below in self.resources:
+            if resource in (plural, "*") and below in (subresource, "*"):
+                break
+        else:
+            return False
+        if not self.operations & {request.operation, "*"} or (self.names and request.name not in self.names):
+            return False
+        return self.scope == "*" or (self.scope == "Cluster") is (request.is_namespace or not request.namespace)
+
+    def covers(self, resource: Resource) -> bool:
+        """Whether it is about this group and version."""
+        return bool(self.groups & {resource.group, "*"} and self.versions & {resource.version, "*"})
+
+
+class MatchResources(Struct, frozen=True):
+    """The requests that a policy or a binding is about; without rules all of them."""
+
+    rules: tuple[ResourceRule, ...]
+    excluded: tuple[ResourceRule, ...]
+    namespaces: LabelSelector
+    objects: LabelSelector
+    is_exact: bool
+
+    @classmethod
+    def read(cls, spec: Object) -> MatchResources:
+        """Read matchConstraints or matchResources."""
+        return cls(
+            rules=tuple(ResourceRule.read(row) for row in spec.get("resourceRules") or ()),
+            excluded=tuple(ResourceRule.read(row) for row in spec.get("excludeResourceRules") or ()),
+            namespaces=_read_selector(spec.get("namespaceSelector")),
+            objects=_read_selector(spec.get("objectSelector")),
+            is_exact=spec.get("matchPolicy") == "Exact",
+        )
+
+
+def _read_selector(structure: Object | None) -> LabelSelector:
+    """Read a selector; one that is invalid selects everything, so that the policy is in force."""
+    try:
+        return parse_structured_selector(structure or {})
+    except SelectorError:
+        return LabelSelector()
+
+
+class PolicyMatcher(Struct, frozen=True):
+    """Compares requests with rules; needs the namespaces and the served versions."""
+
+    registry: Registry
+
+    def find(
+        self, match: MatchResources, operation: Operation, request: AdmissionAttributes
+    ) -> AdmissionAttributes | None:
+        """Return the request in the version that the rules name; None when they are not about it."""
+        kind = operation.kind
+        found = self._matching_kind(match.rules, kind, request, is_exact=match.is_exact) if match.rules else kind
+        if found is None or not _selects_object(match.objects, request):
+            return None
+        if self._matching_kind(match.excluded, kind, request, is_exact=match.is_exact) is not None:
+            return None
+        if not self._selects_namespace(match.namespaces, request):
+            return None
+        return request if found is kind else _converted(request, kind, found)
+
+    def _matching_kind(
+        self, rules: Sequence[ResourceRule], kind: ResourceKind, request: AdmissionAttributes, *, is_exact: bool
+    ) -> ResourceKind | None:
+        concerned = [rule for rule in rules if rule.concerns(request)]
+        if any(rule.covers(request.resource) for rule in concerned):
+            return kind
+        if is_exact or not concerned:
+            return None
+        others = self._equivalents(kind)
+        return next((other for other in others if any(rule.covers(other.resource) for rule in concerned)), None)
+
+    def _equivalents(self, kind: ResourceKind) -> Iterable[ResourceKind]:
+        """Return the other versions in which the objects of a kind are served."""
+        bucket = bucket_of(kind)
+        return (other for other in self.registry.kinds() if other is not kind and bucket_of(other) == bucket)
+
+    def _selects_namespace(self, selector: LabelSelector, request: AdmissionAttributes) -> bool:
+        if not selector.requirements or not request.namespace:
+            return True
+        if request.is_namespace and request.object is not None and not request.subresource:
+            return selector.matches(labels_of(request.object))
+        namespace = self.registry.get(NAMESPACES, ObjectKey.cluster(request.namespace))
+        if namespace is None:
+            raise errors.not_found(NAMESPACES, request.namespace)
+        return selector.matches(labels_of(namespace))
+
+
+def _selects_object(selector: LabelSelector, request: AdmissionAttributes) -> bool:
+    if not selector.requirements:
+        return True
+    return any(obj is not None and selector.matches(labels_of(obj)) for obj in (request.object, request.old))
+
+
+def _converted(request: AdmissionAttributes, kind: ResourceKind, other: ResourceKind) -> AdmissionAttributes:
+    new, old = (None if obj is None else convert(obj, kind, other) for obj in (request.object, request.old))
+    return replace(request, resource=other.resource, object=new, old=old)

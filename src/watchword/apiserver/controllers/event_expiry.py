@@ -1,0 +1,76 @@
+"""Deletes Events some time after their last write, as kube-apiserver does by --event-ttl."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from heapq import heappop, heappush
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import CORE_EVENTS
+from watchword.api.time import parse_rfc3339
+from watchword.apiserver.controllers.worker import Watches, Worker
+from watchword.apiserver.model import ApiError, Now, Registry
+
+EVENT_TTL = timedelta(hours=1)
+_BATCH = 100  # deletions that commit together
+
+
+class EventExpiryController:
+    """Triggered by time; both groups of Events are stored as one kind."""
+
+    def __init__(self, registry: Registry, now: Now, lifetime: timedelta) -> None:
+        self.registry = registry
+        self.now = now
+        self.lifetime = lifetime
+        self.worker: Worker[str] = Worker("event expiry", self.sync)
+        self._ends: dict[ObjectKey, datetime] = {}
+        self._queue: list[tuple[datetime, ObjectKey]] = []  # a heap; entries of earlier writes are passed over
+
+    def watches(self) -> Watches:
+        """Subscribe to Events."""
+        return {CORE_EVENTS: self._changed}
+
+    def _changed(self, change: str, event: Object) -> None:
+        key = ObjectKey.of(event)
+        if change == "DELETED":
+            self._ends.pop(key, None)
+            return
+        written = self.now() if change == "MODIFIED" else last_write(event, self.now())
+        end = self._ends[key] = written + self.lifetime
+        is_next = not self._queue or end < self._queue[0][0]
+        heappush(self._queue, (end, key))
+        if is_next:
+            self.worker.enqueue("")
+
+    async def sync(self, _: str) -> float | None:
+        """Delete what has expired; return the seconds until the next does."""
+        now, expired = self.now(), []
+        while self._queue and (self._queue[0][0] <= now or self._is_outdated(*self._queue[0])):
+            end, key = heappop(self._queue)
+            if not self._is_outdated(end, key):
+                expired.append(key)
+        for start in range(0, len(expired), _BATCH):
+            await asyncio.gather(*map(self._delete, expired[start : start + _BATCH]))
+        return max(0.0, (self._queue[0][0] - now).total_seconds()) if self._queue else None
+
+    def _is_outdated(self, end: datetime, key: ObjectKey) -> bool:
+        return self._ends.get(key) != end
+
+    async def _delete(self, key: ObjectKey) -> None:
+        event = self.registry.get(CORE_EVENTS, key)
+        if event is None:
+            return
+        version = event["metadata"]["resourceVersion"]
+        try:
+            await self.registry.delete(CORE_EVENTS, key, resource_version=version)
+        except ApiError as refusal:
+            if refusal.code not in {404, 409}:  # written again just now: it expires later
+                raise
+
+
+def last_write(event: Object, now: datetime) -> datetime:
+    """Return when a stored Event was last written, as far as it tells."""
+    metadata = event["metadata"]
+    texts = [metadata.get("creationTimestamp"), *(row.get("time") for row in metadata.get("managedFields") or ())]
+    return max((found for text in texts if text and (found := parse_rfc3339(text)) and found <= now), default=now)

@@ -1,0 +1,447 @@
+"""Reviews, which are answered and not stored: identities and rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from watchword.api.http import Response
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.resources import (
+    LOCAL_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_REVIEWS,
+    SELF_SUBJECT_RULES_REVIEWS,
+    SUBJECT_ACCESS_REVIEWS,
+    TOKEN_REVIEWS,
+)
+from watchword.api.time import rfc3339
+from watchword.apiserver import errors
+from watchword.apiserver import field_errors as broken
+from watchword.apiserver.authn.chain import TokenChain
+from watchword.apiserver.authn.model import CredentialRefused
+from watchword.apiserver.authz.model import Authorizer
+from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
+from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type
+from watchword.apiserver.kinds.build import (
+    LOCAL_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_REVIEW,
+    SELF_SUBJECT_RULES_REVIEW,
+    SUBJECT_ACCESS_REVIEW,
+    TOKEN_REVIEW,
+)
+from watchword.apiserver.model import (
+    ApiError,
+    FieldError,
+    Handler,
+    HandlerRequest,
+    Now,
+    Operation,
+    RequestInfo,
+    ResourceKind,
+    User,
+)
+from watchword.apiserver.negotiation import object_response
+from watchword.apiserver.registry.options import read_write_request
+from watchword.apiserver.registry.pipeline import ManagedFieldsTracker, WriteRequest, prune_and_default
+from watchword.apiserver.request_selectors import parse_field_selector, parse_label_selector
+
+
+class ReviewRequest(Struct, frozen=True):
+    """A review as its client sent it, and the requested format of the response."""
+
+    review: Object
+    call: WriteRequest
+
+
+def read_review_request(request: HandlerRequest, kind: ResourceKind) -> ReviewRequest:
+    """Return the review in the body; 405 for other verbs, 400 when it is of another kind or namespace."""
+    if request.method != "POST":
+        raise errors.verb_not_allowed()
+    body = decode_body(request)
+    _require_kind(body, kind.resource)
+    call = read_write_request(request, options_kind="CreateOptions")
+    prune_and_default(kind, body, call, duplicate_fields(request.body, body) if _is_json(request) else [])
+    metadata = body["metadata"]
+    namespace = request.info.namespace
+    if metadata.get("namespace") not in {None, "", namespace}:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if kind.resource.namespaced:
+        metadata["namespace"] = namespace
+    head = {"kind": kind.resource.kind, "apiVersion": kind.resource.api_version}
+    return ReviewRequest({**head, **body, "metadata": _metadata_of(metadata)}, call)
+
+
+def track(review_request: ReviewRequest, kind: ResourceKind, now: Now, subresource: str = "") -> None:
+    """Set managedFields of the review: the server does so for everything that is created."""
+    operation = Operation(
+        "create",
+        kind,
+        ObjectKey("", ""),
+        review_request.call.user,
+        new=review_request.review,
+        old=None,
+        subresource=subresource,
+    )
+    ManagedFieldsTracker(now).track(operation, review_request.call)
+
+
+def _metadata_of(metadata: Object) -> Object:
+    return {key: value for key, value in metadata.items() if value is not None}
+
+
+def _is_json(request: HandlerRequest) -> bool:
+    return media_type(request.header("content-type")) == JSON
+
+
+def _require_kind(body: Object, resource: Resource) -> None:
+    kind, api_version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
+    if (kind, api_version) != (resource.kind, resource.api_version):
+        version = str(api_version).rpartition("/")[2]
+        package = resource.group.partition(".")[0]
+        raise errors.bad_request(
+            f"{kind} in version {errors.quote(version)} cannot be handled as a {resource.kind}: "
+            f"converting ({version}.{kind}) to ({package}.{resource.kind}): unknown conversion"
+        )
+
+
+def review_response(request: HandlerRequest, review: Object, warnings: list[str] | None = None) -> Response:
+    """Return the completed review: 201, although nothing was created."""
+    return object_response(request, review, 201, warnings)
+
+
+def user_info(user: User) -> Object:
+    """Write a user as reviews show it."""
+    info: Object = {}
+    for key, value in (("username", user.name), ("uid", user.uid), ("groups", list(user.groups))):
+        if value:
+            info[key] = value
+    if user.extra:
+        info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return info
+
+
+def filled(row: Object) -> Object:
+    """Return the non-empty fields: empty texts are left out of responses."""
+    return {key: filled(value) if isinstance(value, dict) else value for key, value in row.items() if value != ""}
+
+
+def texts(value: Any, path: str) -> tuple[str, ...]:
+    """Read a list of texts; 400 for anything else."""
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise errors.bad_request(f"{path} must be a list of strings")
+    return tuple(value)
+
+
+def text(value: Any, path: str) -> str:
+    """Read a text; 400 for anything else."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise errors.bad_request(f"{path} must be a string")
+    return value
+
+
+def mapping(value: Any, path: str) -> Object:
+    """Read an object, empty when absent; 400 for anything else."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise errors.bad_request(f"{path} must be an object")
+    return value
+
+
+_PATH = "spec.resourceAttributes"
+_LABEL_OPERATORS = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}  # whether it needs values
+
+
+def selector_errors(selector: Any, kind: str) -> list[FieldError]:
+    """Return an error when a selector is given twice or not at all."""
+    if selector is None:
+        return []
+    if not isinstance(selector, dict):
+        raise errors.bad_request(f"{_PATH}.{kind} must be an object")
+    raw, requirements = selector.get("rawSelector"), selector.get("requirements")
+    path = f"{_PATH}.{kind}"
+    if requirements is not None and not _is_list_of_objects(requirements):
+        raise errors.bad_request(f"{path}.requirements must be a list of objects")
+    if raw and requirements:
+        return [broken.invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements")]
+    if not raw and not requirements:
+        detail = f"when {path} is specified, requirements or rawSelector is required"
+        return [broken.required(f"{path}.requirements", detail)]
+    return []
+
+
+def selector_remarks(attributes: Object) -> list[str]:
+    """Return a remark for each selector that could not be read and was left out."""
+    return [
+        f"{_PATH}.{kind} {'partially ' if partly else ''}ignored due to parse error"
+        for kind, partly in _unreadable(attributes)
+    ]
+
+
+def _unreadable(attributes: Object) -> Iterator[tuple[str, bool]]:
+    for kind, is_good in (("fieldSelector", _is_field_requirement), ("labelSelector", _is_label_requirement)):
+        selector = attributes.get(kind) or {}
+        rows = [is_good(row) for row in selector.get("requirements") or ()]
+        if rows and not all(rows):
+            yield kind, any(rows)
+        elif selector.get("rawSelector") and not _parses(kind, selector["rawSelector"]):
+            yield kind, False
+
+
+def _parses(kind: str, text: Any) -> bool:
+    try:
+        (parse_field_selector if kind == "fieldSelector" else parse_label_selector)(str(text))
+    except ApiError:
+        return False
+    return True
+
+
+def _is_label_requirement(row: Any) -> bool:
+    needs_values = _LABEL_OPERATORS.get(row.get("operator"))
+    return needs_values is not None and bool(row.get("values")) == needs_values
+
+
+def _is_field_requirement(row: Any) -> bool:
+    return row.get("operator") in {"In", "NotIn"} and len(row.get("values") or ()) == 1
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, dict) for row in value)
+
+
+GROUP = "authorization.k8s.io"
+
+
+class AccessReviewHandler(Struct, frozen=True):
+    """Serves SubjectAccessReview, and LocalSubjectAccessReview for one namespace."""
+
+    authorizer: Authorizer
+    now: Now
+    kind: ResourceKind = SUBJECT_ACCESS_REVIEW
+
+    async def __call__(self, request: HandlerRequest) -> Response:
+        """Review the rights of the user in the spec."""
+        review_request = read_review_request(request, self.kind)
+        review, spec = review_request.review, review_request.review.get("spec") or {}
+        local = self.kind.resource.namespaced
+        found = [*spec_errors(spec), *_subject_errors(spec), *attribute_errors(spec)]
+        found += _metadata_errors(review["metadata"], local=local)
+        if local:
+            found += _local_errors(spec, request.info.namespace)
+        _refuse(found)
+        track(review_request, self.kind, self.now)
+        status = decide(self.authorizer, read_subject(spec), spec)
+        return review_response(
+            request, {**review, "spec": filled(spec), "status": status}, review_request.call.warnings
+        )
+
+
+class SelfAccessReviewHandler(Struct, frozen=True):
+    """Serves SelfSubjectAccessReview, which `kubectl auth can-i` uses."""
+
+    authorizer: Authorizer
+    now: Now
+
+    async def __call__(self, request: HandlerRequest) -> Response:
+        """Review the rights of the caller."""
+        review_request = read_review_request(request, SELF_SUBJECT_ACCESS_REVIEW)
+        review, spec = review_request.review, review_request.review.get("spec") or {}
+        _refuse([*spec_errors(spec), *attribute_errors(spec), *_metadata_errors(review["metadata"], local=False)])
+        track(review_request, SELF_SUBJECT_ACCESS_REVIEW, self.now)
+        status = decide(self.authorizer, request.user, spec)
+        return review_response(
+            request, {**review, "spec": filled(spec), "status": status}, review_request.call.warnings
+        )
+
+
+class SelfRulesReviewHandler(Struct, frozen=True):
+    """Serves SelfSubjectRulesReview: every rule of the caller in one namespace."""
+
+    authorizer: RbacAuthorizer
+
+    async def __call__(self, request: HandlerRequest) -> Response:
+        """List the caller's rules."""
+        review_request = read_review_request(request, SELF_SUBJECT_RULES_REVIEW)
+        review = review_request.review
+        namespace = text((review.get("spec") or {}).get("namespace"), "spec.namespace")
+        if not namespace:
+            raise errors.bad_request("no namespace on request")
+        held = self.authorizer.rules_for(request.user, namespace)
+        status: Object = {
+            "resourceRules": [rule.manifest() for rule in held.rules if rule.resources],
+            "nonResourceRules": [
+                {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)} for rule in held.rules if rule.urls
+            ],
+            "incomplete": False,
+        }
+        if held.problems:
+            status["evaluationError"] = join_problems(held.problems)
+        head = {"kind": review["kind"], "apiVersion": review["apiVersion"]}
+        return review_response(
+            request, {**head, "metadata": {}, "spec": {}, "status": status}, review_request.call.warnings
+        )
+
+
+def local_access_review(authorizer: Authorizer, now: Now) -> AccessReviewHandler:
+    """Return the handler of LocalSubjectAccessReview."""
+    return AccessReviewHandler(authorizer, now, LOCAL_SUBJECT_ACCESS_REVIEW)
+
+
+def decide(authorizer: Authorizer, user: User, spec: Object) -> Object:
+    """Return the status of a valid access review."""
+    decision = authorizer.decide(user, read_attributes(spec))
+    status: Object = {"allowed": decision.allowed}
+    if decision.reason:
+        status["reason"] = decision.reason
+    remarks = selector_remarks(spec.get("resourceAttributes") or {})
+    if remarks:
+        status["evaluationError"] = "; ".join(remarks)
+    return status
+
+
+def read_attributes(spec: Object) -> RequestInfo:
+    """Return the request that a valid spec describes."""
+    row = spec.get("resourceAttributes")
+    if row is None:
+        other = spec.get("nonResourceAttributes") or {}
+        path, verb = other.get("path"), other.get("verb")
+        return RequestInfo(verb=text(verb, "spec.nonResourceAttributes.verb"), path=text(path, "path"))
+    fields = {key: text(row.get(key), f"spec.resourceAttributes.{key}") for key in _ATTRIBUTES}
+    return RequestInfo(path="", is_resource=True, **{**fields, "version": fields["version"] or "*"})
+
+
+_ATTRIBUTES = ("verb", "group", "version", "resource", "subresource", "namespace", "name")
+
+
+def read_subject(spec: Object) -> User:
+    """Return the user that a SubjectAccessReview names."""
+    extra = {
+        key: texts(values, f"spec.extra[{key}]") for key, values in mapping(spec.get("extra"), "spec.extra").items()
+    }
+    groups = texts(spec.get("groups"), "spec.groups")
+    return User(text(spec.get("user"), "spec.user"), text(spec.get("uid"), "spec.uid"), groups, extra)
+
+
+def spec_errors(spec: Object) -> list[FieldError]:
+    """Return an error unless exactly one kind of attributes is present."""
+    resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    mapping(resource, "spec.resourceAttributes")
+    mapping(other, "spec.nonResourceAttributes")
+    if resource is not None and other is not None:
+        detail = "cannot be specified in combination with resourceAttributes"
+        return [broken.invalid("spec.nonResourceAttributes", _printed(other), detail)]
+    if resource is None and other is None:
+        detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        return [broken.invalid("spec.resourceAttributes", None, detail)]
+    return []
+
+
+def attribute_errors(spec: Object) -> list[FieldError]:
+    """Validate the selectors of resource attributes."""
+    row = spec.get("resourceAttributes") or {}
+    return [error for kind in ("fieldSelector", "labelSelector") for error in selector_errors(row.get(kind), kind)]
+
+
+def _subject_errors(spec: Object) -> list[FieldError]:
+    if spec.get("user") or spec.get("groups"):
+        return []
+    return [broken.invalid("spec.user", "", "at least one of user or group must be specified")]
+
+
+def _metadata_errors(metadata: Object, *, local: bool) -> list[FieldError]:
+    ignored = {"managedFields", "creationTimestamp", *(("namespace",) if local else ())}
+    if not any(value for key, value in metadata.items() if key not in ignored):
+        return []
+    detail = "must be empty except for namespace" if local else "must be empty"
+    return [broken.invalid("metadata", metadata, detail)]
+
+
+def _local_errors(spec: Object, namespace: str) -> list[FieldError]:
+    found = []
+    row, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if row is not None and (row.get("namespace") or "") != namespace:
+        path = "spec.resourceAttributes.namespace"
+        found.append(broken.invalid(path, row.get("namespace") or "", "must match metadata.namespace"))
+    if other is not None:
+        found.append(
+            broken.invalid("spec.nonResourceAttributes", _printed(other), "disallowed on this kind of request")
+        )
+    return found
+
+
+def _printed(attributes: Object) -> Object:
+    # the message shows the server's own spelling of the fields, not the wire's
+    return {"Path": attributes.get("path") or "", "Verb": attributes.get("verb") or ""}
+
+
+def _refuse(found: list[FieldError]) -> None:
+    if found:
+        raise errors.invalid_kind(GROUP, "", "", found)
+
+
+class TokenReviewHandler(Struct, frozen=True):
+    """Returns the user of a token; a bad token is a review result, not an error."""
+
+    tokens: TokenChain
+    now: Now
+
+    async def __call__(self, request: HandlerRequest) -> Response:
+        """Handle one TokenReview."""
+        review_request = read_review_request(request, TOKEN_REVIEW)
+        spec = review_request.review.get("spec") or {}
+        token = text(spec.get("token"), "spec.token")
+        if not token:
+            raise errors.bad_request("token is required for TokenReview in authentication")
+        audiences = texts(spec.get("audiences"), "spec.audiences")
+        track(review_request, TOKEN_REVIEW, self.now)
+        status = await self._review(token, audiences)
+        return review_response(request, {**review_request.review, "status": status}, review_request.call.warnings)
+
+    async def _review(self, token: str, audiences: tuple[str, ...]) -> Object:
+        try:
+            found = await self.tokens.identify(token, audiences)
+        except CredentialRefused as refusal:
+            return {"user": {}, "error": str(refusal)}
+        status: Object = {"authenticated": True, "user": user_info(found.user)}
+        if found.audiences:
+            status["audiences"] = list(found.audiences)
+        return status
+
+
+class SelfSubjectReviewHandler(Struct, frozen=True):
+    """Returns the caller, after impersonation."""
+
+    now: Now
+
+    async def __call__(self, request: HandlerRequest) -> Response:
+        """Handle one SelfSubjectReview; the body is ignored."""
+        review_request = read_review_request(request, SELF_SUBJECT_REVIEW)
+        review: Object = {
+            "kind": SELF_SUBJECT_REVIEWS.kind,
+            "apiVersion": SELF_SUBJECT_REVIEWS.api_version,
+            "metadata": {"creationTimestamp": rfc3339(self.now())},
+            "status": {"userInfo": user_info(request.user)},
+        }
+        return review_response(request, review, review_request.call.warnings)
+
+
+def review_handlers(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) -> Mapping[Resource, Handler]:
+    """Return the handler for `create` of each review."""
+    return {
+        TOKEN_REVIEWS: TokenReviewHandler(tokens, now),
+        SELF_SUBJECT_REVIEWS: SelfSubjectReviewHandler(now),
+        SUBJECT_ACCESS_REVIEWS: AccessReviewHandler(authorizer, now),
+        LOCAL_SUBJECT_ACCESS_REVIEWS: local_access_review(authorizer, now),
+        SELF_SUBJECT_ACCESS_REVIEWS: SelfAccessReviewHandler(authorizer, now),
+        SELF_SUBJECT_RULES_REVIEWS: SelfRulesReviewHandler(authorizer),
+    }

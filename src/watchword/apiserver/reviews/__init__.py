@@ -1,1 +1,0 @@
-"""Reviews, which are answered and not stored: identities and rights."""

@@ -1,1 +1,0 @@
-"""ServiceAccount tokens: issued on request, signed, described to the world."""

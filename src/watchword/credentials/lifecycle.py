@@ -1,0 +1,168 @@
+"""Decides what becomes of a credential: it is kept, obtained anew, waited for, or retired.
+
+Every pillar decides here. It supplies what is wanted, what is held (read from where it lies), and the evidence: what
+the server that must honour the credential has said. A credential that its server refuses is bad, whatever it says of
+itself.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from watchword.credentials.renewal import RENEWAL_WINDOW, RenewalWindow, choose_renewal_time
+
+LIFETIME_TOLERANCE = timedelta(minutes=10)
+"""Signers date the start of a certificate back by some minutes; a lifetime that is longer by this is not lowered."""
+
+
+class Reason(StrEnum):
+    """Why a credential is obtained; a label of metrics."""
+
+    MISSING = "missing"
+    TAMPERED = "tampered"  # what is stored cannot be read, or its parts do not fit together
+    SUBJECT_CHANGED = "subject-changed"  # of another user, or of an account that was created again
+    AUDIENCE_CHANGED = "audience-changed"
+    REQUEST_CHANGED = "request-changed"  # another one was requested than is wanted now
+    PLACE_CHANGED = "place-changed"  # what is stored with it: registries, the authority of the server
+    LIFETIME_LOWERED = "lifetime-lowered"
+    EXPIRED = "expired"
+    REFUSED = "refused"
+    KEY_WITHDRAWN = "key-withdrawn"
+    ROTATION_REQUESTED = "rotation-requested"
+    RENEWAL_DUE = "renewal-due"
+
+
+USABLE = frozenset({Reason.LIFETIME_LOWERED, Reason.ROTATION_REQUESTED, Reason.RENEWAL_DUE})
+"""Reasons to obtain another credential while the one that is held still works."""
+
+
+class Subject(Struct, frozen=True):
+    """The identity that a credential proves."""
+
+    user: str
+    groups: frozenset[str] = frozenset()
+    account_uid: str = ""  # of the ServiceAccount: one that is created again has another
+    secret_uid: str = ""  # of the Secret that a token is bound to
+
+
+class Wanted(Struct, frozen=True):
+    """The credential that a place should hold."""
+
+    subject: Subject
+    seed: str  # spreads the renewals of credentials that were issued together
+    audiences: tuple[str, ...] = ()  # empty: those of the server, which are not compared
+    lifetime: timedelta | None = None  # at most; None: the server decides
+    request: str = ""  # what is requested, where the place records it
+    place: str = ""  # what is stored with it
+    rotation: str = ""  # the last request for an early renewal
+    renews: bool = True  # False: it is left to expire
+    window: RenewalWindow = RENEWAL_WINDOW
+
+
+class Held(Struct, frozen=True):
+    """The credential that a place holds, as it says of itself and as the place records."""
+
+    subject: Subject
+    issued_at: datetime
+    expires_at: datetime
+    audiences: tuple[str, ...] = ()
+    request: str = ""
+    place: str = ""
+    rotation: str = ""  # the request for an early renewal that it has honoured
+    renew_at: datetime | None = None  # as recorded when it was issued; None: chosen from its validity
+
+
+class Obstacle(Struct, frozen=True):
+    """Why no credential can be obtained at present: the server denied it, or something is missing."""
+
+    what: str
+    until: datetime
+
+
+class Evidence(Struct, frozen=True):
+    """What the server has said of the credential held, and of requests for another."""
+
+    refused: bool = False  # it answered 401 to this very credential
+    withdrawn_at: datetime | None = None  # from then on its signing key does not count
+    issued_life: timedelta = timedelta(0)  # the lifetime issued for the present request, which may be a longer one
+    obstacle: Obstacle | None = None
+
+
+class Keep(Struct, frozen=True):
+    """The credential is good; look again at that instant, or never when it is None."""
+
+    until: datetime | None
+
+
+class Obtain(Struct, frozen=True):
+    """Obtain another credential now."""
+
+    reason: Reason
+
+
+class Wait(Struct, frozen=True):
+    """Another credential is needed, and cannot be obtained before that instant."""
+
+    for_what: str
+    until: datetime
+    reason: Reason
+
+
+class Retire(Struct, frozen=True):
+    """No credential is wanted: remove what is held."""
+
+
+Decision: TypeAlias = Keep | Obtain | Wait | Retire
+
+
+def decide(wanted: Wanted | None, held: Held | Reason, evidence: Evidence, *, now: datetime) -> Decision:
+    """Decide from facts alone; `held` is a reason when the place holds no credential that can be read.
+
+    A credential whose validity begins later is kept: the clock of this machine was set back, and the server's counts.
+    """
+    if wanted is None:
+        return Retire()
+    reason = held if isinstance(held, Reason) else _judge(wanted, held, evidence, now)
+    if isinstance(reason, Keep):
+        return reason
+    if evidence.obstacle is not None and now < evidence.obstacle.until:
+        return Wait(evidence.obstacle.what, evidence.obstacle.until, reason)
+    return Obtain(reason)
+
+
+def is_usable(decision: Decision) -> bool:
+    """Whether the credential held is used until another one is obtained."""
+    return isinstance(decision, Keep) or (isinstance(decision, Obtain | Wait) and decision.reason in USABLE)
+
+
+def find_renewal_time(wanted: Wanted, held: Held) -> datetime | None:
+    """Return when a credential is renewed, None when it is left to expire."""
+    if not wanted.renews:
+        return None
+    chosen = choose_renewal_time(held.issued_at, held.expires_at, seed=wanted.seed, window=wanted.window)
+    return held.renew_at or chosen
+
+
+def _judge(wanted: Wanted, held: Held, evidence: Evidence, now: datetime) -> Reason | Keep:
+    """Return the first reason to replace a credential that can be read, or until when there is none."""
+    longest = None if wanted.lifetime is None else max(wanted.lifetime, evidence.issued_life) + LIFETIME_TOLERANCE
+    renew_at = find_renewal_time(wanted, held)
+    reasons = (
+        (Reason.SUBJECT_CHANGED, held.subject != wanted.subject),
+        (Reason.AUDIENCE_CHANGED, bool(wanted.audiences) and sorted(held.audiences) != sorted(wanted.audiences)),
+        (Reason.REQUEST_CHANGED, held.request != wanted.request),
+        (Reason.PLACE_CHANGED, held.place != wanted.place),
+        (Reason.EXPIRED, wanted.renews and now >= held.expires_at),
+        (Reason.REFUSED, evidence.refused),
+        (Reason.KEY_WITHDRAWN, evidence.withdrawn_at is not None and now >= evidence.withdrawn_at),
+        (Reason.LIFETIME_LOWERED, longest is not None and held.expires_at - held.issued_at > longest),
+        # Compared, for the clocks of the machines may disagree; a request that was withdrawn asks for nothing.
+        (Reason.ROTATION_REQUESTED, bool(wanted.rotation) and held.rotation != wanted.rotation),
+        (Reason.RENEWAL_DUE, renew_at is not None and now >= renew_at),
+    )
+    due = (at for at in (renew_at, evidence.withdrawn_at) if at is not None)
+    return next((reason for reason, applies in reasons if applies), Keep(min(due, default=None)))

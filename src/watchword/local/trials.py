@@ -1,0 +1,119 @@
+"""How `watchword up` tries each driver on this machine: with which flags, and without an account in a cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from watchword.addons.token.options import LIFETIME as TOKEN_LIFETIME
+from watchword.admin.join import KLUSTERLET
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE
+from watchword.api.resources import CONFIG_MAPS
+from watchword.credentials.driver_options import Settings
+from watchword.kube.client import Client
+from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa.driver import AwsIrsaDriver
+from watchword.registration.aws_irsa.options import (
+    HUB_ARN,
+    HUB_CLUSTER_ARN,
+    MANAGED_CLUSTER_ARN,
+    ROLE_ANNOTATION,
+    ClusterPair,
+    hub_account_annotations,
+)
+from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE
+from watchword.registration.grpc.options import CA_FILE, HOSTS, SERVER
+
+
+class CloudTrial(Struct, frozen=True, kw_only=True):
+    """How a driver is tried with the emulator of a cloud, which is a program of its own."""
+
+    name: str  # of the cloud, for messages and for the folder of the emulator
+    variable: str  # of the environment: the emulator's command, which serves a folder until its standard input ends
+    audience: str  # of the ServiceAccount tokens that the cloud accepts
+    hub_account: ObjectKey  # the ServiceAccount with which the hub's controllers prove who they are
+    agent_account: ObjectKey  # the same for the agents of clusters
+    hub_settings: Settings  # flags of `init`
+    cluster_settings: Callable[[int], Settings]  # flags of `join`, by the number of the cluster
+    accounts: Callable[[Path, Sequence[Path]], Object]  # `accounts.json`, from the kubeconfigs of hub and clusters
+    environment: Callable[[str, Path, Settings], Mapping[str, str]]  # for pods: endpoint, token file, flags of `join`
+
+
+HUB = EksClusterArn("aws", "us-west-2", "111122223333", "hub")
+CLUSTER_ACCOUNTS = 444_400_000_000  # each cluster has an account of its own: their issuers have the same name
+
+
+def managed_arn(number: int) -> EksClusterArn:
+    """Return the ARN of a cluster."""
+    return EksClusterArn("aws", HUB.region, str(CLUSTER_ACCOUNTS + number), f"cluster{number}")
+
+
+def cluster_settings(number: int) -> Settings:
+    """Return the flags with which a cluster joins."""
+    return {HUB_CLUSTER_ARN.flag: str(HUB), MANAGED_CLUSTER_ARN.flag: str(managed_arn(number))}
+
+
+def accounts(hub: Path, clusters: Sequence[Path]) -> Object:
+    """Return what the emulator is told."""
+    numbered = enumerate(clusters, 1)
+    return {
+        "hub": {"arn": str(HUB), "kubeconfig": str(hub)},
+        "clusters": [{"arn": str(managed_arn(number)), "kubeconfig": str(path)} for number, path in numbered],
+    }
+
+
+def environment(endpoint: str, token: Path, settings: Settings) -> Mapping[str, str]:
+    """Return what EKS sets for the pods of a ServiceAccount with a role, and where AWS is."""
+    is_hub = MANAGED_CLUSTER_ARN.flag not in settings
+    role = hub_account_annotations(settings)[ROLE_ANNOTATION] if is_hub else ClusterPair.read(settings).managed_role
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_DEFAULT_REGION": HUB.region,
+        "AWS_ROLE_ARN": role,
+        "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+AWS = CloudTrial(
+    name="aws",
+    variable="WATCHWORD_AWS_EMULATOR",
+    audience="sts.amazonaws.com",
+    hub_account=ObjectKey(HUB_NAMESPACE, "registration-controller-sa"),
+    agent_account=ObjectKey(AGENT_NAMESPACE, f"{KLUSTERLET}-{AwsIrsaDriver.account_suffix}"),
+    hub_settings={HUB_ARN.flag: str(HUB)},
+    cluster_settings=cluster_settings,
+    accounts=accounts,
+    environment=environment,
+)
+
+
+async def grpc_join_settings(hub: Client, server: str, folder: Path) -> Settings | None:
+    """Return the flags of `join`; None until the hub has published the authority of the server's certificate."""
+    found = await hub.find(CONFIG_MAPS, CA_BUNDLE)
+    bundle = str(((found or {}).get("data") or {}).get(BUNDLE_KEY) or "")
+    if not bundle:
+        return None
+    path = folder / "grpc-ca.crt"
+    path.write_text(bundle)
+    return {SERVER.flag: server, CA_FILE.flag: str(path)}
+
+
+JoinSettings: TypeAlias = Callable[[Client, str, Path], Awaitable[Settings | None]]
+"""Given a client of the hub, the address of the driver's server and a folder: the flags of `join`; None: not yet."""
+
+CLOUDS: Mapping[str, CloudTrial] = {"aws-irsa": AWS}
+"""The clouds that are emulated, by the driver that needs them."""
+
+HUB_SETTINGS: Mapping[str, Settings] = {"grpc": {HOSTS.flag: "localhost,127.0.0.1"}}
+"""Flags of `init`, by driver."""
+
+CLUSTER_SETTINGS: Settings = {TOKEN_LIFETIME.flag: str(24 * 3600)}
+"""Flags of `join`, by any driver."""
+
+JOIN_SETTINGS: Mapping[str, JoinSettings] = {"grpc": grpc_join_settings}
+"""Further flags of `join`, by driver, which are known once the hub runs."""

@@ -1,0 +1,124 @@
+"""Reports the IAM identity of a cluster: a condition with one reason for each failure, and Events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from watchword.api.conditions import Condition
+from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.resources import LEASES, MANAGED_CLUSTERS
+from watchword.api.time import parse_rfc3339
+from watchword.registration.aws_irsa.aws_api import THROTTLING
+from watchword.registration.aws_irsa.errors import (
+    AwsAuthUnreadable,
+    AwsError,
+    AwsRefused,
+    AwsUnreachable,
+    ForeignRole,
+    IdentityMissing,
+    LibraryMissing,
+    WrongAccount,
+)
+from watchword.registration.aws_irsa.iam import EXISTS
+from watchword.registration.aws_irsa.identity import ClusterIdentity, IdentityPhase, IdentityRecord, read_record
+from watchword.registration.aws_irsa.options import READY
+from watchword.registration.aws_irsa.role_mapping import UNKNOWN_PRINCIPAL
+from watchword.runtime.clock import Clock
+from watchword.runtime.event_recorder import EventRecorder, is_news
+from watchword.runtime.reconcile import Done, Outcome, Reader
+
+Test: TypeAlias = Callable[[AwsError], bool]
+
+
+def report_ready(identity: ClusterIdentity) -> Condition:
+    """Return the condition of a cluster whose role and mapping are right."""
+    return Condition.true(READY, "AwsIdentityReady", f"EKS cluster {identity.managed} uses role {identity.role.arn}")
+
+
+def report_changed_claim(identity: ClusterIdentity, objection: str) -> Condition:
+    """Return the same for a cluster whose annotations say something else than was accepted."""
+    return Condition.true(
+        READY, "IdentityChangeRefused", f"EKS cluster {identity.managed} uses role {identity.role.arn}; {objection}"
+    )
+
+
+def report_failure(trouble: AwsError) -> Condition:
+    """Return the condition of a cluster whose identity could not be made, verified or deleted."""
+    reason = next(reason for applies, reason in REASONS if applies(trouble))
+    return Condition.false(READY, reason, str(trouble))
+
+
+def _is_a(kind: type[AwsError]) -> Test:
+    return lambda trouble: isinstance(trouble, kind)
+
+
+def _has_code(codes: frozenset[str]) -> Test:
+    return lambda trouble: isinstance(trouble, AwsRefused) and trouble.code in codes
+
+
+def _is_unsettled(trouble: AwsError) -> bool:
+    """Whether IAM has not settled: a role is unknown to another request, or exists and is not shown."""
+    return isinstance(trouble, AwsRefused) and (
+        trouble.is_absence or trouble.code in UNKNOWN_PRINCIPAL or trouble.code == EXISTS
+    )
+
+
+def _is_invalid_policy(trouble: AwsError) -> bool:
+    """Whether IAM refused a trust policy because the role that it names does not exist."""
+    return _has_code(INVALID_POLICY)(trouble)
+
+
+INVALID_POLICY = frozenset({"MalformedPolicyDocument"})
+REASONS: tuple[tuple[Test, str], ...] = (
+    (_has_code(THROTTLING), "AwsThrottled"),
+    (_is_invalid_policy, "AgentRoleMissing"),
+    (_is_unsettled, "WaitingForIam"),
+    (_is_a(AwsAuthUnreadable), "AwsAuthUnreadable"),
+    (_is_a(AwsUnreachable), "AwsUnreachable"),
+    (_is_a(ForeignRole), "ForeignRole"),
+    (_is_a(IdentityMissing), "IdentityMissing"),
+    (_is_a(LibraryMissing), "AwsLibraryMissing"),
+    (_is_a(WrongAccount), "WrongAwsAccount"),
+    (_is_a(AwsError), "AwsRefused"),
+)
+
+
+class IdentityEventReconciler(Struct, frozen=True):
+    """Reconciles the records of roles. After a restart, roles of the last hour are told again."""
+
+    reader: Reader
+    events: EventRecorder
+    clock: Clock
+    seen: dict[ObjectKey, IdentityRecord] = field(default_factory=dict)
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Compare the record with the one that was there before."""
+        lease, before = self.reader.get(LEASES, key), self.seen.pop(key, None)
+        now = None if lease is None else read_record(lease)
+        if now is not None:
+            self.seen[key] = now
+        if before is not None and (now is None or now.identity != before.identity):
+            note = f"role {before.identity.role.name} of cluster {before.identity.cluster} is deleted"
+            self.events.normal(self._cluster(before), "AwsIdentityRevoked", note)
+            before = None
+        if lease is None or now is None or now.phase is not IdentityPhase.READY:
+            return Done()
+        if self._is_recent(lease) if before is None else before.phase is IdentityPhase.CREATING:
+            note = f"role {now.identity.role.name} of cluster {now.identity.cluster} is made and mapped"
+            self.events.normal(self._cluster(now), "AwsIdentityCreated", note)
+        return Done()
+
+    def _is_recent(self, lease: Object) -> bool:
+        created = parse_rfc3339(str(lease["metadata"].get("creationTimestamp") or ""))
+        return is_news(created, now=self.clock.now())
+
+    def _cluster(self, record: IdentityRecord) -> Object:
+        """Return the ManagedCluster of the role, or what names it when it is gone."""
+        key = ObjectKey.cluster(record.identity.cluster)
+        found = self.reader.get(MANAGED_CLUSTERS, key)
+        if found is not None and uid_of(found) == record.identity.uid:
+            return found
+        return MANAGED_CLUSTERS.manifest(key, metadata={"uid": record.identity.uid})

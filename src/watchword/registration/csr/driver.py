@@ -1,0 +1,65 @@
+"""Clusters register with client certificates that the signer of the hub's cluster issues."""
+
+from __future__ import annotations
+
+from watchword.api.names import KUBE_CLIENT_SIGNER
+from watchword.credentials.certificates.agent import LIFETIME
+from watchword.credentials.certificates.decisions import read_api_server_certificate, read_pending_key
+from watchword.credentials.credential_kind import HeldCredential
+from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
+from watchword.credentials.driver_options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Side
+from watchword.registration.certificate_approval import CLUSTER_CERTIFICATE, AllowList
+from watchword.registration.driver import ClusterDriver, HubDriver, ReadsHeldCredential, RequestsCertificate
+
+USERS = DriverOption(
+    flag="--auto-approved-csr-users",
+    aliases=("--auto-approved-csr-identities", "--cluster-auto-approval-users"),
+    help=f"Users whose first request is approved automatically, with {AUTO_APPROVAL}; separated by commas.",
+    side=Side.HUB,
+    type=OptionType.LIST,
+    paths=(("autoApproveUsers",), (DRIVER_LIST, "csr", "autoApprovedIdentities")),
+    gate=AUTO_APPROVAL,
+)
+GROUPS = DriverOption(
+    flag="--auto-approved-csr-groups",
+    help="The same for groups.",
+    side=Side.HUB,
+    type=OptionType.LIST,
+    gate=AUTO_APPROVAL,
+)
+
+
+def read_allow_list(context: HubContext) -> AllowList:
+    """Return whose first request is approved automatically, from the settings of the hub."""
+    users, groups = (frozenset(option.read_list(context.settings)) for option in (USERS, GROUPS))
+    return AllowList(context.auto_approval, users, groups)
+
+
+class CsrDriver(ClusterDriver, ReadsHeldCredential, RequestsCertificate):
+    """The default: it needs no annotation, no server and no cloud."""
+
+    name = "csr"
+    options = (LIFETIME, USERS, GROUPS)  # the lifetime is that of add-ons' certificates, too
+    credential = CLUSTER_CERTIFICATE
+    signer = KUBE_CLIENT_SIGNER
+
+    def agent(self, context: AgentContext) -> AgentDriver:
+        """Return what requests the certificate."""
+        from watchword.credentials.certificates.agent import CertificateAgentDriver
+
+        return CertificateAgentDriver.make(context)
+
+    def hub(self, context: HubContext) -> HubDriver:
+        """Return what approves requests to the signer of the hub's API server."""
+        from watchword.registration.certificate_approval import CertificateApprovalReconciler, CertificateHubDriver
+
+        approvals = CertificateApprovalReconciler(context, KUBE_CLIENT_SIGNER, read_allow_list(context))
+        return CertificateHubDriver(approvals)
+
+    def read_held(self, data: SecretData) -> HeldCredential | None:
+        """Return the certificate that a Secret holds for the hub's API server."""
+        return read_api_server_certificate(data)
+
+    def read_pending_key(self, data: SecretData) -> str:
+        """Return the thumbprint of the key that is to be certified."""
+        return read_pending_key(data)

@@ -1,0 +1,84 @@
+"""Clusters register and work over gRPC, with CloudEvents, where the hub's API server is not reachable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from watchword.api.names import GRPC_SIGNER
+from watchword.api.sensitive import Sensitive
+from watchword.credentials.certificates.decisions import read_endpoint_certificate, read_pending_key
+from watchword.credentials.credential_kind import HeldCredential
+from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
+from watchword.credentials.driver_options import Settings
+from watchword.kube.errors import ConfigError
+from watchword.registration.certificate_approval import CLUSTER_CERTIFICATE
+from watchword.registration.driver import (
+    AnnotatesCluster,
+    BringsBootstrapData,
+    ClusterDriver,
+    ConnectsToHub,
+    HasServer,
+    HubDriver,
+    ReadsHeldCredential,
+    RequestsCertificate,
+)
+from watchword.registration.grpc.manifests import SERVER
+from watchword.registration.grpc.options import ANNOTATION, HUB_OPTIONS, JOIN_OPTIONS, bootstrap_data
+from watchword.registration.hub_connector import ConnectorContext, HubConnector
+
+
+class GrpcDriver(
+    ClusterDriver,
+    AnnotatesCluster,
+    ConnectsToHub,
+    BringsBootstrapData,
+    ReadsHeldCredential,
+    RequestsCertificate,
+    HasServer,
+):
+    """The hub signs the certificates of clusters, and its gRPC server accepts them."""
+
+    name = "grpc"
+    options = (*JOIN_OPTIONS, *HUB_OPTIONS)
+    credential = CLUSTER_CERTIFICATE
+    annotations = (ANNOTATION,)
+    signer = ""
+    server = SERVER
+
+    def agent(self, context: AgentContext) -> AgentDriver:
+        """Return what requests a certificate of the signer that the gRPC server trusts."""
+        from watchword.credentials.certificates.agent import CertificateAgentDriver
+
+        return replace(CertificateAgentDriver.make(context), endpoint_signer=GRPC_SIGNER)
+
+    def hub(self, context: HubContext) -> HubDriver:
+        """Return what approves and signs requests, and maintains the authority of the server."""
+        from watchword.registration.grpc.hub import make_hub_driver
+
+        return make_hub_driver(context)
+
+    def annotate(self, settings: Settings) -> Mapping[str, str]:  # noqa: ARG002 - the same for every cluster
+        """Return the annotation of the ManagedCluster."""
+        return {ANNOTATION: "true"}
+
+    def connector(self, context: ConnectorContext) -> HubConnector:
+        """Return how the hub is reached; `ConfigError` when the extra is not installed."""
+        try:
+            from watchword.registration.grpc.connector import GrpcConnector
+        except ImportError as cause:
+            raise ConfigError("the library for gRPC is not installed: pip install 'watchword[grpc]'") from cause
+        return GrpcConnector.make(context)
+
+    def bootstrap_data(self, settings: Settings, token: Sensitive[str], present: SecretData) -> SecretData:
+        """Return `config.yaml` of the bootstrap Secret."""
+        return bootstrap_data(settings, token, present)
+
+    def read_held(self, data: SecretData) -> HeldCredential | None:
+        """Return the certificate that a Secret holds for the gRPC server."""
+        return read_endpoint_certificate(data)
+
+    def read_pending_key(self, data: SecretData) -> str:
+        """Return the thumbprint of the key that is to be certified."""
+        return read_pending_key(data)

@@ -1,0 +1,209 @@
+"""Makes sure that only those entitled can accept a cluster, and fails closed when the server does not enforce it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from msgspec import Struct, field
+
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import (
+    HUB_ANNOTATIONS,
+    HUB_FINALIZERS,
+    REGISTER_GROUP,
+    RESERVED_CLUSTER_NAMES,
+    Annotation,
+    Label,
+)
+from watchword.api.resources import (
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTERS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+)
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden, Invalid
+from watchword.registration.hub.cluster_sets import DEFAULT_SET
+from watchword.runtime.clock import Clock
+from watchword.runtime.diff import choose_changes
+
+POLICY_NAME = "managedcluster-acceptance.watchword.dev"
+SET_BINDING_POLICY_NAME = "managedclustersetbinding.watchword.dev"
+PROBE_USER = "watchword:acceptance-probe"
+PROBE_CLUSTER = "watchword-acceptance-probe"
+ENFORCED_TTL = timedelta(minutes=10)
+UNENFORCED_TTL = timedelta(seconds=4)
+
+_ENTITLED = (
+    f"authorizer.group('{REGISTER_GROUP}').resource('managedclusters').subresource('accept')"
+    ".name(object.metadata.name).check('update').allowed()"
+)
+_ACCEPTANCE_UNCHANGED = (
+    "!(has(object.spec.hubAcceptsClient) && object.spec.hubAcceptsClient)"
+    " || (oldObject != null && has(oldObject.spec.hubAcceptsClient) && oldObject.spec.hubAcceptsClient)"
+)
+
+
+def _annotation_of(obj: str, name: str) -> str:
+    notes = f"{obj}.metadata.annotations"
+    return f"(has({notes}) && '{name}' in {notes} ? {notes}['{name}'] : '')"
+
+
+def _is_kept(finalizer: str) -> str:
+    held, kept = "oldObject.metadata.finalizers", "object.metadata.finalizers"
+    return f"(!(has({held}) && '{finalizer}' in {held}) || (has({kept}) && '{finalizer}' in {kept}))"
+
+
+_ANNOTATIONS_UNCHANGED = " && ".join(
+    f"{_annotation_of('object', name)} == (oldObject == null ? '' : {_annotation_of('oldObject', name)})"
+    for name in HUB_ANNOTATIONS
+)
+_FINALIZERS_KEPT = f"(oldObject == null || ({' && '.join(map(_is_kept, HUB_FINALIZERS))}))"
+
+
+def _set_of(obj: str) -> str:
+    label = f"'{Label.CLUSTER_SET}'"
+    return f"(has({obj}.metadata.labels) && {label} in {obj}.metadata.labels ? {obj}.metadata.labels[{label}] : '')"
+
+
+def _may_join(obj: str) -> str:
+    named = f"authorizer.group('{MANAGED_CLUSTERS.group}').resource('managedclustersets').subresource('join')"
+    return f"({_set_of(obj)} == '' || {named}.name({_set_of(obj)}).check('create').allowed())"
+
+
+_NEW_SET = f"({_set_of('object')} == '{DEFAULT_SET}' || {_may_join('object')})"
+_MOVED_SET = f"({_set_of('oldObject')} == {_set_of('object')} || ({_may_join('oldObject')} && {_may_join('object')}))"
+_MAY_CHANGE_SET = f"oldObject == null ? {_NEW_SET} : {_MOVED_SET}"
+
+
+_BOUND_SET = "(has({0}.spec.clusterSet) ? {0}.spec.clusterSet : '')"
+_MAY_BIND = (
+    f"authorizer.group('{MANAGED_CLUSTERS.group}').resource('managedclustersets').subresource('bind')"
+    f".name({_BOUND_SET.format('object')}).check('create').allowed()"
+)
+_BINDING_UNCHANGED = f"(oldObject != null && {_BOUND_SET.format('oldObject')} == {_BOUND_SET.format('object')})"
+
+_VALIDATIONS = {
+    f"oldObject != null || !(object.metadata.name in {sorted(RESERVED_CLUSTER_NAMES)})": (
+        "this cluster name is reserved: it names a namespace, group or role of the hub"
+    ),
+    f"{_ACCEPTANCE_UNCHANGED} || {_ENTITLED}": (
+        "setting hubAcceptsClient needs the right to update managedclusters/accept"
+    ),
+    f"({_ANNOTATIONS_UNCHANGED} && {_FINALIZERS_KEPT}) || {_ENTITLED}": (
+        "what the hub has noted needs the right to update managedclusters/accept"
+    ),
+    _MAY_CHANGE_SET: "entering or leaving a set needs the right to create managedclustersets/join",
+}
+
+
+def policy_manifests() -> tuple[Object, Object]:
+    """Return the admission policy about ManagedClusters, and its binding."""
+    return _bound_policy(POLICY_NAME, MANAGED_CLUSTERS, _VALIDATIONS)
+
+
+def set_binding_policy_manifests() -> tuple[Object, Object]:
+    """Return the admission policy about ManagedClusterSetBindings, and its binding."""
+    message = "using a set in a namespace needs the right to create managedclustersets/bind"
+    rules = {f"{_BINDING_UNCHANGED} || {_MAY_BIND}": message}
+    return _bound_policy(SET_BINDING_POLICY_NAME, MANAGED_CLUSTER_SET_BINDINGS, rules)
+
+
+def _bound_policy(name: str, about: Resource, validations: Mapping[str, str]) -> tuple[Object, Object]:
+    rule = {
+        "apiGroups": [about.group],
+        "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [about.plural],
+    }
+    policy = VALIDATING_ADMISSION_POLICIES.manifest(
+        ObjectKey.cluster(name),
+        spec={
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [
+                {"expression": expression, "message": message, "reason": "Forbidden"}
+                for expression, message in validations.items()
+            ],
+        },
+    )
+    binding = VALIDATING_ADMISSION_POLICY_BINDINGS.manifest(
+        ObjectKey.cluster(name), spec={"policyName": name, "validationActions": ["Deny"]}
+    )
+    return policy, binding
+
+
+class AcceptanceGuard(Struct):
+    """Knows whether the server refuses acceptance by those not entitled, by trying it without storing anything."""
+
+    client: Client
+    clock: Clock
+    _enforced_until: datetime | None = None
+    _unenforced_until: datetime | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def advice(self) -> str:
+        """What to do when the server does not refuse."""
+        return (
+            "the API server lets every user who may create a ManagedCluster accept it: "
+            "install the admission policy with `watchword init` and try again"
+        )
+
+    async def is_enforced(self) -> bool:
+        """Whether those not entitled are refused; a yes is trusted for some minutes, a no for some seconds."""
+        async with self._lock:  # many clusters at once share one request
+            now = self.clock.now()
+            if self._enforced_until is not None and now < self._enforced_until:
+                return True
+            if self._unenforced_until is not None and now < self._unenforced_until:
+                return False
+            if not await self._refuses():
+                self._unenforced_until = now + UNENFORCED_TTL
+                return False
+            self._enforced_until = now + ENFORCED_TTL
+            return True
+
+    async def _refuses(self) -> bool:
+        """Dry-run as a joining cluster: registering must pass, accepting and annotating must not."""
+        joining = self.client.impersonating(PROBE_USER, groups=(MANAGED_CLUSTER_GROUP,))
+        if not await _is_admitted(joining):  # refused either way, so the response would prove nothing
+            return await self._is_installed()
+        return not await _is_admitted(joining, accepted=True) and not await _is_admitted(joining, note="probe")
+
+    async def _is_installed(self) -> bool:
+        policy, binding = policy_manifests()
+        for resource, wanted in (
+            (VALIDATING_ADMISSION_POLICIES, policy),
+            (VALIDATING_ADMISSION_POLICY_BINDINGS, binding),
+        ):
+            present = await self.client.find(resource, ObjectKey.of(wanted))
+            if present is None or choose_changes(_only(present, wanted), wanted) is not None:
+                return False
+        return True
+
+
+async def _is_admitted(client: Client, *, accepted: bool = False, note: str = "") -> bool:
+    metadata = {"annotations": {Annotation.FIRST_KEY: note}} if note else {}
+    manifest = MANAGED_CLUSTERS.manifest(
+        ObjectKey.cluster(PROBE_CLUSTER), metadata=metadata, spec={"hubAcceptsClient": accepted}
+    )
+    try:
+        await client.create(MANAGED_CLUSTERS, manifest, dry_run=True)
+    except (Forbidden, Invalid):
+        return False
+    return True
+
+
+def _only(present: Object, wanted: Object) -> Object:
+    """Reduce a stored policy to the fields that were written; the server adds defaults."""
+    spec = {name: present.get("spec", {}).get(name) for name in wanted["spec"]}
+    rules = spec.get("matchConstraints")
+    if isinstance(rules, dict):
+        asked = wanted["spec"]["matchConstraints"]["resourceRules"][0]
+        kept = [{name: rule.get(name) for name in asked} for rule in rules.get("resourceRules", [])]
+        spec["matchConstraints"] = {"resourceRules": kept}
+    return {**present, "spec": spec}
