@@ -16,10 +16,9 @@ CODE = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 COMMAND = re.compile(r"watchword [a-z]|kubectl [a-z]+ [a-z]")
 GENERAL = {  # by the package that sets the reason: where to look when no page says more
-    "agent": "watchword clusters show NAME",
-    "hub": "watchword clusters show NAME",
-    "drivers": "watchword clusters show NAME",
-    "certificates": "watchword clusters show NAME",
+    "registration": "watchword clusters show NAME",
+    "credentials": "watchword clusters show NAME",
+    "work": "watchword clusters show NAME",
     "addons": "watchword addon list",
     "accounts": "watchword serviceaccount list",
     "pullsecrets": "watchword pull-secrets list",

@@ -10,16 +10,16 @@ from pathlib import Path
 
 ROOMS = (
     "admin",
-    "hub",
-    "agent",
+    "registration",
     "addons",
     "accounts",
-    "certificates",
+    "credentials",
     "cli",
     "discovery",
-    "drivers",
     "operator",
+    "processes",
     "pullsecrets",
+    "work",
 )
 EVENT_ROOMS = ("apiserver",)
 """Where Events of our own are told besides; the conditions there are Kubernetes' own."""

@@ -21,11 +21,22 @@ FOREIGN = re.compile(
 )
 KUBERNETES_GROUPS = re.compile(r"(?:[a-z.]+\.k8s\.io)?|apps|batch|autoscaling|policy", re.ASCII)
 GENERAL = {
-    *("conditions", "hidden_fields", "http", "json", "jsonpath", "lazy_function", "meta", "quantity", "selectors"),
+    *(
+        "conditions",
+        "expiring_map",
+        "http",
+        "json",
+        "jsonpath",
+        "limits",
+        "meta",
+        "quantity",
+        "rate_limit",
+        "selectors",
+    ),
     *("sensitive", "time"),
 }
 """Modules of `api` that are not about any kind."""
-MIXED = {"bootstrap", "credential_use", "resources"}
+MIXED = {"bootstrap", "credential_report", "resources"}
 """Modules of `api` with names of Kubernetes beside others: what is imported of them is looked at."""
 
 

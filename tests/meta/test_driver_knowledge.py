@@ -1,4 +1,4 @@
-"""Only `drivers` knows which drivers there are: everything else asks a catalog."""
+"""Only the folders of drivers know which drivers there are: everything else asks a catalog."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.contracts import DRIVERS
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.registration.catalog import CATALOG
 from watchword.registration.driver import AnnotatesCluster
@@ -18,18 +19,21 @@ NAMES |= {driver.name for driver in ADDON_CATALOG.drivers}
 ANNOTATIONS = {
     name for driver in CATALOG.drivers if isinstance(driver, AnnotatesCluster) for name in driver.annotations
 }
-FOLDERS = {path.name for path in (PACKAGE / "drivers").iterdir() if (path / "__init__.py").is_file()}
+FOLDERS = {folder for folders in DRIVERS.values() for folder in folders}
 COMMON_WORDS = {"token"}  # also a field of kubeconfigs and the verb of the command line: judged where it is compared
 
-ALLOWED = ("drivers/", "api/crds/", "apiserver/", "testing/", "local/trials.py")
-"""Where these words may stand: at home, in schemas, which are data, in what tests use, in the table of what
+ALLOWED = (
+    *(f"{folder.replace('.', '/')}/" for folder in sorted(FOLDERS)),
+    *("registration/catalog.py", "addons/catalog.py", "api/crds/", "apiserver/", "testing/", "local/trials.py"),
+)
+"""Where these words may stand: at home and in catalogs, in schemas, which are data, in what tests use, in the table of what
 `watchword up` tries, and in the embedded control plane, which knows no drivers, but kinds with such short names and
 probes of such types.
 """
 
 COMMANDS_OF_ONE_DRIVER = {
-    **{f"cli/{name}.py": "aws_irsa" for name in ("aws", "aws_get_token", "aws_output")},
-    "cli/grpc_server.py": "grpc",
+    **{f"cli/{name}.py": "registration.aws_irsa" for name in ("aws", "aws_get_token")},
+    "cli/grpc_server.py": "registration.grpc",
 }
 """Commands that serve one driver alone, and which: they may import that driver and no other."""
 
@@ -49,9 +53,9 @@ def imports_of(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-def is_of_one_driver(name: str) -> bool:
-    parts = name.split(".")
-    return parts[:2] == ["watchword", "drivers"] and len(parts) > 2 and parts[2] in FOLDERS
+def driver_of(name: str) -> str | None:
+    """Return the folder of the driver that a module or a name in it belongs to; None when it belongs to none."""
+    return next((each for each in FOLDERS if f"{name}.".startswith(f"watchword.{each}.")), None)
 
 
 def texts_of(tree: ast.AST) -> Iterator[str]:
@@ -67,11 +71,7 @@ def compared_with_driver(tree: ast.AST) -> Iterator[str]:
 
 def test_no_module_imports_one_driver() -> None:
     found = {
-        name: [
-            each
-            for each in imports_of(tree)
-            if is_of_one_driver(each) and each.split(".")[2] != COMMANDS_OF_ONE_DRIVER.get(name)
-        ]
+        name: [each for each in imports_of(tree) if driver_of(each) not in (None, COMMANDS_OF_ONE_DRIVER.get(name))]
         for name, tree in modules()
     }
 
@@ -87,47 +87,21 @@ def test_no_module_names_a_driver_or_its_annotation() -> None:
     assert {name: rows for name, rows in found.items() if rows} == {}
 
 
-@pytest.mark.parametrize("folder", sorted(FOLDERS))
-def test_no_driver_imports_another(folder: str) -> None:
-    others = FOLDERS - {folder}
-    trees = [ast.parse(path.read_text()) for path in (PACKAGE / "drivers" / folder).rglob("*.py")]
+def test_every_driver_of_a_catalog_has_a_folder() -> None:
+    modules_of_drivers = {type(driver).__module__ for driver in (*CATALOG.drivers, *ADDON_CATALOG.drivers)}
 
-    found = {each for tree in trees for each in imports_of(tree) if is_of_one_driver(each)}
-
-    assert {each for each in found if each.split(".")[2] in others} == set()
-
-
-SHARED = "what both use"
-OF_CLUSTERS = {"catalog", "cluster_driver", "cluster_certificate", "certificate_hub", "csr", "aws_irsa", "grpc"}
-OF_ADDONS = {"addon_catalog", "addon_driver", "certificate", "token"}
-
-
-def side_of(module: str) -> str:
-    part = module.split(".")[2]
-    return "clusters" if part in OF_CLUSTERS else "add-ons" if part in OF_ADDONS else SHARED
-
-
-def test_drivers_of_clusters_and_of_addons_do_not_import_each_other() -> None:
-    found = set()
-    for path in sorted((PACKAGE / "drivers").rglob("*.py")):
-        module = ".".join(("watchword", *path.relative_to(PACKAGE).with_suffix("").parts))
-        imported = [
-            each for each in imports_of(ast.parse(path.read_text())) if each.startswith("watchword.registration.")
-        ]
-        found |= {(module, each) for each in imported if side_of(each) not in (side_of(module), SHARED)}
-
-    assert found == set()
+    assert {driver_of(module) for module in modules_of_drivers} == FOLDERS
 
 
 @pytest.mark.parametrize(
     "source",
     [
         pytest.param("from watchword.registration.csr.driver import OPTIONS", id="internals of one"),
-        pytest.param("from watchword.registration import token", id="one itself"),
+        pytest.param("from watchword.addons import token", id="one itself"),
     ],
 )
 def test_import_of_one_driver_is_found(source: str) -> None:
-    assert [each for each in imports_of(ast.parse(source)) if is_of_one_driver(each)]
+    assert [each for each in imports_of(ast.parse(source)) if driver_of(each)]
 
 
 def test_comparison_with_a_driver_is_found() -> None:

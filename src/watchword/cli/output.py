@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 
@@ -47,6 +46,8 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width
 
 def terminal_width() -> int | None:
     """Return the width of the terminal, None when standard output is none."""
+    import shutil
+
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

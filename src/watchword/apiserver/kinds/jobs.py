@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from watchword.api.meta import Object
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.kinds.cron import BadSchedule, parse_schedule
-from watchword.apiserver.kinds.metadata import immutable_errors, metadata_errors
+from watchword.apiserver.kinds.metadata import immutable_errors, is_selected, metadata_errors
 from watchword.apiserver.kinds.names import negative_errors
 from watchword.apiserver.kinds.pod_validation import pod_spec_errors
-from watchword.apiserver.kinds.workloads import default_template, is_selected
+from watchword.apiserver.kinds.workloads import default_template
 from watchword.apiserver.model import FieldError, Operation
 
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"

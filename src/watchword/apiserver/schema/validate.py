@@ -19,8 +19,7 @@ from watchword.apiserver.field_errors import (
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.formats import is_formatted
 from watchword.apiserver.schema.from_openapi import dns1035_label_errors
-from watchword.apiserver.schema.model import Schema
-from watchword.apiserver.schema.validation_rules import ABSENT, old_field, old_items
+from watchword.apiserver.schema.model import ABSENT, Schema, old_field, old_items
 
 
 def check_string(value: str, rules: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:

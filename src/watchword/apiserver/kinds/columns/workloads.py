@@ -18,7 +18,7 @@ from watchword.apiserver.kinds.columns.cells import (
     text,
     wide,
 )
-from watchword.apiserver.kinds.workloads import printed_selector
+from watchword.apiserver.kinds.metadata import printed_selector
 from watchword.apiserver.model import Column
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
