@@ -21,19 +21,8 @@ FOREIGN = re.compile(
 )
 KUBERNETES_GROUPS = re.compile(r"(?:[a-z.]+\.k8s\.io)?|apps|batch|autoscaling|policy", re.ASCII)
 GENERAL = {
-    *(
-        "conditions",
-        "expiring_map",
-        "http",
-        "json",
-        "jsonpath",
-        "limits",
-        "meta",
-        "quantity",
-        "rate_limit",
-        "selectors",
-    ),
-    *("sensitive", "time"),
+    *("conditions", "expiring_map", "http", "json", "jsonpath", "limits", "meta", "quantity", "rate_limit"),
+    *("selectors", "sensitive", "time"),
 }
 """Modules of `api` that are not about any kind."""
 MIXED = {"bootstrap", "credential_report", "resources"}

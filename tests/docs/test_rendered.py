@@ -42,8 +42,8 @@ def test_every_rendered_file_is_compared(pages: dict[str, str]) -> None:
 def test_reasons_are_read_from_constants_helpers_tables_and_loops(tmp_path: Path) -> None:
     (tmp_path / "api").mkdir()
     (tmp_path / "api" / "names.py").write_text('class ConditionType:\n    READY = "Ready"\n')
-    (tmp_path / "hub").mkdir()
-    (tmp_path / "hub" / "promise.py").write_text(EXAMPLE)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "promise.py").write_text(EXAMPLE)
 
     found = {(said.subject, said.reason, said.tone, said.message) for said in Sources(tmp_path).conditions()}
 

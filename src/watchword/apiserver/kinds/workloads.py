@@ -7,7 +7,7 @@ from typing import Any
 
 from watchword.api.meta import Object, annotations_of
 from watchword.apiserver import field_errors as broken
-from watchword.apiserver.kinds.metadata import immutable_errors, metadata_errors
+from watchword.apiserver.kinds.metadata import immutable_errors, is_selected, metadata_errors, selector_errors
 from watchword.apiserver.kinds.names import int_or_percent_errors, negative_errors
 from watchword.apiserver.kinds.pod_validation import pod_spec_errors
 from watchword.apiserver.kinds.pods import default_pod_spec

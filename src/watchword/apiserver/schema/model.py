@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from watchword.api.json import encode_identity
 
 Type = Literal["object", "array", "string", "integer", "number", "boolean", "int-or-string", "any"]
 
