@@ -108,6 +108,10 @@ class Pillar(Protocol):
         """Let the credential be wanted for another subject; the present one must not be used any more."""
         ...
 
+    def is_request(self, path: str) -> bool:
+        """Whether a path is where the credential is requested."""
+        ...
+
     async def refuse(self) -> None:
         """Let the server refuse the present credential, whatever it says of itself."""
         ...
@@ -244,6 +248,9 @@ class Registration:
         patch = {**request, "status": {"conditions": [approved]}}
         await self.harness.client.update(CERTIFICATE_SIGNING_REQUESTS, patch, subresource="approval")
 
+    def is_request(self, path: str) -> bool:
+        return path.endswith("/certificatesigningrequests")
+
     async def refuse(self) -> None:
         self.refused.add(certificate_in(await self.find() or {}))
         await self._approve()
@@ -296,6 +303,9 @@ class AddonToken:
 
     async def change_subject(self) -> None:
         await self.fleet.client.delete(SERVICE_ACCOUNTS, account_of(self.key))
+
+    def is_request(self, path: str) -> bool:
+        return path.endswith(("/robot/token", "/builder/token", "-reporter-agent/token"))
 
     async def refuse(self) -> None:
         await self.plane.rotate_signing_key(keep_old=False)
@@ -354,6 +364,9 @@ class ManagedAccount:
         assert self.member is not None
         await self.fleet.client.delete(SERVICE_ACCOUNTS, self.fleet.local(self.member, "robot"))
 
+    def is_request(self, path: str) -> bool:
+        return path.endswith(("/robot/token", "/builder/token", "-reporter-agent/token"))
+
     async def refuse(self) -> None:
         await self.plane.rotate_signing_key(keep_old=False)
 
@@ -404,6 +417,9 @@ class PullSecret:
     async def change_subject(self) -> None:
         await self.harness.client.delete(SERVICE_ACCOUNTS, self.harness.key("builder"))
         await self.harness.account("builder")
+
+    def is_request(self, path: str) -> bool:
+        return path.endswith(("/robot/token", "/builder/token", "-reporter-agent/token"))
 
     async def refuse(self) -> None:
         await self.plane.rotate_signing_key(keep_old=False)

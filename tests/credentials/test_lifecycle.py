@@ -87,6 +87,7 @@ def test_evidence_counts_whatever_the_credential_says_of_itself(evidence: Eviden
         pytest.param(replace(WANTED, audiences=()), HELD, DUE, id="audience of the server"),
         pytest.param(replace(WANTED, lifetime=None), replace(HELD, expires_at=NOW + 9 * HOUR), DUE, id="any life"),
         pytest.param(replace(WANTED, lifetime=9 * HOUR), HELD, DUE, id="shortened by the server"),
+        pytest.param(WANTED, replace(HELD, issued_at=NOW - 9 * HOUR), DUE, id="longer, and ends before a new one"),
         pytest.param(WANTED, replace(HELD, issued_at=NOW + MINUTE), DUE, id="not valid yet: clock set back"),
         pytest.param(replace(WANTED, renews=False), replace(HELD, expires_at=NOW), None, id="left to expire"),
     ],
@@ -99,6 +100,21 @@ def test_lifetime_that_the_server_lengthens_is_no_reason_to_ask_again() -> None:
     held = replace(HELD, expires_at=NOW + 9 * HOUR)
 
     assert decide(WANTED, held, Evidence(issued_life=9 * HOUR), now=NOW) == Keep(DUE)
+
+
+@pytest.mark.parametrize(
+    ("held", "obtained", "expected"),
+    [
+        pytest.param(replace(HELD, renew_at=NOW), NOW, Keep(NOW + 6 * MINUTE), id="due when it was obtained"),
+        pytest.param(replace(HELD, renew_at=NOW), NOW - 6 * MINUTE, Obtain(Reason.RENEWAL_DUE), id="rested"),
+        pytest.param(
+            replace(HELD, issued_at=NOW - HOUR, expires_at=NOW), NOW, Keep(DUE), id="expired by this clock alone"
+        ),
+        pytest.param(replace(HELD, renew_at=NOW), NOW + HOUR, Obtain(Reason.RENEWAL_DUE), id="clock set back since"),
+    ],
+)
+def test_credential_that_was_just_obtained_is_not_renewed(held: Held, obtained: datetime, expected: Decision) -> None:
+    assert decide(WANTED, held, Evidence(obtained_at=obtained), now=NOW) == expected
 
 
 def test_credential_that_is_not_wanted_is_retired() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
-from tests.credentials.pillars import PILLARS, JumpingClock, Pillar, Registration, certificate_in, credential_of
+from tests.credentials.pillars import LIFE, PILLARS, JumpingClock, Pillar, Registration, certificate_in, credential_of
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, labels_of, uid_of
@@ -143,6 +143,40 @@ async def test_credential_is_renewed_at_once_when_the_clock_jumps_over_its_insta
     clock.ahead = early + timedelta(minutes=1)
 
     await honoured(pillar, differs_from(before), within=timedelta(minutes=5))
+
+
+@every_pillar
+async def test_clock_that_is_far_ahead_causes_few_requests(pillar: Pillar) -> None:
+    clock, requests = JumpingClock(pillar.plane.clock), list[str]()
+    pillar.use(clock=clock, through=lambda transport: Counting(transport, requests))
+    await pillar.start()
+    await honoured(pillar)
+    requests.clear()
+
+    clock.ahead = LIFE * 0.85  # each new credential is due at once, by this clock
+    await asyncio.sleep(timedelta(hours=1).total_seconds())
+
+    await honoured(pillar)
+    assert len([path for path in requests if pillar.is_request(path)]) <= 8
+
+
+@dataclass
+class Counting:
+    """A connection that notes what is created."""
+
+    inner: Transport
+    created: list[str]
+
+    async def send(self, request: Request) -> Response:
+        if request.method == "POST":
+            self.created.append(request.path)
+        return await self.inner.send(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
+        return self.inner.stream(request)
+
+    async def close(self) -> None:
+        await self.inner.close()
 
 
 @dataclass

@@ -27,8 +27,8 @@ ALLOWED = (
     *("registration/catalog.py", "addons/catalog.py", "api/crds/", "apiserver/", "testing/", "local/trials.py"),
 )
 """Where these words may stand: in the folders of drivers and in catalogs, in schemas, which are data, in what tests
-use, in the table of what `watchword up` tries, and in the embedded control plane, which knows no drivers, but kinds with
-such short names and probes of such types.
+use, in the table of what `watchword up` tries, and in the embedded control plane, which knows no drivers, but kinds
+with such short names and probes of such types.
 """
 
 COMMANDS_OF_ONE_DRIVER = {

@@ -33,6 +33,11 @@ class BoundToken(Struct, frozen=True):
     credential_id: str = ""  # as audit logs name it
 
     @property
+    def holder(self) -> tuple[str, str]:
+        """What the token was issued for; another one replaces it."""
+        return self.subject, self.secret_uid
+
+    @property
     def lifetime(self) -> timedelta:
         """The issued lifetime, whatever was requested."""
         return self.expires_at - self.issued_at

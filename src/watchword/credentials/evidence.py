@@ -100,6 +100,7 @@ class TokenEvidence(Struct):
 
     keys: SigningKeys = field(default_factory=SigningKeys)
     _issued_lives: dict[timedelta, timedelta] = field(default_factory=dict)  # requested → issued
+    _obtained: dict[tuple[str, str], tuple[datetime, datetime]] = field(default_factory=dict)  # holder → issued, when
     _refused: frozenset[BoundToken] = frozenset()
     _is_news: bool = False
 
@@ -107,6 +108,7 @@ class TokenEvidence(Struct):
         """Note what the server has just issued."""
         self.keys.observe_token(token.key_id, now=now)
         self._issued_lives[requested] = token.lifetime
+        self._obtained[token.holder] = token.issued_at, now
 
     def observe_refused(self, token: BoundToken, *, now: datetime) -> None:
         """Note that the server answered 401 to a token."""
@@ -120,7 +122,9 @@ class TokenEvidence(Struct):
 
     def about(self, token: BoundToken, *, seed: str, requested: timedelta) -> Evidence:
         """Return what is known of one token."""
+        issued_at, obtained_at = self._obtained.get(token.holder, (None, None))
         return Evidence(
+            obtained_at=obtained_at if issued_at == token.issued_at else None,
             refused=token in self._refused,
             withdrawn_at=self.keys.replacement_time(token, seed=seed),
             issued_life=self._issued_lives.get(requested, timedelta(0)),

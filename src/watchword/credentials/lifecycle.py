@@ -19,6 +19,10 @@ LIFETIME_TOLERANCE = timedelta(minutes=10)
 """Signers date the start of a certificate back by some minutes; a lifetime that is longer by this is not lowered."""
 
 
+LONGEST_PAUSE = timedelta(minutes=10)
+"""How long a credential is not renewed after it was obtained: where clocks disagree, a new one may be due at once."""
+
+
 class Reason(StrEnum):
     """Why a credential is obtained; a label of metrics."""
 
@@ -89,6 +93,7 @@ class Evidence(Struct, frozen=True):
     refused: bool = False  # it answered 401 to this very credential
     withdrawn_at: datetime | None = None  # from then on its signing key does not count
     issued_life: timedelta = timedelta(0)  # the lifetime issued for the present request, which may be a longer one
+    obtained_at: datetime | None = None  # when this process obtained the credential held, by its own clock
     obstacle: Obstacle | None = None
 
 
@@ -150,19 +155,28 @@ def find_renewal_time(wanted: Wanted, held: Held) -> datetime | None:
 def _judge(wanted: Wanted, held: Held, evidence: Evidence, now: datetime) -> Reason | Keep:
     """Return the first reason to replace a credential that can be read, or until when there is none."""
     longest = None if wanted.lifetime is None else max(wanted.lifetime, evidence.issued_life) + LIFETIME_TOLERANCE
-    renew_at = find_renewal_time(wanted, held)
+    renew_at, rests_until = find_renewal_time(wanted, held), _find_rest(held, evidence, now)
     reasons = (
         (Reason.SUBJECT_CHANGED, held.subject != wanted.subject),
         (Reason.AUDIENCE_CHANGED, bool(wanted.audiences) and sorted(held.audiences) != sorted(wanted.audiences)),
         (Reason.REQUEST_CHANGED, held.request != wanted.request),
         (Reason.PLACE_CHANGED, held.place != wanted.place),
-        (Reason.EXPIRED, wanted.renews and now >= held.expires_at),
+        (Reason.EXPIRED, wanted.renews and now >= max(held.expires_at, rests_until)),
         (Reason.REFUSED, evidence.refused),
         (Reason.KEY_WITHDRAWN, evidence.withdrawn_at is not None and now >= evidence.withdrawn_at),
-        (Reason.LIFETIME_LOWERED, longest is not None and held.expires_at - held.issued_at > longest),
+        # Until its end, too: a signer may date its start back, and one that ends sooner than a new one is left alone.
+        (Reason.LIFETIME_LOWERED, longest is not None and held.expires_at - max(held.issued_at, now) > longest),
         # Compared, for the clocks of the machines may disagree; a request that was withdrawn asks for nothing.
         (Reason.ROTATION_REQUESTED, bool(wanted.rotation) and held.rotation != wanted.rotation),
-        (Reason.RENEWAL_DUE, renew_at is not None and now >= renew_at),
+        (Reason.RENEWAL_DUE, renew_at is not None and now >= max(renew_at, rests_until)),
     )
-    due = (at for at in (renew_at, evidence.withdrawn_at) if at is not None)
+    due = (at for at in (renew_at and max(renew_at, rests_until), evidence.withdrawn_at) if at is not None)
     return next((reason for reason, applies in reasons if applies), Keep(min(due, default=None)))
+
+
+def _find_rest(held: Held, evidence: Evidence, now: datetime) -> datetime:
+    """Return until when a credential that was just obtained is not renewed, whatever the clock of this machine says."""
+    obtained = evidence.obtained_at
+    if obtained is None or obtained > now:  # the clock was set back, and tells nothing
+        return held.issued_at
+    return obtained + min(LONGEST_PAUSE, (held.expires_at - held.issued_at) / 10)

@@ -6,7 +6,6 @@ import hashlib
 from datetime import datetime
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from watchword.api.accounts import Account, AccountSecret
 from watchword.api.meta import ObjectKey, uid_of
@@ -34,7 +33,7 @@ class HeldToken(Struct, frozen=True):
     """What is known of the token that the hub holds; the token itself is not kept."""
 
     secret_uid: str
-    token: BoundToken  # its claims; the validity is the one that the agent recorded
+    token: BoundToken
     request: str
     ca_digest: str
     rotation_request: str
@@ -42,11 +41,7 @@ class HeldToken(Struct, frozen=True):
     @classmethod
     def read(cls, secret: AccountSecret) -> HeldToken | None:
         """Return what a Secret says, None when it holds no token that was recorded by an agent."""
-        found = cls.read_claims(secret) if secret.is_intact else None
-        if found is None:
-            return None
-        issued, expires = secret.issued_at or found.token.issued_at, secret.expires_at or found.token.expires_at
-        return replace(found, token=replace(found.token, issued_at=issued, expires_at=expires))
+        return cls.read_claims(secret) if secret.is_intact else None
 
     @classmethod
     def read_claims(cls, secret: AccountSecret) -> HeldToken | None:

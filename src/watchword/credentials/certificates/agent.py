@@ -33,6 +33,7 @@ from watchword.credentials.driver import (
     ENDPOINT_CONFIG,
     AgentContext,
     CredentialAssessment,
+    NewCredential,
     NewKey,
     ObtainResult,
     Pending,
@@ -97,6 +98,7 @@ class CertificateAgentDriver(Struct, frozen=True):
     endpoint_signer: str = ""  # signs for the endpoint in ENDPOINT_CONFIG; empty: the certificate is for the API server
     load_key: LoadKey = field(default_factory=lambda: lru_cache(KEYS_IN_USE)(PrivateKey.from_pem))
     first_seen: dict[str, datetime] = field(default_factory=dict)  # the pending request → since when, by our clock
+    obtained: dict[str, datetime] = field(default_factory=dict)  # the certificate's id → when, by our clock
 
     @classmethod
     def make(cls, context: AgentContext) -> CertificateAgentDriver:
@@ -140,14 +142,19 @@ class CertificateAgentDriver(Struct, frozen=True):
         ):
             return self._new_key(wanted)
         spec = certificate_spec(wanted, key, self.lifetime)
-        return decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
+        answer = decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
+        if isinstance(answer, NewCredential):
+            self.obtained[answer.credential_id] = now
+        return answer
 
     def _assess(self, wanted: WantedCredential, held: SecretData, now: datetime) -> CredentialAssessment:
         """Judge a certificate only when it is for the server that this driver reaches: a cluster may change drivers."""
         is_for_endpoint = not wanted.addon and ENDPOINT_CONFIG in held
         if is_for_endpoint != bool(self.endpoint_signer):
             return CredentialAssessment(Obtain(Reason.PLACE_CHANGED), None)
-        return assess_certificate(wanted, held, now=now, lifetime=self.lifetime, load_key=self.load_key)
+        return assess_certificate(
+            wanted, held, now=now, lifetime=self.lifetime, load_key=self.load_key, obtained=self.obtained
+        )
 
     def _is_member(self, wanted: WantedCredential) -> bool:
         """Whether the hub accepts this cluster; not asked for add-ons, which exist only on accepted ones."""

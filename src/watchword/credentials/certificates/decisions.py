@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TypeAlias
@@ -43,7 +43,7 @@ from watchword.credentials.driver import (
     honoured_rotation,
 )
 from watchword.credentials.errors import CredentialUnreadable
-from watchword.credentials.lifecycle import Evidence, Held, Obtain, Reason, Subject, Wanted, decide, is_usable
+from watchword.credentials.lifecycle import Evidence, Held, Keep, Obtain, Reason, Subject, Wanted, decide, is_usable
 from watchword.credentials.renewal import choose_renewal_time
 from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
 from watchword.pki.errors import PkiError
@@ -56,6 +56,7 @@ LoadKey: TypeAlias = Callable[[bytes], PrivateKey]
 """Reads a private key in PEM; raises `PkiError`."""
 
 IMMEDIATELY = timedelta(0)
+NOTHING_OBTAINED: Mapping[str, datetime] = {}
 RECHECK_INTERVAL = timedelta(minutes=2)  # a decision triggers a reconcile; this is for an event that was lost
 LONGEST_RECHECK_INTERVAL = timedelta(minutes=30)
 RETRY_AFTER_REFUSAL = timedelta(minutes=2)  # less than the usual timeout of `accept --wait`
@@ -121,8 +122,12 @@ def assess_certificate(
     now: datetime,
     lifetime: timedelta | None = None,
     load_key: LoadKey = PrivateKey.from_pem,
+    obtained: Mapping[str, datetime] = NOTHING_OBTAINED,
 ) -> CredentialAssessment:
-    """Decide what becomes of the certificate in a Secret; `lifetime` is the one that is requested."""
+    """Decide what becomes of the certificate in a Secret.
+
+    `lifetime` is the one that is requested; `obtained` tells when this process obtained certificates, by their ids.
+    """
     leaf = _read_client_certificate(held, load_key)
     if isinstance(leaf, Reason):
         return CredentialAssessment(Obtain(leaf), None)
@@ -134,13 +139,17 @@ def assess_certificate(
     )
     subject = Subject(leaf.common_name, frozenset(leaf.organisations))
     found = Held(subject, leaf.not_before, leaf.not_after, rotation=honoured_rotation(held))
-    evidence = Evidence(refused=certificate_id(leaf.der) == wanted.refused_id)
+    identifier = certificate_id(leaf.der)
+    evidence = Evidence(
+        refused=identifier == wanted.refused_id,
+        issued_life=leaf.not_after - leaf.not_before if identifier in obtained else IMMEDIATELY,
+        obtained_at=obtained.get(identifier),
+    )
     decision = decide(target, found, evidence, now=now)
     if not is_usable(decision):
         return CredentialAssessment(decision, None)
-    valid = ValidCredential(
-        _renewal_time(leaf), leaf.not_after, _describe(leaf), leaf.not_before, certificate_id(leaf.der)
-    )
+    until = decision.until if isinstance(decision, Keep) else _renewal_time(leaf)
+    valid = ValidCredential(until, leaf.not_after, _describe(leaf), leaf.not_before, identifier)
     return CredentialAssessment(decision, valid)
 
 
