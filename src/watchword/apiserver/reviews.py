@@ -19,12 +19,12 @@ from watchword.api.resources import (
 )
 from watchword.api.time import rfc3339
 from watchword.apiserver import errors
-from watchword.apiserver import field_errors as broken
 from watchword.apiserver.authn.chain import TokenChain
 from watchword.apiserver.authn.model import CredentialRefused
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
 from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type
+from watchword.apiserver.field_errors import invalid, required
 from watchword.apiserver.kinds.build import (
     LOCAL_SUBJECT_ACCESS_REVIEW,
     SELF_SUBJECT_ACCESS_REVIEW,
@@ -173,10 +173,10 @@ def selector_errors(selector: Any, kind: str) -> list[FieldError]:
     if requirements is not None and not _is_list_of_objects(requirements):
         raise errors.bad_request(f"{path}.requirements must be a list of objects")
     if raw and requirements:
-        return [broken.invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements")]
+        return [invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements")]
     if not raw and not requirements:
         detail = f"when {path} is specified, requirements or rawSelector is required"
-        return [broken.required(f"{path}.requirements", detail)]
+        return [required(f"{path}.requirements", detail)]
     return []
 
 
@@ -339,10 +339,10 @@ def spec_errors(spec: Object) -> list[FieldError]:
     mapping(other, "spec.nonResourceAttributes")
     if resource is not None and other is not None:
         detail = "cannot be specified in combination with resourceAttributes"
-        return [broken.invalid("spec.nonResourceAttributes", _printed(other), detail)]
+        return [invalid("spec.nonResourceAttributes", _printed(other), detail)]
     if resource is None and other is None:
         detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        return [broken.invalid("spec.resourceAttributes", None, detail)]
+        return [invalid("spec.resourceAttributes", None, detail)]
     return []
 
 
@@ -355,7 +355,7 @@ def attribute_errors(spec: Object) -> list[FieldError]:
 def _subject_errors(spec: Object) -> list[FieldError]:
     if spec.get("user") or spec.get("groups"):
         return []
-    return [broken.invalid("spec.user", "", "at least one of user or group must be specified")]
+    return [invalid("spec.user", "", "at least one of user or group must be specified")]
 
 
 def _metadata_errors(metadata: Object, *, local: bool) -> list[FieldError]:
@@ -363,7 +363,7 @@ def _metadata_errors(metadata: Object, *, local: bool) -> list[FieldError]:
     if not any(value for key, value in metadata.items() if key not in ignored):
         return []
     detail = "must be empty except for namespace" if local else "must be empty"
-    return [broken.invalid("metadata", metadata, detail)]
+    return [invalid("metadata", metadata, detail)]
 
 
 def _local_errors(spec: Object, namespace: str) -> list[FieldError]:
@@ -371,11 +371,9 @@ def _local_errors(spec: Object, namespace: str) -> list[FieldError]:
     row, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if row is not None and (row.get("namespace") or "") != namespace:
         path = "spec.resourceAttributes.namespace"
-        found.append(broken.invalid(path, row.get("namespace") or "", "must match metadata.namespace"))
+        found.append(invalid(path, row.get("namespace") or "", "must match metadata.namespace"))
     if other is not None:
-        found.append(
-            broken.invalid("spec.nonResourceAttributes", _printed(other), "disallowed on this kind of request")
-        )
+        found.append(invalid("spec.nonResourceAttributes", _printed(other), "disallowed on this kind of request"))
     return found
 
 

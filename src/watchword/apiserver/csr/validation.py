@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
-from watchword.apiserver import field_errors as broken
 from watchword.apiserver.csr.signers import (
     APPROVED,
     DENIED,
@@ -21,6 +20,7 @@ from watchword.apiserver.csr.signers import (
     usages_of,
 )
 from watchword.apiserver.errors import quote
+from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
 from watchword.apiserver.model import FieldError, Operation
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import InvalidCsr, PkiError
@@ -79,21 +79,21 @@ def _spec_errors(csr: Object) -> Iterator[FieldError]:
     spec = csr.get("spec") or {}
     complaint = validate_pem_request(csr)
     if complaint:
-        yield broken.invalid("spec.request", spec.get("request"), complaint)
+        yield invalid("spec.request", spec.get("request"), complaint)
     usages = usages_of(csr)
     if not usages:
-        yield broken.required("spec.usages")
+        yield required("spec.usages")
     for index, usage in enumerate(usages):
         if usage not in USAGES:
-            yield broken.not_supported(f"spec.usages[{index}]", usage, sorted(USAGES))
+            yield not_supported(f"spec.usages[{index}]", usage, sorted(USAGES))
     for index, usage in enumerate(usages):
         if usage in usages[:index]:
-            yield broken.duplicate(f"spec.usages[{index}]", usage)
+            yield duplicate(f"spec.usages[{index}]", usage)
     yield from _signer_errors(signer_of(csr))
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < SHORTEST_SECONDS:
         detail = "may not specify a duration less than 600 seconds (10 minutes)"
-        yield broken.invalid("spec.expirationSeconds", seconds, detail)
+        yield invalid("spec.expirationSeconds", seconds, detail)
 
 
 def validate_pem_request(csr: Object) -> str:
@@ -112,29 +112,29 @@ def _signer_errors(signer: str) -> Iterator[FieldError]:
 
     path = "spec.signerName"
     if signer == LEGACY_UNKNOWN:
-        yield broken.invalid(path, signer, "the legacy signerName is not allowed via this API version")
+        yield invalid(path, signer, "the legacy signerName is not allowed via this API version")
         return
     if not signer:
-        yield broken.required(path)
+        yield required(path)
         return
     domain, slash, rest = signer.partition("/")
     if not slash or "/" in rest:
         detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        yield broken.invalid(path, signer, detail)
+        yield invalid(path, signer, detail)
         return
     yield from _label_errors(path, domain, dns_label)
     if "." not in domain:
-        yield broken.invalid(path, domain, "should be a domain with at least two segments separated by dots")
+        yield invalid(path, domain, "should be a domain with at least two segments separated by dots")
     yield from _label_errors(path, rest, dns_subdomain)
     if len(domain) > 253 or len(signer) > 571:
-        yield broken.too_long(path, 571)
+        yield too_long(path, 571)
 
 
 def _label_errors(path: str, text: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
     for part in text.split("."):
         complaints = rule(part)
         if complaints:  # one bad label is enough: the others would have the same message
-            return [broken.invalid(path, text, f"validating label {quote(part)}: {words}") for words in complaints]
+            return [invalid(path, text, f"validating label {quote(part)}: {words}") for words in complaints]
     return []
 
 
@@ -145,15 +145,15 @@ def _condition_errors(csr: Object, old: Object | None) -> Iterator[FieldError]:
         type_, status = row.get("type") or "", row.get("status") or ""
         allowed = ("True",) if type_ in _ONLY_TRUE else ("False", "True", "Unknown")
         if not type_:
-            yield broken.required(f"{_CONDITIONS}[{index}].type")
+            yield required(f"{_CONDITIONS}[{index}].type")
         if not status:
-            yield broken.required(f"{_CONDITIONS}[{index}].status")
+            yield required(f"{_CONDITIONS}[{index}].status")
         elif status not in allowed:
-            yield broken.not_supported(f"{_CONDITIONS}[{index}].status", status, allowed)
+            yield not_supported(f"{_CONDITIONS}[{index}].status", status, allowed)
         if not both and type_ in {APPROVED, DENIED} and seen & ({APPROVED, DENIED} - {type_}):
-            yield broken.invalid(_CONDITIONS, type_, "Approved and Denied conditions are mutually exclusive")
+            yield invalid(_CONDITIONS, type_, "Approved and Denied conditions are mutually exclusive")
         if type_ in seen:
-            yield broken.duplicate(f"{_CONDITIONS}[{index}].type", type_)
+            yield duplicate(f"{_CONDITIONS}[{index}].type", type_)
         seen.add(type_)
 
 
@@ -163,7 +163,7 @@ def _certificate_errors(csr: Object) -> Iterator[FieldError]:
         return
     complaint = validate_issued_certificate(text)
     if complaint:
-        yield broken.invalid("status.certificate", "<certificate data>", complaint)
+        yield invalid("status.certificate", "<certificate data>", complaint)
 
 
 def validate_issued_certificate(text: str) -> str:
@@ -187,22 +187,22 @@ def validate_issued_certificate(text: str) -> str:
 def _removal_errors(new: Object, old: Object) -> Iterator[FieldError]:
     for type_ in _ONLY_TRUE:
         if len(conditions_named(new, type_)) < len(conditions_named(old, type_)):
-            yield broken.forbidden(_CONDITIONS, f"updates may not remove a condition of type {quote(type_)}")
+            yield forbidden(_CONDITIONS, f"updates may not remove a condition of type {quote(type_)}")
 
 
 def _approval_errors(new: Object, old: Object) -> Iterator[FieldError]:
     for type_ in (APPROVED, DENIED):
         now, before = conditions_named(new, type_), conditions_named(old, type_)
         if len(now) > len(before):
-            yield broken.forbidden(_CONDITIONS, f"updates may not add a condition of type {quote(type_)}")
+            yield forbidden(_CONDITIONS, f"updates may not add a condition of type {quote(type_)}")
         elif len(now) == len(before) and now != before:
-            yield broken.forbidden(_CONDITIONS, f"updates may not modify a condition of type {quote(type_)}")
+            yield forbidden(_CONDITIONS, f"updates may not modify a condition of type {quote(type_)}")
 
 
 def _certificate_change_errors(new: Object, old: Object, *, may_set: bool) -> Iterator[FieldError]:
     if certificate_of(new) == certificate_of(old):
         return
     if not may_set:
-        yield broken.forbidden("status.certificate", "updates may not set certificate content")
+        yield forbidden("status.certificate", "updates may not set certificate content")
     elif certificate_of(old):
-        yield broken.forbidden("status.certificate", "updates may not modify existing certificate content")
+        yield forbidden("status.certificate", "updates may not modify existing certificate content")

@@ -8,7 +8,7 @@ from typing import Any
 from watchword.api.json import copy_json
 from watchword.api.meta import Object
 from watchword.api.quantity import parse_quantity
-from watchword.apiserver import field_errors as broken
+from watchword.apiserver.field_errors import forbidden
 from watchword.apiserver.kinds.pod_validation import pod_spec_errors
 from watchword.apiserver.model import FieldError, Operation
 
@@ -191,7 +191,7 @@ def validate_pod(operation: Operation) -> list[FieldError]:
     if operation.old is None or operation.subresource not in ("", "ephemeralcontainers"):
         return found
     if _without_changeable(spec) != _without_changeable(operation.old.get("spec") or {}):
-        found.append(broken.forbidden("spec", _UPDATE_REFUSAL))
+        found.append(forbidden("spec", _UPDATE_REFUSAL))
     return found
 
 

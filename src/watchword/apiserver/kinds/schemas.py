@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 from msgspec import Struct, field
 
 from watchword.apiserver.kinds.fields import META, Field, Messages, read_tables
-from watchword.apiserver.kinds.tables import TABLES
 from watchword.apiserver.kinds.typed import TypedDecoder, zero
 from watchword.apiserver.schema.model import Schema
 
@@ -106,10 +106,13 @@ def _without_null(schema: Schema) -> Schema:
 OBJECT_META = f"{META}.ObjectMeta"
 
 
+_TABLES = Path(__file__).with_name("tables")
+
+
 @cache
 def messages() -> Messages:
     """Return every message of the built-in kinds."""
-    return read_tables(TABLES)
+    return read_tables(each.read_text("utf-8") for each in sorted(_TABLES.glob("*.txt")))
 
 
 @cache

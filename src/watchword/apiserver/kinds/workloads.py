@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from watchword.api.meta import Object, annotations_of
-from watchword.apiserver import field_errors as broken
+from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required
 from watchword.apiserver.kinds.metadata import immutable_errors, label_errors, metadata_errors
 from watchword.apiserver.kinds.names import int_or_percent_errors, label_value, negative_errors, qualified_name
 from watchword.apiserver.kinds.pod_validation import pod_spec_errors
@@ -25,17 +25,17 @@ def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
     operator, values = requirement.get("operator") or "", requirement.get("values") or []
     if operator in ("In", "NotIn"):
         if not values:
-            yield broken.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            yield broken.forbidden(f"{path}.values", detail)
+            yield forbidden(f"{path}.values", detail)
     else:
-        yield broken.invalid(f"{path}.operator", operator, "not a valid selector operator")
+        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
     key = requirement.get("key") or ""
-    yield from (broken.invalid(f"{path}.key", key, complaint) for complaint in qualified_name(key))
+    yield from (invalid(f"{path}.key", key, complaint) for complaint in qualified_name(key))
     for index, value in enumerate(values):
-        yield from (broken.invalid(f"{path}.values[{index}]", value, complaint) for complaint in label_value(value))
+        yield from (invalid(f"{path}.values[{index}]", value, complaint) for complaint in label_value(value))
 
 
 def is_selected(labels: Mapping[str, str], selector: Object) -> bool:
@@ -129,7 +129,7 @@ def validate_deployment(operation: Operation) -> list[FieldError]:
     deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
     if deadline is not None and 0 <= deadline <= ready:
         detail = "must be greater than minReadySeconds"
-        found.append(broken.invalid("spec.progressDeadlineSeconds", deadline, detail))
+        found.append(invalid("spec.progressDeadlineSeconds", deadline, detail))
     return [*found, *_selector_change(operation, spec)]
 
 
@@ -147,14 +147,14 @@ def validate_replica_set(operation: Operation) -> list[FieldError]:
 def _selector_errors(spec: Object, word: str) -> Iterator[FieldError]:
     selector = spec.get("selector")
     if selector is None:
-        yield broken.required("spec.selector")
+        yield required("spec.selector")
         return
     malformed = list(selector_errors(selector, "spec.selector"))
     yield from malformed
     if not selector:
-        yield broken.invalid("spec.selector", selector, f"empty selector is invalid for {word}")
+        yield invalid("spec.selector", selector, f"empty selector is invalid for {word}")
     elif malformed:
-        yield broken.invalid("spec.selector", selector, "invalid label selector")
+        yield invalid("spec.selector", selector, "invalid label selector")
 
 
 def template_errors(spec: Object, path: str, *, restart: tuple[str, ...] = ("Always",)) -> Iterator[FieldError]:
@@ -165,13 +165,13 @@ def template_errors(spec: Object, path: str, *, restart: tuple[str, ...] = ("Alw
     judged = selector is None or (selector and not list(selector_errors(selector, "")))
     if judged and not (selector and is_selected(labels or {}, selector)):
         detail = "`selector` does not match template `labels`"
-        yield broken.invalid(f"{path}.template.metadata.labels", labels, detail)
+        yield invalid(f"{path}.template.metadata.labels", labels, detail)
     yield from metadata_errors(metadata, f"{path}.template.metadata")
     pod = template.get("spec") or {}
     yield from pod_spec_errors(pod, f"{path}.template.spec")
     policy = pod.get("restartPolicy")
     if policy in ("Always", "OnFailure", "Never") and policy not in restart:
-        yield broken.not_supported(f"{path}.template.spec.restartPolicy", policy, restart)
+        yield not_supported(f"{path}.template.spec.restartPolicy", policy, restart)
 
 
 def _strategy_errors(strategy: Object, path: str) -> Iterator[FieldError]:
@@ -179,10 +179,10 @@ def _strategy_errors(strategy: Object, path: str) -> Iterator[FieldError]:
     if kind == "Recreate":
         if rolling is not None:
             detail = "may not be specified when strategy `type` is 'Recreate'"
-            yield broken.forbidden(f"{path}.rollingUpdate", detail)
+            yield forbidden(f"{path}.rollingUpdate", detail)
     elif kind != "RollingUpdate":
         value = {"Type": kind, "RollingUpdate": rolling}
-        yield broken.not_supported(path, value, ("Recreate", "RollingUpdate"))
+        yield not_supported(path, value, ("Recreate", "RollingUpdate"))
     elif rolling is not None:
         yield from _rolling_errors(rolling, f"{path}.rollingUpdate")
 
@@ -192,9 +192,9 @@ def _rolling_errors(rolling: Object, path: str) -> Iterator[FieldError]:
     yield from int_or_percent_errors(unavailable, f"{path}.maxUnavailable")
     yield from int_or_percent_errors(surge, f"{path}.maxSurge")
     if unavailable in (0, "0%") and surge in (0, "0%"):
-        yield broken.invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
+        yield invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
     if isinstance(unavailable, str) and unavailable[:-1].isdigit() and int(unavailable[:-1]) > 100:
-        yield broken.invalid(f"{path}.maxUnavailable", unavailable, "must not be greater than 100%")
+        yield invalid(f"{path}.maxUnavailable", unavailable, "must not be greater than 100%")
 
 
 def _selector_change(operation: Operation, spec: Object) -> list[FieldError]:
