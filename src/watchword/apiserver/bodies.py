@@ -99,7 +99,6 @@ def decode_json(body: bytes, complaint: str = NO_KIND) -> Any:
 
 
 def _decode_error_message(body: bytes, cause: orjson.JSONDecodeError) -> str:
-    """Return what is wrong, in the two most common cases with Go's message."""
     text = body.lstrip()
     if not text or str(cause).startswith("unexpected end"):
         return "unexpected end of JSON input"
@@ -139,7 +138,6 @@ def require_shallow(value: Any) -> None:
 
 
 def duplicate_fields(body: bytes, value: Any) -> list[str]:
-    """Return the paths of fields that a JSON body names twice."""
     # Without duplicates compact JSON has the length of its re-encoding: almost every body ends here.
     if len(orjson.dumps(value)) == len(body.rstrip()):
         return []

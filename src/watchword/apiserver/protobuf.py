@@ -77,7 +77,6 @@ def _take(data: bytes, position: int, length: int) -> bytes:
 
 
 def signed(value: int, bits: int = 64) -> int:
-    """Read a varint as a signed number."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -97,7 +96,6 @@ def read_scalar(kind: str, wire: int, value: Value) -> Any:
 
 
 def text(raw: bytes) -> str:
-    """Return UTF-8 text; raises Malformed."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -202,7 +200,6 @@ class MessageReader(Struct, frozen=True):
     messages: Messages
 
     def read(self, name: str, data: bytes, depth: int = 0) -> Object:
-        """Return the message as JSON shows it; raises Malformed."""
         if depth > MAX_DEPTH:
             raise Malformed(f"messages are nested deeper than {MAX_DEPTH} levels")
         found: Object = {}

@@ -42,7 +42,6 @@ class IssuerDiscovery(Struct, frozen=True):
     keys: Callable[[], tuple[PublicKey, ...]]
 
     async def configuration(self, _request: HandlerRequest) -> Response:
-        """Respond with the provider metadata."""
         document: Object = {
             "issuer": self.issuer,
             "jwks_uri": self.key_set_url,
@@ -73,7 +72,6 @@ def discovery_handlers(discovery: IssuerDiscovery) -> Mapping[str, Handler]:
 
 
 def is_discoverable(issuer: str) -> bool:
-    """Whether the issuer is an https URL without query or fragment."""
     return issuer.startswith("https://") and "?" not in issuer and "#" not in issuer
 
 
@@ -85,7 +83,6 @@ class TokenKeys(Struct, frozen=True, dict=True):
 
     @property
     def public(self) -> tuple[PublicKey, ...]:
-        """Every key whose tokens are trusted, the signing one first."""
         return tuple(dict.fromkeys((self.signing.public, *self.others)))
 
     def verifier(self) -> TokenVerifier:
@@ -128,7 +125,6 @@ class TokenIssuer(Struct, frozen=True):
         *,
         now: datetime,
     ) -> Sensitive[str]:
-        """Return a new token for the account."""
         return self.signer.sign(
             {
                 "aud": list(audiences),
@@ -287,7 +283,6 @@ def _default_seconds(body: Object) -> None:
 
 
 def validate_expiration_seconds(seconds: int) -> list[FieldError]:
-    """Return an error when a lifetime is outside of the allowed range."""
     path = "spec.expirationSeconds"
     if seconds < SHORTEST_SECONDS:
         return [invalid(path, seconds, "may not specify a duration less than 10 minutes")]

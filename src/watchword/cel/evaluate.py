@@ -283,7 +283,6 @@ def _with_variable(program: Program, scope: Scope, name: str) -> Test:
 
 
 def _iterated(container: Any, scope: Scope, *, optional: bool) -> list[Any]:
-    """Return the items that a macro goes through, and count them."""
     if optional:
         return list(container.held) if type(container) is OptionalValue else no_overload()
     if type(container) is not list and type(container) is not dict:

@@ -24,12 +24,10 @@ class NoSuchOverload(CelError):
 
 
 def no_overload() -> NoReturn:
-    """Refuse arguments that the function does not support."""
     raise NoSuchOverload("no such overload")
 
 
 def cel_type(value: Any) -> str:
-    """Return the CEL type of a value."""
     return _TYPES.get(type(value), "dyn")
 
 
@@ -132,7 +130,6 @@ def _index(container: Any, key: Any) -> Any:
 
 
 def select(target: Any, key: Any) -> Any:
-    """Return a field that must exist."""
     if type(target) is not dict or type(key) not in _KEYS:
         no_overload()
     if key not in target:

@@ -59,7 +59,6 @@ _CONDITIONS = "status.conditions"
 
 
 def validate_signing_request(operation: Operation) -> list[FieldError]:
-    """Validate a request on create, and each kind of update by what it may change."""
     new, old = operation.new, operation.old
     if new is None:
         return []

@@ -29,7 +29,6 @@ _JSON_TYPES = ("kubernetes.io/dockercfg", "kubernetes.io/dockerconfigjson")
 
 
 def default_secret(secret: Object) -> None:
-    """Turn `stringData` into `data` and name the type."""
     written = secret.pop("stringData", None) or {}
     if written:
         encoded = {key: base64.b64encode(value.encode()).decode() for key, value in written.items()}
@@ -39,7 +38,6 @@ def default_secret(secret: Object) -> None:
 
 
 def validate_secret(operation: Operation) -> list[FieldError]:
-    """Validate keys, size, the required keys of the type, and immutability."""
     secret = operation.new or {}
     found = list(_change_errors(operation, ("data",)))
     if operation.old is not None:
@@ -92,7 +90,6 @@ def _json_complaint(raw: bytes, cause: orjson.JSONDecodeError) -> str:
 
 
 def validate_config_map(operation: Operation) -> list[FieldError]:
-    """Validate keys, size and immutability."""
     config = operation.new or {}
     data: dict[str, str] = config.get("data") or {}
     binary: dict[str, str] = config.get("binaryData") or {}
@@ -148,13 +145,11 @@ _ALWAYS_IN_CORE: Object = {
 
 
 def to_core(event: Object) -> Object:
-    """Return an events.k8s.io Event as the core Event that is stored."""
     renamed = {_CORE_NAMES.get(key, key): value for key, value in event.items()}
     return {**_ALWAYS_IN_CORE, **renamed, "apiVersion": CORE_EVENTS.api_version}
 
 
 def from_core(event: Object) -> Object:
-    """Return a stored core Event as events.k8s.io shows it."""
     renamed = {_NAMES.get(key, key): value for key, value in event.items()}
     for name in ("reportingController", "reportingInstance"):
         if not renamed.get(name):
@@ -163,12 +158,10 @@ def from_core(event: Object) -> Object:
 
 
 def source(event: Object) -> str:
-    """Return what the field selector `source` compares."""
     return (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
 
 
 def on_core(cell: Cell) -> Cell:
-    """Return a cell of core events for events of the other group."""
     return lambda event, now: cell(to_core(event), now)
 
 
@@ -230,7 +223,6 @@ _STRATEGIES = ("OldestEmulationVersion",)
 
 
 def validate_lease(operation: Operation) -> list[FieldError]:
-    """Validate durations, transitions and the strategy of coordinated election."""
     spec = (operation.new or {}).get("spec") or {}
     found = list[FieldError]()
     duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
@@ -278,7 +270,6 @@ def prepare_namespace(operation: Operation) -> None:
 
 
 def validate_namespace(operation: Operation) -> list[FieldError]:
-    """Validate the finalizers of the spec."""
     spec = (operation.new or {}).get("spec") or {}
     if operation.old is not None and operation.subresource != "finalize":
         return []
@@ -300,7 +291,6 @@ _STANDARD = frozenset({FINALIZER, "orphan", "foregroundDeletion"})
 
 
 def prepare_service_account(operation: Operation) -> None:
-    """Reduce the named secrets to their names."""
     new = operation.new or {}
     if new.get("secrets"):
         new["secrets"] = [{"name": each["name"]} if each.get("name") else {} for each in new["secrets"]]

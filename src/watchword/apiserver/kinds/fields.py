@@ -48,12 +48,10 @@ class Field(Struct, frozen=True):
 
     @property
     def inline(self) -> bool:
-        """Whether the fields of the message are inlined into the parent's JSON."""
         return self.name == "-"
 
     @property
     def is_message(self) -> bool:
-        """Whether the type is a message of the tables."""
         return "." in self.type
 
 
@@ -67,7 +65,6 @@ class Message(Struct, frozen=True, dict=True):
 
     @cached_property
     def by_number(self) -> dict[int, Field]:
-        """The fields by their number on the wire."""
         return {each.number: each for each in self.fields}
 
 
@@ -86,7 +83,6 @@ class Messages(Struct, frozen=True):
 
     @property
     def by_name(self) -> dict[str, Message]:
-        """Every message there is."""
         return {name: self[name] for name in self.written}
 
     def json_fields(self, name: str) -> Iterator[Field]:
@@ -104,7 +100,6 @@ def read_tables(tables: Iterable[str]) -> Messages:
 
 
 def _lines(table: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the full name of each message, the rest of its first line, and the lines of its fields."""
     package, name, rest, rows = "", "", "", list[str]()
     for line in table.splitlines():
         if line.startswith(" "):

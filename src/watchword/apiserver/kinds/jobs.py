@@ -22,7 +22,6 @@ _COUNTS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit"
 
 
 def default_job(job: Object) -> None:
-    """Fill counts, modes and the pod template."""
     spec = job.setdefault("spec", {})
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
@@ -38,7 +37,6 @@ def default_job(job: Object) -> None:
 
 
 def default_cron_job(cron_job: Object) -> None:
-    """Fill policies, history limits and the pod template."""
     spec = cron_job.setdefault("spec", {})
     if not spec.get("concurrencyPolicy"):
         spec["concurrencyPolicy"] = "Allow"
@@ -127,7 +125,6 @@ def _job_errors(spec: Object, path: str) -> Iterator[FieldError]:
 
 
 def validate_cron_job(operation: Operation) -> list[FieldError]:
-    """Validate schedule, zone, policy and job template."""
     cron_job = operation.new or {}
     spec = cron_job.get("spec") or {}
     found = list(_schedule_errors(spec))
@@ -168,5 +165,4 @@ def _is_zone(name: str) -> bool:
 
 
 def successful(job: Object) -> str:
-    """Return what the field selector `status.successful` compares."""
     return str((job.get("status") or {}).get("succeeded") or 0)

@@ -26,8 +26,6 @@ _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 def metadata_validator(rule: NameRule = dns_subdomain) -> Validator:
-    """Return the validator of metadata for kinds whose names follow the rule."""
-
     def validate(operation: Operation) -> list[FieldError]:
         new = (operation.new or {}).get("metadata") or {}
         if operation.old is None:
@@ -45,7 +43,6 @@ def metadata_validator(rule: NameRule = dns_subdomain) -> Validator:
 
 
 def metadata_errors(metadata: Object, path: str, *, finalizers: bool = True) -> list[FieldError]:
-    """Validate labels, annotations, owners and finalizers of any metadata."""
     found = [
         *label_errors(metadata.get("labels") or {}, f"{path}.labels"),
         *annotation_errors(metadata.get("annotations") or {}, f"{path}.annotations"),
@@ -57,14 +54,12 @@ def metadata_errors(metadata: Object, path: str, *, finalizers: bool = True) -> 
 
 
 def label_errors(labels: Mapping[str, str], path: str) -> Iterator[FieldError]:
-    """Validate the keys and values of labels."""
     for key, value in labels.items():
         yield from (invalid(path, key, complaint) for complaint in qualified_name(key))
         yield from (invalid(path, value, complaint) for complaint in label_value(value))
 
 
 def annotation_errors(annotations: Mapping[str, str], path: str) -> Iterator[FieldError]:
-    """Validate the keys of annotations and their total size."""
     for key in annotations:
         yield from (invalid(path, key, complaint) for complaint in qualified_name(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > MAX_ANNOTATION_BYTES:

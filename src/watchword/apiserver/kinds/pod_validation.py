@@ -113,7 +113,6 @@ _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
 
 def pod_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """Validate volumes, containers and policies of a pod."""
     yield from volume_errors(spec.get("volumes") or [], f"{path}.volumes")
     volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
     if not spec.get("containers"):
@@ -189,7 +188,6 @@ def _port_errors(ports: list[Object], path: str) -> Iterator[FieldError]:
 
 
 def port_name(name: str) -> list[str]:
-    """Validate the name of a port."""
     found = ["must be no more than 15 characters"] if len(name) > 15 else []
     if not re.fullmatch(r"[-a-z0-9]+", name, re.ASCII):
         found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")

@@ -52,7 +52,6 @@ class Schemas(Struct, frozen=True):
         return schema
 
     def of_message(self, name: str) -> Schema:
-        """Return the schema of one message."""
         if name in self._drawn:
             return self._drawn[name]
         message = self.messages[name]
@@ -111,17 +110,14 @@ _TABLES = Path(__file__).with_name("tables")
 
 @cache
 def messages() -> Messages:
-    """Return every message of the built-in kinds."""
     return read_tables(each.read_text("utf-8") for each in sorted(_TABLES.glob("*.txt")))
 
 
 @cache
 def schemas() -> Schemas:
-    """Return the schemas drawn from them."""
     return Schemas(messages())
 
 
 @cache
 def typed() -> TypedDecoder:
-    """Return what gives decoded bodies the shape of their kind."""
     return TypedDecoder(messages())

@@ -21,7 +21,6 @@ _FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 
 
 def default_service(service: Object) -> None:
-    """Fill type, affinity, traffic policies and the other half of each port."""
     spec = service.setdefault("spec", {})
     kind = spec["type"] = spec.get("type") or "ClusterIP"
     if not spec.get("sessionAffinity"):
@@ -138,7 +137,6 @@ def _target_errors(target: int | str | None, path: str) -> Iterator[FieldError]:
 
 
 def default_endpoints(endpoints: Object) -> None:
-    """Fill the protocol of each port."""
     for subset in endpoints.get("subsets") or ():
         for port in subset.get("ports") or ():
             port.setdefault("protocol", "TCP")

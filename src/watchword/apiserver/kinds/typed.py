@@ -38,7 +38,6 @@ class TypeMismatch(Exception):
 
 
 def json_type(value: Any) -> str:
-    """Name the JSON type of a decoded value."""
     match value:
         case None:
             return "null"
@@ -55,7 +54,6 @@ def json_type(value: Any) -> str:
 
 
 def coerce_scalar(kind: str, value: Any) -> Any:
-    """Return the value as its type stores it; raises TypeMismatch."""
     if kind == "string":
         return value if isinstance(value, str) else _mismatch(value, "string")
     if kind == "bool":
@@ -68,7 +66,6 @@ def coerce_scalar(kind: str, value: Any) -> Any:
 
 
 def zero(kind: str) -> Any:
-    """Return what an absent value that is always written looks like."""
     return {"string": "", "bool": False, "int32": 0, "int64": 0, "quantity": "0", "intstr": 0}.get(kind)
 
 
@@ -153,7 +150,6 @@ _known_time = lru_cache(maxsize=4096)(_canonical_time)
 
 
 def _unparsed(value: str, layout: str) -> str:
-    """Return where a time deviates from its layout."""
     rest = value
     for piece in re.findall(r"Z07:00|\.000000|\d+|[-T:]", layout):
         pattern = rf"\d{{{len(piece)}}}" if piece.isdigit() else r"\.\d{6}" if piece == ".000000" else re.escape(piece)

@@ -15,7 +15,6 @@ from watchword.apiserver.model import FieldError, Operation
 
 
 def selector_errors(selector: Object, path: str) -> Iterator[FieldError]:
-    """Validate labels and requirements of a selector."""
     yield from label_errors(selector.get("matchLabels") or {}, f"{path}.matchLabels")
     for index, requirement in enumerate(selector.get("matchExpressions") or ()):
         yield from _requirement_errors(requirement, f"{path}.matchExpressions[{index}]")
@@ -39,7 +38,6 @@ def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
 
 
 def is_selected(labels: Mapping[str, str], selector: Object) -> bool:
-    """Whether labels satisfy every part of a well-formed selector."""
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False
@@ -60,7 +58,6 @@ def _satisfies(labels: Mapping[str, str], requirement: Object) -> bool:
 
 
 def printed_selector(selector: Object | None) -> str:
-    """Write a selector as `kubectl` shows it."""
     selector = selector or {}
     parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for requirement in selector.get("matchExpressions") or ():
@@ -77,7 +74,6 @@ def printed_selector(selector: Object | None) -> str:
 
 
 def default_deployment(deployment: Object) -> None:
-    """Fill replicas, strategy, limits and the pod template."""
     spec = deployment.setdefault("spec", {})
     for name, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
         spec.setdefault(name, value)
@@ -101,7 +97,6 @@ def prepare_deployment(operation: Operation) -> None:
 
 
 def default_replica_set(replica_set: Object) -> None:
-    """Fill replicas, labels and the pod template."""
     spec = replica_set.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     default_template(spec)
@@ -111,7 +106,6 @@ def default_replica_set(replica_set: Object) -> None:
 
 
 def default_template(spec: Object) -> None:
-    """Fill the pod template of a workload."""
     template = spec["template"] = spec.get("template") or {}
     template.setdefault("metadata", {})
     template["spec"] = template.get("spec") or {}
@@ -119,7 +113,6 @@ def default_template(spec: Object) -> None:
 
 
 def validate_deployment(operation: Operation) -> list[FieldError]:
-    """Validate selector, strategy, counts and template."""
     spec = (operation.new or {}).get("spec") or {}
     found = list(negative_errors(spec, ("replicas",), "spec"))
     found.extend(_selector_errors(spec, "deployment"))
@@ -134,7 +127,6 @@ def validate_deployment(operation: Operation) -> list[FieldError]:
 
 
 def validate_replica_set(operation: Operation) -> list[FieldError]:
-    """Validate selector, counts and template."""
     spec = (operation.new or {}).get("spec") or {}
     found = [
         *negative_errors(spec, ("replicas", "minReadySeconds"), "spec"),
@@ -158,7 +150,6 @@ def _selector_errors(spec: Object, word: str) -> Iterator[FieldError]:
 
 
 def template_errors(spec: Object, path: str, *, restart: tuple[str, ...] = ("Always",)) -> Iterator[FieldError]:
-    """Validate a pod template against its workload's selector and restart policies."""
     template, selector = spec.get("template") or {}, spec.get("selector")
     metadata = template.get("metadata") or {}
     labels: Any = metadata.get("labels")

@@ -20,7 +20,6 @@ def is_formatted(text: str, name: str) -> bool:
 
 
 def is_known_format(name: str) -> bool:
-    """Whether a format of that name is enforced."""
     return name.replace("-", "") in _CHECKS
 
 

@@ -26,7 +26,6 @@ ABSENT: Final = _Absent()
 
 
 def old_field(old: Any, schema: Schema, key: str) -> Any:
-    """Return the earlier value of a field of an object."""
     if type(old) is not dict or schema.map_type == "atomic":
         return ABSENT
     return old.get(key, ABSENT)
@@ -42,7 +41,6 @@ def old_items(old: Any, schema: Schema) -> Callable[[Any], Any] | None:
 
 
 def item_key(item: dict[str, Any], schema: Schema) -> bytes:
-    """Return what identifies an item of a list of type map."""
     defaults = schema.items.properties if schema.items is not None else {}
     return encode_identity(
         [item.get(key, defaults[key].default if key in defaults else None) for key in schema.list_map_keys]
