@@ -90,12 +90,24 @@ _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind
 def decode_json(body: bytes, complaint: str = NO_KIND) -> Any:
     """Parse JSON; 400, beginning with the complaint, when it is none or nests too deep."""
     try:
-        value = orjson.loads(body)
+        value = load_json(body)
     except orjson.JSONDecodeError as cause:
         raise Undecodable(f"{complaint}{_decode_error_message(body, cause)}") from None
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         require_shallow(value)
     return value
+
+
+def load_json(body: bytes) -> Any:
+    """Parse JSON from a client; raises MemoryError, which orjson reports in two other ways."""
+    try:
+        return orjson.loads(body)
+    except SystemError:
+        raise MemoryError from None
+    except orjson.JSONDecodeError as cause:
+        if cause.msg.startswith("Not enough memory"):
+            raise MemoryError from None
+        raise
 
 
 def _decode_error_message(body: bytes, cause: orjson.JSONDecodeError) -> str:

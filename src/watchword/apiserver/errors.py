@@ -171,6 +171,12 @@ def internal(message: str) -> ApiError:
     return ApiError(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
 
 
+def out_of_memory() -> ApiError:
+    """503: the request may succeed once other requests have ended."""
+    message = "the server has not enough memory for this request now, please try again later"
+    return ApiError(503, "ServiceUnavailable", message, {"retryAfterSeconds": 5})
+
+
 def server_timeout(resource: Resource, operation: str, retry_after: int = 0) -> ApiError:
     """500: the operation could not finish now; trying again may help."""
     message = (

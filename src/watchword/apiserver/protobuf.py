@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339, rfc3339_micro
-from watchword.apiserver.bodies import require_shallow
+from watchword.apiserver.bodies import load_json, require_shallow
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.kinds.build import message_of
 from watchword.apiserver.kinds.fields import META, Field, Messages
@@ -168,7 +168,7 @@ def _json(raw: bytes) -> Any:
         if number == 1 and isinstance(value, bytes):
             inner = value
     try:
-        return orjson.loads(inner or b"null")
+        return load_json(inner or b"null")
     except orjson.JSONDecodeError:
         raise Malformed("an embedded value is not JSON") from None
 

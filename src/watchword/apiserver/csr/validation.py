@@ -6,6 +6,8 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator
 
+import orjson
+
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
 from watchword.apiserver.csr.signers import (
@@ -20,39 +22,21 @@ from watchword.apiserver.csr.signers import (
     usages_of,
 )
 from watchword.apiserver.errors import quote
-from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
+from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long, too_many
 from watchword.apiserver.model import FieldError, Operation
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import InvalidCsr, PkiError
 from watchword.pki.keys import CERTIFICATE, armour, blocks
 
 SHORTEST_SECONDS = 600
+MAX_REQUEST_BYTES = 64 * 1024  # of PEM, of metadata and of extra: a bootstrap token suffices to store requests
 USAGES = frozenset(
-    {
-        "signing",
-        "digital signature",
-        "content commitment",
-        "key encipherment",
-        "key agreement",
-        "data encipherment",
-        "cert sign",
-        "crl sign",
-        "encipher only",
-        "decipher only",
-        "any",
-        "server auth",
-        "client auth",
-        "code signing",
-        "email protection",
-        "s/mime",
-        "ipsec end system",
-        "ipsec tunnel",
-        "ipsec user",
-        "timestamping",
-        "ocsp signing",
-        "microsoft sgc",
-        "netscape sgc",
-    }
+    (
+        *("signing", "digital signature", "content commitment", "key encipherment", "key agreement"),
+        *("data encipherment", "cert sign", "crl sign", "encipher only", "decipher only", "any", "server auth"),
+        *("client auth", "code signing", "email protection", "s/mime", "ipsec end system", "ipsec tunnel"),
+        *("ipsec user", "timestamping", "ocsp signing", "microsoft sgc", "netscape sgc"),
+    )
 )
 _ONLY_TRUE = (APPROVED, DENIED, FAILED)
 _CONDITIONS = "status.conditions"
@@ -76,23 +60,35 @@ def validate_signing_request(operation: Operation) -> list[FieldError]:
 
 def _spec_errors(csr: Object) -> Iterator[FieldError]:
     spec = csr.get("spec") or {}
-    complaint = validate_pem_request(csr)
-    if complaint:
-        yield invalid("spec.request", spec.get("request"), complaint)
-    usages = usages_of(csr)
+    if len(spec.get("request") or "") * 3 // 4 > MAX_REQUEST_BYTES:
+        yield too_long("spec.request", MAX_REQUEST_BYTES)
+    else:
+        complaint = validate_pem_request(csr)
+        if complaint:
+            yield invalid("spec.request", spec.get("request"), complaint)
+    for path, value in (("metadata", csr.get("metadata")), ("spec.extra", spec.get("extra"))):
+        if len(orjson.dumps(value)) > MAX_REQUEST_BYTES:
+            yield too_long(path, MAX_REQUEST_BYTES)
+    yield from _usage_errors(usages_of(csr))
+    yield from _signer_errors(signer_of(csr))
+    seconds = spec.get("expirationSeconds")
+    if seconds is not None and seconds < SHORTEST_SECONDS:
+        detail = "may not specify a duration less than 600 seconds (10 minutes)"
+        yield invalid("spec.expirationSeconds", seconds, detail)
+
+
+def _usage_errors(usages: tuple[str, ...]) -> Iterator[FieldError]:
     if not usages:
         yield required("spec.usages")
+    if len(usages) > len(USAGES):
+        yield too_many("spec.usages", len(usages), len(USAGES))
+        return
     for index, usage in enumerate(usages):
         if usage not in USAGES:
             yield not_supported(f"spec.usages[{index}]", usage, sorted(USAGES))
     for index, usage in enumerate(usages):
         if usage in usages[:index]:
             yield duplicate(f"spec.usages[{index}]", usage)
-    yield from _signer_errors(signer_of(csr))
-    seconds = spec.get("expirationSeconds")
-    if seconds is not None and seconds < SHORTEST_SECONDS:
-        detail = "may not specify a duration less than 600 seconds (10 minutes)"
-        yield invalid("spec.expirationSeconds", seconds, detail)
 
 
 def validate_pem_request(csr: Object) -> str:
