@@ -7,7 +7,6 @@ always writes them, instants, quantities and base64 take their canonical form.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -116,7 +115,7 @@ def _bytes(value: Any) -> str:
     text = value.replace("\n", "").replace("\r", "")
     try:
         base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise TypeMismatch(f"illegal base64 data at input byte {_first_bad_byte(text)}") from None
     return text
 

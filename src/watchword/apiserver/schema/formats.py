@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import ipaddress
 import re
 from collections.abc import Callable
@@ -51,7 +50,7 @@ def _is_datetime(text: str) -> bool:
 def _is_base64(text: str) -> bool:
     try:
         base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return False
     return bool(text)
 

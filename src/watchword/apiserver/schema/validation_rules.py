@@ -10,8 +10,7 @@ from watchword.apiserver.field_errors import duplicate, forbidden, invalid, requ
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.model import Schema
 from watchword.cel.evaluate import compile_expression
-from watchword.cel.functions import CelError, NoSuchOverload
-from watchword.cel.optional_values import OptionalValue
+from watchword.cel.functions import CelError, NoSuchOverload, OptionalValue
 from watchword.cel.syntax import CelSyntaxError
 
 
