@@ -106,6 +106,11 @@ FAILS = [
     ("ip('::1').getScheme()", "no such overload"),
     ("'aaaa'.replace('', 'a'.replace('a', self.long)).replace('', self.long)", "cost limit"),
     ("self.many.map(i, self.long).join()", "cost limit"),
+    ("[[self.long + self.long].map(a, a + a + a)[0]].map(b, b + b)[0]", "cost limit"),
+    ("[[self.many].map(a, a + a + a + a + a + a)[0]].map(b, self.many.map(c, b + b))[0].map(d, d)", "cost limit"),
+    ("self.many.all(i, i in self.many && i in self.many)", "cost limit"),
+    ("self.many.all(i, self.many == self.many)", "cost limit"),
+    ("sets.contains(self.many + self.many, self.many)", "cost limit"),
     ("self.s.find('(a+)+(b+)+')", "simplify"),
 ]
 

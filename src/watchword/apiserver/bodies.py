@@ -90,7 +90,7 @@ _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind
 def decode_json(body: bytes, complaint: str = NO_KIND) -> Any:
     """Parse JSON; 400, beginning with the complaint, when it is none or nests too deep."""
     try:
-        value = orjson.loads(body)
+        value = load_json(body)
     except orjson.JSONDecodeError as cause:
         raise Undecodable(f"{complaint}{_decode_error_message(body, cause)}") from None
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
@@ -98,8 +98,19 @@ def decode_json(body: bytes, complaint: str = NO_KIND) -> Any:
     return value
 
 
+def load_json(body: bytes) -> Any:
+    """Parse JSON from a client; raises MemoryError, which orjson reports in two other ways."""
+    try:
+        return orjson.loads(body)
+    except SystemError:
+        raise MemoryError from None
+    except orjson.JSONDecodeError as cause:
+        if cause.msg.startswith("Not enough memory"):
+            raise MemoryError from None
+        raise
+
+
 def _decode_error_message(body: bytes, cause: orjson.JSONDecodeError) -> str:
-    """Return what is wrong, in the two most common cases with Go's message."""
     text = body.lstrip()
     if not text or str(cause).startswith("unexpected end"):
         return "unexpected end of JSON input"
@@ -139,7 +150,6 @@ def require_shallow(value: Any) -> None:
 
 
 def duplicate_fields(body: bytes, value: Any) -> list[str]:
-    """Return the paths of fields that a JSON body names twice."""
     # Without duplicates compact JSON has the length of its re-encoding: almost every body ends here.
     if len(orjson.dumps(value)) == len(body.rstrip()):
         return []

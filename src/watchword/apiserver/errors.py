@@ -16,12 +16,10 @@ from watchword.apiserver.model import ApiError, FieldError
 
 
 def quote(text: str) -> str:
-    """Quote as Kubernetes prints values in messages."""
     return orjson.dumps(text).decode()
 
 
 def status_object(error: ApiError) -> Object:
-    """Return the Status that describes a refusal."""
     status: Object = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -38,7 +36,6 @@ def status_object(error: ApiError) -> Object:
 
 
 def success(resource: Resource | None = None, name: str = "", uid: str = "") -> Object:
-    """Return the Status of a completed deletion."""
     status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if resource is not None:
         details = _details(resource, name)
@@ -49,24 +46,20 @@ def success(resource: Resource | None = None, name: str = "", uid: str = "") -> 
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
-    """404: no such object."""
     message = f"{resource.group_resource} {quote(name)} not found"
     return ApiError(404, "NotFound", message, _details(resource, name))
 
 
 def resource_not_found() -> ApiError:
-    """404: the path is well formed but no such resource is served there."""
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(resource: Resource, name: str) -> ApiError:
-    """409: the name is taken."""
     message = f"{resource.group_resource} {quote(name)} already exists"
     return ApiError(409, "AlreadyExists", message, _details(resource, name))
 
 
 def generate_name_conflict(resource: Resource, name: str) -> ApiError:
-    """409: every generated name was taken."""
     message = (
         f"{resource.group_resource} {quote(name)} already exists, "
         "the server was not able to generate a unique name for the object"
@@ -75,7 +68,6 @@ def generate_name_conflict(resource: Resource, name: str) -> ApiError:
 
 
 def conflict(resource: Resource, name: str, message: str) -> ApiError:
-    """409: the object moved on, or a precondition failed."""
     text = f"Operation cannot be fulfilled on {resource.group_resource} {quote(name)}: {message}"
     return ApiError(409, "Conflict", text, _details(resource, name))
 
@@ -84,12 +76,10 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 
 def modified(resource: Resource, name: str) -> ApiError:
-    """409: the resourceVersion sent is not the stored one."""
     return conflict(resource, name, MODIFIED)
 
 
 def forbidden(resource: Resource | None, name: str, message: str) -> ApiError:
-    """403: the identity is known and lacks the right."""
     if resource is None:
         return ApiError(403, "Forbidden", f"forbidden: {message}", {})
     subject = f"{resource.group_resource} {quote(name)}" if name else resource.group_resource
@@ -102,7 +92,6 @@ def invalid(resource: Resource, name: str, errors: Iterable[FieldError]) -> ApiE
 
 
 def invalid_kind(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> ApiError:
-    """422, for kinds that are not served resources (ListOptions, DeleteOptions …)."""
     found = list(errors)
     texts = list(dict.fromkeys(str(error) for error in found))
     qualified = f"{kind}.{group}" if group else kind
@@ -129,68 +118,63 @@ class WrongFieldType(ApiError):
 
 
 def bad_request(message: str) -> ApiError:
-    """400: the request itself is wrong."""
     return ApiError(400, "BadRequest", message)
 
 
 def unauthorized(message: str = "Unauthorized") -> ApiError:
-    """401: the client is not authenticated."""
     return ApiError(401, "Unauthorized", message)
 
 
 def method_not_allowed(resource: Resource, verb: str) -> ApiError:
-    """405: the resource has no such verb."""
     message = f"{verb} is not supported on resources of kind {quote(resource.group_resource)}"
     return ApiError(405, "MethodNotAllowed", message, _details(resource, ""))
 
 
 def verb_not_allowed() -> ApiError:
-    """405: the path is served, but not by this method."""
     message = "the server does not allow this method on the requested resource"
     return ApiError(405, "MethodNotAllowed", message, {})
 
 
 def not_acceptable(accepted: Sequence[str]) -> ApiError:
-    """406: no common media type for the response."""
     return ApiError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(accepted)}")
 
 
 def no_representation(accepted: Sequence[str]) -> ApiError:
-    """406: the client accepts no supported encoding."""
     message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(accepted)}"
     return ApiError(406, "NotAcceptable", message, {})
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
-    """415: the body is of a type that is not understood here."""
     listed = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
     return ApiError(415, "UnsupportedMediaType", message)
 
 
 def expired(message: str) -> ApiError:
-    """410: the requested revision is compacted."""
     return ApiError(410, "Expired", message)
 
 
 def gone(message: str) -> ApiError:
-    """410: the object is gone for good."""
     return ApiError(410, "Gone", message)
 
 
 def too_large(limit: int = MAX_BODY_BYTES) -> ApiError:
-    """413: the body exceeds the limit."""
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
 def too_many_requests(retry_after: int, message: str = "too many requests, please try again later") -> ApiError:
-    """429: retry after that many seconds."""
     return ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_after})
 
 
 def internal(message: str) -> ApiError:
     """500: the server is at fault; the message must not reveal secrets."""
     return ApiError(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
+
+
+def out_of_memory() -> ApiError:
+    """503: the request may succeed once other requests have ended."""
+    message = "the server has not enough memory for this request now, please try again later"
+    return ApiError(503, "ServiceUnavailable", message, {"retryAfterSeconds": 5})
 
 
 def server_timeout(resource: Resource, operation: str, retry_after: int = 0) -> ApiError:
@@ -206,13 +190,11 @@ def server_timeout(resource: Resource, operation: str, retry_after: int = 0) -> 
 
 
 def timeout(message: str, retry_after: int = 0) -> ApiError:
-    """504: the time allowed is over."""
     details: Object | None = {"retryAfterSeconds": retry_after} if retry_after else None
     return ApiError(504, "Timeout", f"Timeout: {message}", details)
 
 
 def too_large_resource_version(wanted: int, current: int) -> ApiError:
-    """504: the requested revision lies in the future."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     message = f"Timeout: Too large resource version: {wanted}, current: {current}"
     return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})

@@ -12,7 +12,6 @@ from watchword.apiserver.model import FieldError
 
 
 def printed(value: Any) -> str:
-    """Format a bad value as in messages: text quoted, the rest as JSON."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
         return str(int(value))
     try:
@@ -22,17 +21,14 @@ def printed(value: Any) -> str:
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """A value that must be there is missing."""
     return FieldError(path, "FieldValueRequired", _body("Required value", detail))
 
 
 def invalid(path: str, value: Any, detail: str = "") -> FieldError:
-    """A value is malformed."""
     return FieldError(path, "FieldValueInvalid", _body(f"Invalid value: {printed(value)}", detail))
 
 
 def type_invalid(path: str, value: Any, detail: str = "") -> FieldError:
-    """A value has another type than the schema defines."""
     return FieldError(path, "FieldValueTypeInvalid", _body(f"Invalid value: {printed(value)}", detail))
 
 
@@ -44,28 +40,23 @@ def not_supported(path: str, value: Any, supported: Iterable[str]) -> FieldError
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """A value is well formed and still not allowed here."""
     return FieldError(path, "FieldValueForbidden", _body("Forbidden", detail))
 
 
 def duplicate(path: str, value: Any) -> FieldError:
-    """A value that must be unique appears twice."""
     return FieldError(path, "FieldValueDuplicate", f"Duplicate value: {printed(value)}")
 
 
 def not_found(path: str, value: Any) -> FieldError:
-    """A value refers to something that does not exist."""
     return FieldError(path, "FieldValueNotFound", f"Not found: {printed(value)}")
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """A text or total exceeds so many bytes."""
     unit = "byte" if limit == 1 else "bytes"
     return FieldError(path, "FieldValueTooLong", f"Too long: may not be more than {limit} {unit}")
 
 
 def too_many(path: str, actual: int, limit: int) -> FieldError:
-    """A list has more items than allowed."""
     unit = "item" if limit == 1 else "items"
     return FieldError(path, "FieldValueTooMany", f"Too many: {actual}: must have at most {limit} {unit}")
 

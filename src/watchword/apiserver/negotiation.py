@@ -28,12 +28,10 @@ class Media(Struct, frozen=True):
 
     @property
     def content_type(self) -> str:
-        """The Content-Type header of the response."""
         return self.type
 
     @property
     def plain(self) -> bool:
-        """Whether stored bytes may be sent as they are."""
         return not self.transform and not self.pretty and self.type == JSON
 
 
@@ -63,7 +61,6 @@ def object_response(
 
 
 def error_response(request: HandlerRequest | None, error: ApiError) -> Response:
-    """Return a refusal as a Status object."""
     status = status_object(error)
     if error.continue_token:
         status["metadata"] = {"continue": error.continue_token}
@@ -79,12 +76,10 @@ def error_response(request: HandlerRequest | None, error: ApiError) -> Response:
 
 
 def encoded_response(media: Media, obj: Any, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Response:
-    """Return the response with its body encoded."""
     return Response(status, (("Content-Type", media.content_type), *headers), encode(media, obj))
 
 
 def encode(media: Media, obj: Any) -> bytes:
-    """Encode one object."""
     if media.type == YAML:
         import yaml
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339, rfc3339_micro
-from watchword.apiserver.bodies import require_shallow
+from watchword.apiserver.bodies import load_json, require_shallow
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.kinds.build import message_of
 from watchword.apiserver.kinds.fields import META, Field, Messages
@@ -77,7 +77,6 @@ def _take(data: bytes, position: int, length: int) -> bytes:
 
 
 def signed(value: int, bits: int = 64) -> int:
-    """Read a varint as a signed number."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -97,7 +96,6 @@ def read_scalar(kind: str, wire: int, value: Value) -> Any:
 
 
 def text(raw: bytes) -> str:
-    """Return UTF-8 text; raises Malformed."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -170,7 +168,7 @@ def _json(raw: bytes) -> Any:
         if number == 1 and isinstance(value, bytes):
             inner = value
     try:
-        return orjson.loads(inner or b"null")
+        return load_json(inner or b"null")
     except orjson.JSONDecodeError:
         raise Malformed("an embedded value is not JSON") from None
 
@@ -202,7 +200,6 @@ class MessageReader(Struct, frozen=True):
     messages: Messages
 
     def read(self, name: str, data: bytes, depth: int = 0) -> Object:
-        """Return the message as JSON shows it; raises Malformed."""
         if depth > MAX_DEPTH:
             raise Malformed(f"messages are nested deeper than {MAX_DEPTH} levels")
         found: Object = {}

@@ -25,7 +25,6 @@ class FieldSelector(Struct, frozen=True):
         return bool(self.requirements)
 
     def exact(self, path: str) -> str | None:
-        """Return the one value the field must have, if the selector pins it."""
         return next((each.value for each in self.requirements if not each.negated and each.path == path), None)
 
     def matches(self, obj: Object, getters: Mapping[str, FieldGetter]) -> bool:
@@ -33,7 +32,6 @@ class FieldSelector(Struct, frozen=True):
         return all((_value(obj, each.path, getters) == each.value) is not each.negated for each in self.requirements)
 
     def require_known(self, getters: Mapping[str, FieldGetter], *, namespaced: bool) -> None:
-        """Refuse with 400 a field by which the kind cannot be selected."""
         for each in self.requirements:
             if each.path == "metadata.name" or (each.path == "metadata.namespace" and namespaced):
                 continue

@@ -19,12 +19,12 @@ from watchword.api.resources import (
 )
 from watchword.api.time import rfc3339
 from watchword.apiserver import errors
-from watchword.apiserver import field_errors as broken
 from watchword.apiserver.authn.chain import TokenChain
 from watchword.apiserver.authn.model import CredentialRefused
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
 from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type
+from watchword.apiserver.field_errors import invalid, required
 from watchword.apiserver.kinds.build import (
     LOCAL_SUBJECT_ACCESS_REVIEW,
     SELF_SUBJECT_ACCESS_REVIEW,
@@ -111,12 +111,10 @@ def _require_kind(body: Object, resource: Resource) -> None:
 
 
 def review_response(request: HandlerRequest, review: Object, warnings: list[str] | None = None) -> Response:
-    """Return the completed review: 201, although nothing was created."""
     return object_response(request, review, 201, warnings)
 
 
 def user_info(user: User) -> Object:
-    """Write a user as reviews show it."""
     info: Object = {}
     for key, value in (("username", user.name), ("uid", user.uid), ("groups", list(user.groups))):
         if value:
@@ -127,12 +125,10 @@ def user_info(user: User) -> Object:
 
 
 def filled(row: Object) -> Object:
-    """Return the non-empty fields: empty texts are left out of responses."""
     return {key: filled(value) if isinstance(value, dict) else value for key, value in row.items() if value != ""}
 
 
 def texts(value: Any, path: str) -> tuple[str, ...]:
-    """Read a list of texts; 400 for anything else."""
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -141,7 +137,6 @@ def texts(value: Any, path: str) -> tuple[str, ...]:
 
 
 def text(value: Any, path: str) -> str:
-    """Read a text; 400 for anything else."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -150,7 +145,6 @@ def text(value: Any, path: str) -> str:
 
 
 def mapping(value: Any, path: str) -> Object:
-    """Read an object, empty when absent; 400 for anything else."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -163,7 +157,6 @@ _LABEL_OPERATORS = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": 
 
 
 def selector_errors(selector: Any, kind: str) -> list[FieldError]:
-    """Return an error when a selector is given twice or not at all."""
     if selector is None:
         return []
     if not isinstance(selector, dict):
@@ -173,15 +166,14 @@ def selector_errors(selector: Any, kind: str) -> list[FieldError]:
     if requirements is not None and not _is_list_of_objects(requirements):
         raise errors.bad_request(f"{path}.requirements must be a list of objects")
     if raw and requirements:
-        return [broken.invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements")]
+        return [invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements")]
     if not raw and not requirements:
         detail = f"when {path} is specified, requirements or rawSelector is required"
-        return [broken.required(f"{path}.requirements", detail)]
+        return [required(f"{path}.requirements", detail)]
     return []
 
 
 def selector_remarks(attributes: Object) -> list[str]:
-    """Return a remark for each selector that could not be read and was left out."""
     return [
         f"{_PATH}.{kind} {'partially ' if partly else ''}ignored due to parse error"
         for kind, partly in _unreadable(attributes)
@@ -230,7 +222,6 @@ class AccessReviewHandler(Struct, frozen=True):
     kind: ResourceKind = SUBJECT_ACCESS_REVIEW
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        """Review the rights of the user in the spec."""
         review_request = read_review_request(request, self.kind)
         review, spec = review_request.review, review_request.review.get("spec") or {}
         local = self.kind.resource.namespaced
@@ -253,7 +244,6 @@ class SelfAccessReviewHandler(Struct, frozen=True):
     now: Now
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        """Review the rights of the caller."""
         review_request = read_review_request(request, SELF_SUBJECT_ACCESS_REVIEW)
         review, spec = review_request.review, review_request.review.get("spec") or {}
         _refuse([*spec_errors(spec), *attribute_errors(spec), *_metadata_errors(review["metadata"], local=False)])
@@ -270,7 +260,6 @@ class SelfRulesReviewHandler(Struct, frozen=True):
     authorizer: RbacAuthorizer
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        """List the caller's rules."""
         review_request = read_review_request(request, SELF_SUBJECT_RULES_REVIEW)
         review = review_request.review
         namespace = text((review.get("spec") or {}).get("namespace"), "spec.namespace")
@@ -293,12 +282,10 @@ class SelfRulesReviewHandler(Struct, frozen=True):
 
 
 def local_access_review(authorizer: Authorizer, now: Now) -> AccessReviewHandler:
-    """Return the handler of LocalSubjectAccessReview."""
     return AccessReviewHandler(authorizer, now, LOCAL_SUBJECT_ACCESS_REVIEW)
 
 
 def decide(authorizer: Authorizer, user: User, spec: Object) -> Object:
-    """Return the status of a valid access review."""
     decision = authorizer.decide(user, read_attributes(spec))
     status: Object = {"allowed": decision.allowed}
     if decision.reason:
@@ -310,7 +297,6 @@ def decide(authorizer: Authorizer, user: User, spec: Object) -> Object:
 
 
 def read_attributes(spec: Object) -> RequestInfo:
-    """Return the request that a valid spec describes."""
     row = spec.get("resourceAttributes")
     if row is None:
         other = spec.get("nonResourceAttributes") or {}
@@ -324,7 +310,6 @@ _ATTRIBUTES = ("verb", "group", "version", "resource", "subresource", "namespace
 
 
 def read_subject(spec: Object) -> User:
-    """Return the user that a SubjectAccessReview names."""
     extra = {
         key: texts(values, f"spec.extra[{key}]") for key, values in mapping(spec.get("extra"), "spec.extra").items()
     }
@@ -339,15 +324,14 @@ def spec_errors(spec: Object) -> list[FieldError]:
     mapping(other, "spec.nonResourceAttributes")
     if resource is not None and other is not None:
         detail = "cannot be specified in combination with resourceAttributes"
-        return [broken.invalid("spec.nonResourceAttributes", _printed(other), detail)]
+        return [invalid("spec.nonResourceAttributes", _printed(other), detail)]
     if resource is None and other is None:
         detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        return [broken.invalid("spec.resourceAttributes", None, detail)]
+        return [invalid("spec.resourceAttributes", None, detail)]
     return []
 
 
 def attribute_errors(spec: Object) -> list[FieldError]:
-    """Validate the selectors of resource attributes."""
     row = spec.get("resourceAttributes") or {}
     return [error for kind in ("fieldSelector", "labelSelector") for error in selector_errors(row.get(kind), kind)]
 
@@ -355,7 +339,7 @@ def attribute_errors(spec: Object) -> list[FieldError]:
 def _subject_errors(spec: Object) -> list[FieldError]:
     if spec.get("user") or spec.get("groups"):
         return []
-    return [broken.invalid("spec.user", "", "at least one of user or group must be specified")]
+    return [invalid("spec.user", "", "at least one of user or group must be specified")]
 
 
 def _metadata_errors(metadata: Object, *, local: bool) -> list[FieldError]:
@@ -363,7 +347,7 @@ def _metadata_errors(metadata: Object, *, local: bool) -> list[FieldError]:
     if not any(value for key, value in metadata.items() if key not in ignored):
         return []
     detail = "must be empty except for namespace" if local else "must be empty"
-    return [broken.invalid("metadata", metadata, detail)]
+    return [invalid("metadata", metadata, detail)]
 
 
 def _local_errors(spec: Object, namespace: str) -> list[FieldError]:
@@ -371,11 +355,9 @@ def _local_errors(spec: Object, namespace: str) -> list[FieldError]:
     row, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if row is not None and (row.get("namespace") or "") != namespace:
         path = "spec.resourceAttributes.namespace"
-        found.append(broken.invalid(path, row.get("namespace") or "", "must match metadata.namespace"))
+        found.append(invalid(path, row.get("namespace") or "", "must match metadata.namespace"))
     if other is not None:
-        found.append(
-            broken.invalid("spec.nonResourceAttributes", _printed(other), "disallowed on this kind of request")
-        )
+        found.append(invalid("spec.nonResourceAttributes", _printed(other), "disallowed on this kind of request"))
     return found
 
 
@@ -396,7 +378,6 @@ class TokenReviewHandler(Struct, frozen=True):
     now: Now
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        """Handle one TokenReview."""
         review_request = read_review_request(request, TOKEN_REVIEW)
         spec = review_request.review.get("spec") or {}
         token = text(spec.get("token"), "spec.token")

@@ -21,6 +21,7 @@ from watchword.apiserver.errors import (
     bad_request,
     internal,
     not_found,
+    out_of_memory,
     quote,
     resource_not_found,
     too_large,
@@ -117,6 +118,9 @@ class ApiServer:
             answer = await self._route(asked)
         except ApiError as refusal:
             answer = error_response(asked, refusal)
+        except MemoryError:
+            log.error("out of memory: %s %s", request.method, request.path.encode("ascii", "replace"))  # noqa: TRY400
+            answer = error_response(asked, out_of_memory())
         except Exception:
             log.exception("request failed: %s %s", request.method, request.path.encode("ascii", "replace"))
             answer = error_response(asked, internal("the server met an error of its own; its log says more"))

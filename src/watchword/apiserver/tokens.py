@@ -16,10 +16,10 @@ from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
 from watchword.apiserver import errors
-from watchword.apiserver import field_errors as broken
 from watchword.apiserver.authn.model import service_account_name
 from watchword.apiserver.authn.service_accounts import CLAIM_PREFIX, LEGACY_ISSUER
 from watchword.apiserver.errors import no_representation
+from watchword.apiserver.field_errors import invalid
 from watchword.apiserver.kinds.build import TOKEN_REQUEST, TOKEN_REQUESTS
 from watchword.apiserver.model import Admit, FieldError, Handler, HandlerRequest, Now, Registry
 from watchword.apiserver.registry.pipeline import WriteRequest
@@ -42,7 +42,6 @@ class IssuerDiscovery(Struct, frozen=True):
     keys: Callable[[], tuple[PublicKey, ...]]
 
     async def configuration(self, _request: HandlerRequest) -> Response:
-        """Respond with the provider metadata."""
         document: Object = {
             "issuer": self.issuer,
             "jwks_uri": self.key_set_url,
@@ -73,7 +72,6 @@ def discovery_handlers(discovery: IssuerDiscovery) -> Mapping[str, Handler]:
 
 
 def is_discoverable(issuer: str) -> bool:
-    """Whether the issuer is an https URL without query or fragment."""
     return issuer.startswith("https://") and "?" not in issuer and "#" not in issuer
 
 
@@ -85,7 +83,6 @@ class TokenKeys(Struct, frozen=True, dict=True):
 
     @property
     def public(self) -> tuple[PublicKey, ...]:
-        """Every key whose tokens are trusted, the signing one first."""
         return tuple(dict.fromkeys((self.signing.public, *self.others)))
 
     def verifier(self) -> TokenVerifier:
@@ -128,7 +125,6 @@ class TokenIssuer(Struct, frozen=True):
         *,
         now: datetime,
     ) -> Sensitive[str]:
-        """Return a new token for the account."""
         return self.signer.sign(
             {
                 "aud": list(audiences),
@@ -249,7 +245,7 @@ class TokenRequestHandler(Struct, frozen=True):
         asked = body["metadata"].get("name")
         if asked and asked != key.name:
             detail = "must match the service account name if specified"
-            raise errors.invalid(TOKEN_REQUESTS, key.name, [broken.invalid("metadata.name", asked, detail)])
+            raise errors.invalid(TOKEN_REQUESTS, key.name, [invalid("metadata.name", asked, detail)])
         account = self.registry.get(SERVICE_ACCOUNTS, key)
         if account is None:
             raise errors.not_found(SERVICE_ACCOUNTS, key.name)
@@ -287,12 +283,11 @@ def _default_seconds(body: Object) -> None:
 
 
 def validate_expiration_seconds(seconds: int) -> list[FieldError]:
-    """Return an error when a lifetime is outside of the allowed range."""
     path = "spec.expirationSeconds"
     if seconds < SHORTEST_SECONDS:
-        return [broken.invalid(path, seconds, "may not specify a duration less than 10 minutes")]
+        return [invalid(path, seconds, "may not specify a duration less than 10 minutes")]
     if seconds > LONGEST_SECONDS:
-        return [broken.invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
+        return [invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
     return []
 
 

@@ -1,4 +1,4 @@
-"""Operators and functions of expressions; arguments of a wrong type have no overload."""
+"""Operators, functions and optional values of expressions; arguments of a wrong type have no overload."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, TypeAlias
+
+from msgspec import Struct
 
 from watchword.api.json import same_json, show
 from watchword.api.time import parse_rfc3339, rfc3339
@@ -24,12 +26,10 @@ class NoSuchOverload(CelError):
 
 
 def no_overload() -> NoReturn:
-    """Refuse arguments that the function does not support."""
     raise NoSuchOverload("no such overload")
 
 
 def cel_type(value: Any) -> str:
-    """Return the CEL type of a value."""
     return _TYPES.get(type(value), "dyn")
 
 
@@ -87,6 +87,15 @@ def _in_range(value: Any) -> Any:
     return value
 
 
+MAX_TEXT = 10_000_000
+"""A longer text is never the result of a rule, but it could fill the memory."""
+
+
+def bounded(length: int, limit: int = MAX_TEXT) -> None:
+    if length > limit:
+        raise CelError("operation cancelled: actual cost limit exceeded")
+
+
 def _add(one: Any, other: Any) -> Any:
     if type(one) is type(other) and type(one) in (str, list):
         return one + other
@@ -132,12 +141,48 @@ def _index(container: Any, key: Any) -> Any:
 
 
 def select(target: Any, key: Any) -> Any:
-    """Return a field that must exist."""
     if type(target) is not dict or type(key) not in _KEYS:
         no_overload()
     if key not in target:
         raise CelError(f"no such key: {key}")
     return target[key]
+
+
+class OptionalValue(Struct, frozen=True):
+    """A value, or none."""
+
+    held: tuple[Any, ...] = ()  # one item, or none
+
+    def value(self) -> Any:
+        """Return the value; raises CelError when there is none."""
+        if not self.held:
+            raise CelError("optional.none() dereference")
+        return self.held[0]
+
+
+NONE: Final = OptionalValue()
+
+
+def select_optional(target: Any, key: Any) -> OptionalValue:
+    """Return a field or item that may be absent; what comes after an absent one is absent, too."""
+    if type(target) is OptionalValue:
+        return select_optional(target.held[0], key) if target.held else NONE
+    if type(target) is list:
+        return OptionalValue((target[key],)) if type(key) is int and 0 <= key < len(target) else NONE
+    try:
+        return OptionalValue((select(target, key),))
+    except CelError:
+        if type(target) is not dict:
+            raise
+        return NONE
+
+
+def _of_non_zero(value: Any) -> OptionalValue:
+    return NONE if value is None or value in (0, "", [], {}) else OptionalValue((value,))
+
+
+def _expect(value: Any) -> OptionalValue:
+    return value if type(value) is OptionalValue else no_overload()
 
 
 def typed(check: Function, *kinds: type) -> Function:
@@ -221,7 +266,7 @@ _ORDERED: Final = frozenset((str, bool)) | _TIMES
 _KEYS: Final = frozenset((str, int, bool))
 _CONTAINERS_AND_NULL: Final = frozenset((list, dict, type(None)))
 
-OPERATORS: Final[dict[str, Callable[..., Any]]] = {
+OPERATORS: Final[dict[str, Function]] = {
     "==": equal,
     "!=": lambda one, other: not equal(one, other),
     "<": _compare(lambda one, other: one < other),
@@ -237,7 +282,7 @@ OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "neg": lambda value: _in_range(-value) if _is_number(value) else no_overload(),
     "[]": _index,
 }
-FUNCTIONS: Final[dict[tuple[str, int], Callable[..., Any]]] = {
+FUNCTIONS: Final[dict[tuple[str, int], Function]] = {
     ("size", 1): _size,
     ("int", 1): _to_int,
     ("double", 1): _to_double,
@@ -247,8 +292,11 @@ FUNCTIONS: Final[dict[tuple[str, int], Callable[..., Any]]] = {
     ("bool", 1): _to_bool,
     ("uint", 1): lambda value: _not_negative(_to_int(value)),
     ("matches", 2): typed(_matches, str, str),
+    ("optional.of", 1): lambda value: OptionalValue((value,)),
+    ("optional.ofNonZeroValue", 1): _of_non_zero,
+    ("optional.none", 0): lambda: NONE,
 }
-METHODS: Final[dict[tuple[str, int], Callable[..., Any]]] = {
+METHODS: Final[dict[tuple[str, int], Function]] = {
     ("size", 1): _size,
     ("startsWith", 2): typed(str.startswith, str, str),
     ("endsWith", 2): typed(str.endswith, str, str),
@@ -257,5 +305,9 @@ METHODS: Final[dict[tuple[str, int], Callable[..., Any]]] = {
     ("lowerAscii", 1): typed(str.lower, str),
     ("upperAscii", 1): typed(str.upper, str),
     ("trim", 1): typed(str.strip, str),
+    ("hasValue", 1): lambda found: bool(_expect(found).held),
+    ("value", 1): lambda found: _expect(found).value(),
+    ("orValue", 2): lambda found, other: found.held[0] if _expect(found).held else other,
+    ("or", 2): lambda found, other: found if _expect(found).held else _expect(other),
 }
 TYPE_NAMES: Final = frozenset(_TYPES.values())

@@ -1,30 +1,234 @@
-"""Everything that expressions may call beyond the language itself: Kubernetes' libraries in one table."""
+"""What Kubernetes adds to CEL: quantities, times and named formats; every further function in one table."""
 
 from __future__ import annotations
 
-from typing import Final
+import base64
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta, timezone
+from fractions import Fraction
+from typing import Any, Final
 
-from watchword.cel import (
-    format_functions,
-    network_functions,
-    optional_values,
-    quantity_functions,
-    text_functions,
-    time_functions,
-)
-from watchword.cel.functions import Function
+from msgspec import Struct
 
-_MODULES = (
-    text_functions,
-    time_functions,
-    quantity_functions,
-    network_functions,
-    format_functions,
-    optional_values,
-)
+from watchword.api.quantity import parse_quantity
+from watchword.api.time import parse_rfc3339
+from watchword.cel import network_functions, text_functions
+from watchword.cel.functions import NONE, CelError, Function, OptionalValue, no_overload
+
+
+class Quantity(Struct, frozen=True):
+    """An exact amount."""
+
+    amount: Fraction
+
+
+def _quantity(text: Any) -> Quantity:
+    amount = parse_quantity(text) if type(text) is str else no_overload()
+    if amount is None:
+        raise CelError("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
+    return Quantity(amount)
+
+
+def _is_quantity(text: Any) -> bool:
+    return parse_quantity(text) is not None if type(text) is str else no_overload()
+
+
+def _amount(value: Any) -> Fraction:
+    return value.amount if type(value) is Quantity else no_overload()
+
+
+def _amount_or_int(value: Any) -> Fraction:
+    return Fraction(value) if type(value) is int else _amount(value)
+
+
+def _sign(amount: Fraction) -> int:
+    return (amount > 0) - (amount < 0)
+
+
+def _as_integer(value: Any) -> int:
+    amount = _amount(value)
+    if amount.denominator != 1 or abs(amount) >= 2**63:
+        raise CelError("cannot convert value to integer")
+    return int(amount)
+
+
+_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)  # as Go writes it
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)", re.ASCII)
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_OFFSET = re.compile(r"([-+]?)(\d{2}):(\d{2})", re.ASCII)
+_LONGEST = 64
+
+
+def _duration(value: Any) -> timedelta:
+    if type(value) is timedelta:
+        return value
+    if type(value) is not str:
+        no_overload()
+    if len(value) > _LONGEST or not _DURATION.fullmatch(value):
+        raise CelError(f"time: invalid duration {value[:_LONGEST]!r}")
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(value))
+    try:
+        return timedelta(seconds=-seconds if value.startswith("-") else seconds)
+    except OverflowError as error:
+        raise CelError("duration out of range") from error
+
+
+def _timestamp(value: Any) -> datetime:
+    if type(value) is datetime:
+        return value
+    instant = parse_rfc3339(value) if type(value) is str else no_overload()
+    if instant is None:
+        raise CelError("invalid timestamp")
+    return instant
+
+
+def _zone(name: str) -> Any:
+    """Return a time zone by its name or offset; raises CelError."""
+    offset = _OFFSET.fullmatch(name)
+    if offset is not None:
+        ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+        return timezone(-ahead if offset[1] == "-" else ahead)
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError) as error:
+        raise CelError(f"unknown time zone {name[:_LONGEST]}") from error
+
+
+def _of_timestamp(read: Callable[[datetime], int]) -> Function:
+    def accessor(value: Any, zone: Any = "") -> int:
+        if type(value) not in (datetime, str) or type(zone) is not str:
+            no_overload()
+        # A field of format date-time is a text here and a timestamp in Kubernetes.
+        return read(_timestamp(value).astimezone(_zone(zone) if zone else UTC))
+
+    return accessor
+
+
+def _of_either(read: Callable[[datetime], int], unit: timedelta) -> Function:
+    of_timestamp = _of_timestamp(read)
+
+    def accessor(value: Any, *zone: Any) -> int:
+        if type(value) is timedelta and not zone:
+            return int(value / unit)
+        return int(of_timestamp(value, *zone))
+
+    return accessor
+
+
+_ACCESSORS: Final[dict[str, Function]] = {
+    "getFullYear": _of_timestamp(lambda at: at.year),
+    "getMonth": _of_timestamp(lambda at: at.month - 1),
+    "getDate": _of_timestamp(lambda at: at.day),
+    "getDayOfMonth": _of_timestamp(lambda at: at.day - 1),
+    "getDayOfWeek": _of_timestamp(lambda at: at.isoweekday() % 7),
+    "getDayOfYear": _of_timestamp(lambda at: at.timetuple().tm_yday - 1),
+    "getHours": _of_either(lambda at: at.hour, timedelta(hours=1)),
+    "getMinutes": _of_either(lambda at: at.minute, timedelta(minutes=1)),
+    "getSeconds": _of_either(lambda at: at.second, timedelta(seconds=1)),
+    "getMilliseconds": _of_either(lambda at: at.microsecond // 1000, timedelta(milliseconds=1)),
+}
+
+
+class NamedFormat(Struct, frozen=True):
+    """A format: what is wrong with a text, if anything."""
+
+    problems: Callable[[str], Sequence[str]]
+
+
+def _pattern(pattern: str, longest: int, *, prefix: bool = False) -> NamedFormat:
+    compiled = re.compile(pattern, re.ASCII)
+
+    def problems(text: str) -> Sequence[str]:
+        if len(text) > longest:
+            return [f"must be no more than {longest} characters"]
+        # A prefix may end where a whole name may not.
+        checked = f"{text}a" if prefix and text.endswith("-") else text
+        return [] if compiled.fullmatch(checked) else [f"must match the regular expression {pattern}"]
+
+    return NamedFormat(problems)
+
+
+def _readable(read: Callable[[str], Any], problem: str) -> NamedFormat:
+    def problems(text: str) -> Sequence[str]:
+        try:
+            return [] if read(text) is not None else [problem]
+        except (ValueError, CelError):
+            return [problem]
+
+    return NamedFormat(problems)
+
+
+def _qualified_name(text: str) -> Sequence[str]:
+    prefix, slash, name = text.rpartition("/")
+    wrong = "/" in prefix or not _NAME.fullmatch(name) or len(name) > 63
+    if wrong or (slash and _SUBDOMAIN.problems(prefix)):
+        return ["must be a qualified name: an optional DNS subdomain and a slash, then a name of at most 63 characters"]
+    return []
+
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
+_SUBDOMAIN = _pattern(rf"{_LABEL}(?:\.{_LABEL})*", 253)
+FORMATS: Final = {
+    "dns1123Label": _pattern(_LABEL, 63),
+    "dns1123Subdomain": _SUBDOMAIN,
+    "dns1035Label": _pattern(r"[a-z](?:[-a-z0-9]*[a-z0-9])?", 63),
+    "dns1123LabelPrefix": _pattern(_LABEL, 63, prefix=True),
+    "dns1123SubdomainPrefix": _pattern(rf"{_LABEL}(?:\.{_LABEL})*", 253, prefix=True),
+    "dns1035LabelPrefix": _pattern(r"[a-z](?:[-a-z0-9]*[a-z0-9])?", 63, prefix=True),
+    "qualifiedName": NamedFormat(_qualified_name),
+    "labelValue": _pattern(rf"(?:{_NAME.pattern})?", 63),
+    "uri": _readable(network_functions.parse_url, "must be a URI"),
+    "uuid": _readable(uuid.UUID, "must be a UUID"),
+    "byte": _readable(lambda text: base64.b64decode(text, validate=True), "must be base64"),
+    "date": _readable(date.fromisoformat, "must be a date as RFC 3339 writes it"),
+    "datetime": _readable(parse_rfc3339, "must be a time as RFC 3339 writes it"),
+}
+
+
+def _validate(form: Any, text: Any) -> OptionalValue:
+    if type(form) is not NamedFormat or type(text) is not str:
+        no_overload()
+    found = list(form.problems(text))
+    return OptionalValue((found,)) if found else NONE
+
+
+def _named(name: Any) -> OptionalValue:
+    if type(name) is not str:
+        no_overload()
+    return OptionalValue((FORMATS[name],)) if name in FORMATS else NONE
+
+
+def _constant(form: NamedFormat) -> Function:
+    return lambda: form
+
+
 FUNCTIONS: Final[dict[tuple[str, int], Function]] = {
-    name: function for module in _MODULES for name, function in module.FUNCTIONS.items()
+    **text_functions.FUNCTIONS,
+    **network_functions.FUNCTIONS,
+    ("quantity", 1): _quantity,
+    ("isQuantity", 1): _is_quantity,
+    ("sign", 1): lambda value: _sign(_amount(value)),  # documented as a method, served as a function
+    ("duration", 1): _duration,
+    ("timestamp", 1): _timestamp,
+    **{(f"format.{name}", 0): _constant(form) for name, form in FORMATS.items()},
+    ("format.named", 1): _named,
 }
 METHODS: Final[dict[tuple[str, int], Function]] = {
-    name: function for module in _MODULES for name, function in module.METHODS.items()
+    **text_functions.METHODS,
+    **network_functions.METHODS,
+    ("isInteger", 1): lambda value: _amount(value).denominator == 1,
+    ("asInteger", 1): _as_integer,
+    ("asApproximateFloat", 1): lambda value: float(_amount(value)),
+    ("add", 2): lambda one, other: Quantity(_amount(one) + _amount_or_int(other)),
+    ("sub", 2): lambda one, other: Quantity(_amount(one) - _amount_or_int(other)),
+    ("isGreaterThan", 2): lambda one, other: _amount(one) > _amount(other),
+    ("isLessThan", 2): lambda one, other: _amount(one) < _amount(other),
+    ("compareTo", 2): lambda one, other: _sign(_amount(one) - _amount(other)),
+    **{(name, arity): function for name, function in _ACCESSORS.items() for arity in (1, 2)},
+    ("validate", 2): _validate,
 }

@@ -23,7 +23,6 @@ class Cidr(Struct, frozen=True):
     length: int
 
     def contains(self, address: IpAddress) -> bool:
-        """Whether an address lies in the network."""
         return address in ipaddress.ip_network((self.address, self.length), strict=False)
 
 
@@ -57,7 +56,6 @@ def parse_cidr(text: str) -> Cidr:
 
 
 def parse_url(text: str) -> Url:
-    """Read an absolute URL, or an absolute path."""
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text)
     is_wrong = (
         re.search(r"[\x00-\x1f\x7f]|%(?![0-9A-Fa-f]{2})", text)

@@ -45,7 +45,6 @@ class LinearRegex:
         self._closures: dict[tuple[frozenset[int], bool, bool], frozenset[int]] = {}
 
     def search(self, text: str) -> bool:
-        """Whether the expression matches anywhere."""
         current = frozenset[int]()
         for position in range(len(text) + 1):
             current = self._entered(current, text, position)
@@ -264,9 +263,7 @@ _POSIX_CLASSES = {
 class Pattern(Protocol):
     """Matches a text."""
 
-    def search(self, text: str, /) -> object:
-        """Return a true value when the text matches anywhere."""
-        ...
+    def search(self, text: str, /) -> object: ...
 
 
 @lru_cache(maxsize=1024)
@@ -292,7 +289,6 @@ def compile_searching_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def is_pattern(pattern: str) -> bool:
-    """Whether the text is a regular expression that can be enforced."""
     try:
         compile_pattern(pattern)
     except re.error:

@@ -8,16 +8,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from watchword.api.json import show
-from watchword.cel.functions import OPERATORS, CelError, Function, equal, no_overload, typed
+from watchword.cel.functions import OPERATORS, CelError, Function, bounded, equal, no_overload, typed
 from watchword.cel.re2_patterns import compile_searching_pattern
-
-MAX_TEXT = 10_000_000
-"""A longer text is never the result of a rule, but it could fill the memory."""
-
-
-def _bounded(length: int) -> None:
-    if length > MAX_TEXT:
-        raise CelError("operation cancelled: actual cost limit exceeded")
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
@@ -41,14 +33,14 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
     count = text.count(old)
-    _bounded(len(text) + (count if limit < 0 else min(count, limit)) * len(new))
+    bounded(len(text) + (count if limit < 0 else min(count, limit)) * len(new))
     return text.replace(old, new, limit)
 
 
 def _join(items: Any, separator: str = "") -> str:
     if type(items) is not list or any(type(item) is not str for item in items) or type(separator) is not str:
         no_overload()
-    _bounded(sum(map(len, items)) + len(items) * len(separator))
+    bounded(sum(map(len, items)) + len(items) * len(separator))
     return separator.join(items)
 
 
@@ -106,7 +98,7 @@ def _format(text: str, values: list[Any]) -> str:
         return _formatted(value, mark["precision"], mark["verb"])
 
     filled = _VERB.sub(fill, text)
-    _bounded(len(filled))
+    bounded(len(filled))
     return filled
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.apiserver.conftest import ADMIN_TOKEN
 
 from watchword.api.http import Peer, Request
 from watchword.pki.certificates import parse_certificate
@@ -96,6 +97,44 @@ async def test_request_is_invalid(secured_api: Any, spec: Any, message: str) -> 
 
     assert code == 422
     assert status["message"].startswith(f'CertificateSigningRequest.certificates.k8s.io "r" is invalid: {message}')
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        pytest.param(
+            {"request": base64.b64encode(b"x" * 65_537).decode()},
+            "spec.request: Too long: may not be more than 65536 bytes",
+            id="request",
+        ),
+        pytest.param(
+            {"usages": ["client auth"] * 24}, "spec.usages: Too many: 24: must have at most 23 items", id="usages"
+        ),
+    ],
+)
+async def test_request_that_is_too_large_is_not_stored(secured_api: Any, spec: Any, message: str) -> None:
+    code, status = await secured_api.call("POST", URL, _body(**spec))
+
+    assert code == 422
+    assert status["message"] == f'CertificateSigningRequest.certificates.k8s.io "r" is invalid: {message}'
+
+
+async def test_request_with_too_much_metadata_is_not_stored(secured_api: Any) -> None:
+    body = {**_body(), "metadata": {"name": "r", "annotations": {"a": "x" * 65_536}}}
+
+    code, status = await secured_api.call("POST", URL, body)
+
+    assert (code, status["details"]["causes"][0]["field"]) == (422, "metadata")
+
+
+async def test_request_of_a_user_with_too_much_extra_is_not_stored(secured_api: Any) -> None:
+    extra = tuple((f"Impersonate-Extra-{number}", "x" * 1024) for number in range(64))
+    headers = (("Authorization", f"Bearer {ADMIN_TOKEN}"), ("Impersonate-User", "bob"), *extra)
+    await secured_api.grant("bob", REQUESTS)
+
+    answer = await secured_api.plane.handle(Request("POST", URL, (), headers, orjson.dumps(_body())))
+
+    assert (answer.status, orjson.loads(answer.body)["details"]["causes"][0]["field"]) == (422, "spec.extra")
 
 
 async def test_request_for_a_superuser_is_refused(secured_api: Any) -> None:

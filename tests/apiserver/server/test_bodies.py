@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -76,3 +78,30 @@ def test_no_bytes_do_more_than_be_refused(body: bytes, media: str) -> None:
     prefix = b"k8s\0" if media == PROTOBUF else b""
     with contextlib.suppress(ApiError):
         assert isinstance(decode(prefix + body, media), dict)
+
+
+FULL = """
+import asyncio, re, resource
+from tests.apiserver.server.test_server import a_plane
+from watchword.api.http import Request
+
+async def main():
+    plane = a_plane()
+    headers = (("authorization", "admin"), ("content-type", "application/json"))
+    path = "/api/v1/namespaces/default/configmaps"
+    await plane.handle(Request("POST", path, headers=headers, body=b"{"))  # everything is imported now
+    body = b'{"data":{"a":"' + b"x" * 2_900_000 + b'"}}'
+    used = int(re.search(r"VmSize:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**23, resource.RLIM_INFINITY))
+    answer = await plane.handle(Request("POST", path, headers=headers, body=body))
+    print(answer.status, dict(answer.headers).get("Retry-After"))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.real_time
+def test_body_for_which_memory_is_lacking_may_be_sent_again_later() -> None:
+    run = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=True)
+
+    assert run.stdout.split() == ["503", "5"]

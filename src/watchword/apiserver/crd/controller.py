@@ -30,13 +30,9 @@ RECHECK_SECONDS = 0.5  # while objects of a deleted definition wait for their fi
 class KindRegistrar(Protocol):
     """Where served kinds are entered."""
 
-    def add(self, kinds: Iterable[ResourceKind]) -> None:
-        """Serve these kinds."""
-        ...
+    def add(self, kinds: Iterable[ResourceKind]) -> None: ...
 
-    def remove_group_resource(self, group: str, plural: str) -> None:
-        """Stop serving every version of a resource."""
-        ...
+    def remove_group_resource(self, group: str, plural: str) -> None: ...
 
 
 class CustomResourceController:
@@ -56,7 +52,6 @@ class CustomResourceController:
         self._stop: Callable[[], None] | None = None
 
     async def start(self) -> None:
-        """Serve what is stored, then follow changes."""
         self._worker.start()
         self._stop = self._registry.subscribe(CUSTOM_RESOURCE_DEFINITIONS, self._changed)
 

@@ -23,56 +23,46 @@ SCHEMAS_REMEMBERED: Final = 256
 
 
 def spec_of(definition: Object) -> Object:
-    """Return the spec, empty when there is none."""
     return _object(definition.get("spec"))
 
 
 def names_of(definition: Object) -> Object:
-    """Return the names that the definition requests."""
     return _object(spec_of(definition).get("names"))
 
 
 def versions_of(definition: Object) -> list[Object]:
-    """Return the versions in their order."""
     said = spec_of(definition).get("versions")
     return [version for version in said if isinstance(version, dict)] if isinstance(said, list) else []
 
 
 def openapi_of(version: Object) -> Object | None:
-    """Return the openAPIV3Schema of a version."""
     said = _object(version.get("schema")).get("openAPIV3Schema")
     return said if isinstance(said, dict) else None
 
 
 def storage_version(definition: Object) -> str:
-    """Return the name of the version that objects are stored in."""
     return next((text(version, "name") for version in versions_of(definition) if version.get("storage")), "")
 
 
 def status_of(definition: Object) -> Object:
-    """Return the status, empty when there is none."""
     return _object(definition.get("status"))
 
 
 def subresources_of(version: Object) -> Object:
-    """Return the subresources of a version."""
     return _object(version.get("subresources"))
 
 
 def objects(container: Object, key: str) -> list[Object]:
-    """Return the objects of a list."""
     said = container.get(key)
     return [item for item in said if isinstance(item, dict)] if isinstance(said, list) else []
 
 
 def text(container: Object, key: str) -> str:
-    """Return a text, empty when it is not one."""
     said = container.get(key)
     return said if isinstance(said, str) else ""
 
 
 def texts(container: Object, key: str) -> tuple[str, ...]:
-    """Return the texts of a list."""
     said = container.get(key)
     return tuple(item for item in said if isinstance(item, str)) if isinstance(said, list) else ()
 
@@ -96,7 +86,6 @@ def _object(value: Any) -> Object:
 
 
 def validate_names(names: Object, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with names by themselves."""
     for key in ("plural", "singular", "kind", "listKind"):
         said = text(names, key)
         if not said:

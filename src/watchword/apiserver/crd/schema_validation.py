@@ -64,7 +64,6 @@ def _message_errors(rule: Node, place: str) -> Iterator[FieldError]:
 
 @lru_cache(maxsize=SCHEMAS_REMEMBERED)
 def expression_errors(document: bytes, path: str) -> tuple[tuple[str, FieldError], ...]:
-    """Return the expressions of a document that cannot be compiled, each with its error."""
     return tuple(_check_expressions(orjson.loads(document), path))
 
 
@@ -84,7 +83,6 @@ def _check_expressions(openapi: Node, path: str) -> Iterator[tuple[str, FieldErr
 
 
 def expressions_of(openapi: Node) -> Iterator[str]:
-    """Yield every expression of a document."""
     for rule in objects(openapi, "x-kubernetes-validations"):
         yield from (text(rule, "rule"), text(rule, "messageExpression"))
     for node in (*properties_of(openapi).values(), below(openapi, "items"), below(openapi, "additionalProperties")):
@@ -135,7 +133,6 @@ class _NodeContext(Struct, frozen=True):
 
 
 def check_schema(openapi: Node, path: str) -> list[FieldError]:
-    """Return what is wrong with a document, besides structure."""
     found: list[FieldError] = []
     if is_set(openapi, "nullable"):
         found.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))

@@ -165,7 +165,6 @@ VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update
 
 
 def kinds_of(definition: Object) -> list[ResourceKind]:
-    """Return one kind for each served version of a valid definition."""
     return [_kind(definition, version) for version in versions_of(definition) if version.get("served")]
 
 
@@ -215,8 +214,6 @@ def _scale_paths(scale: Object | None) -> tuple[str, str, str] | None:
 
 
 def _shape_metadata(resource: Resource) -> Callable[[Object], None]:
-    """Return the hook that gives metadata the shape it has everywhere, or refuses it as a typed server does."""
-
     def shape(obj: Object) -> None:
         metadata = obj.get("metadata")
         if not isinstance(metadata, dict):

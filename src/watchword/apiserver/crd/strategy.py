@@ -30,7 +30,6 @@ from watchword.apiserver.schema.from_openapi import Node, below, properties_of, 
 
 
 def default_definition(definition: Object) -> None:
-    """Fill in the names that follow from the kind, and the conversion that changes nothing."""
     spec, names = spec_of(definition), names_of(definition)
     kind = text(names, "kind")
     if not text(names, "singular"):

@@ -75,7 +75,6 @@ _AT_STATUS_ROOT: Final = {
 
 
 def check_status_root(openapi: Node, path: str) -> Iterator[FieldError]:
-    """Yield what the root of a schema may not contain together with a status endpoint."""
     if any(key not in _AT_STATUS_ROOT and is_set(openapi, key) for key in openapi):
         listed = " ".join(_AT_STATUS_ROOT.values())
         detail = f"only [{listed}] fields are allowed at the root of the schema if the status subresource is enabled"
@@ -83,7 +82,6 @@ def check_status_root(openapi: Node, path: str) -> Iterator[FieldError]:
 
 
 def check_scale(subresources: Object, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with the paths of a scale subresource."""
     scale = subresources.get("scale")
     if not isinstance(scale, dict):
         return
@@ -103,7 +101,6 @@ def check_scale(subresources: Object, path: str) -> Iterator[FieldError]:
 
 
 def check_columns(columns: list[Object], path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with printer columns."""
     for index, column in enumerate(columns):
         place, types = f"{path}[{index}]", f"must be one of {','.join(_COLUMN_TYPES)}"
         if not text(column, "name"):
@@ -121,7 +118,6 @@ def check_columns(columns: list[Object], path: str) -> Iterator[FieldError]:
 
 
 def check_selectable(fields: list[Object], openapi: Node, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with fields that selectors may name."""
     seen: set[str] = set()
     for index, field in enumerate(fields):
         said, place = text(field, "jsonPath"), f"{path}[{index}].jsonPath"

@@ -49,7 +49,6 @@ class CertificateAdmission(Struct, frozen=True):
 
 
 def may_act_for_signer(authorizer: Authorizer, user: User, verb: str, signer: str) -> bool:
-    """Whether the user may do it for this very signer or for its whole domain."""
     domain = signer.partition("/")[0]
     return any(
         authorizer.decide(
@@ -138,7 +137,6 @@ class ConditionTimes(Struct, frozen=True):
     now: Now
 
     async def __call__(self, operation: Operation) -> None:
-        """Complete the conditions of an approval or status update."""
         resource = operation.kind.resource
         if (resource.group, resource.plural) != (GROUP, PLURAL) or not operation.subresource:
             return

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Iterator
+
+import orjson
 
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
-from watchword.apiserver import field_errors as broken
 from watchword.apiserver.csr.signers import (
     APPROVED,
     DENIED,
@@ -21,45 +21,27 @@ from watchword.apiserver.csr.signers import (
     usages_of,
 )
 from watchword.apiserver.errors import quote
+from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long, too_many
 from watchword.apiserver.model import FieldError, Operation
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import InvalidCsr, PkiError
 from watchword.pki.keys import CERTIFICATE, armour, blocks
 
 SHORTEST_SECONDS = 600
+MAX_REQUEST_BYTES = 64 * 1024  # of PEM, of metadata and of extra: a bootstrap token suffices to store requests
 USAGES = frozenset(
-    {
-        "signing",
-        "digital signature",
-        "content commitment",
-        "key encipherment",
-        "key agreement",
-        "data encipherment",
-        "cert sign",
-        "crl sign",
-        "encipher only",
-        "decipher only",
-        "any",
-        "server auth",
-        "client auth",
-        "code signing",
-        "email protection",
-        "s/mime",
-        "ipsec end system",
-        "ipsec tunnel",
-        "ipsec user",
-        "timestamping",
-        "ocsp signing",
-        "microsoft sgc",
-        "netscape sgc",
-    }
+    (
+        *("signing", "digital signature", "content commitment", "key encipherment", "key agreement"),
+        *("data encipherment", "cert sign", "crl sign", "encipher only", "decipher only", "any", "server auth"),
+        *("client auth", "code signing", "email protection", "s/mime", "ipsec end system", "ipsec tunnel"),
+        *("ipsec user", "timestamping", "ocsp signing", "microsoft sgc", "netscape sgc"),
+    )
 )
 _ONLY_TRUE = (APPROVED, DENIED, FAILED)
 _CONDITIONS = "status.conditions"
 
 
 def validate_signing_request(operation: Operation) -> list[FieldError]:
-    """Validate a request on create, and each kind of update by what it may change."""
     new, old = operation.new, operation.old
     if new is None:
         return []
@@ -77,23 +59,35 @@ def validate_signing_request(operation: Operation) -> list[FieldError]:
 
 def _spec_errors(csr: Object) -> Iterator[FieldError]:
     spec = csr.get("spec") or {}
-    complaint = validate_pem_request(csr)
-    if complaint:
-        yield broken.invalid("spec.request", spec.get("request"), complaint)
-    usages = usages_of(csr)
-    if not usages:
-        yield broken.required("spec.usages")
-    for index, usage in enumerate(usages):
-        if usage not in USAGES:
-            yield broken.not_supported(f"spec.usages[{index}]", usage, sorted(USAGES))
-    for index, usage in enumerate(usages):
-        if usage in usages[:index]:
-            yield broken.duplicate(f"spec.usages[{index}]", usage)
+    if len(spec.get("request") or "") * 3 // 4 > MAX_REQUEST_BYTES:
+        yield too_long("spec.request", MAX_REQUEST_BYTES)
+    else:
+        complaint = validate_pem_request(csr)
+        if complaint:
+            yield invalid("spec.request", spec.get("request"), complaint)
+    for path, value in (("metadata", csr.get("metadata")), ("spec.extra", spec.get("extra"))):
+        if len(orjson.dumps(value)) > MAX_REQUEST_BYTES:
+            yield too_long(path, MAX_REQUEST_BYTES)
+    yield from _usage_errors(usages_of(csr))
     yield from _signer_errors(signer_of(csr))
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < SHORTEST_SECONDS:
         detail = "may not specify a duration less than 600 seconds (10 minutes)"
-        yield broken.invalid("spec.expirationSeconds", seconds, detail)
+        yield invalid("spec.expirationSeconds", seconds, detail)
+
+
+def _usage_errors(usages: tuple[str, ...]) -> Iterator[FieldError]:
+    if not usages:
+        yield required("spec.usages")
+    if len(usages) > len(USAGES):
+        yield too_many("spec.usages", len(usages), len(USAGES))
+        return
+    for index, usage in enumerate(usages):
+        if usage not in USAGES:
+            yield not_supported(f"spec.usages[{index}]", usage, sorted(USAGES))
+    for index, usage in enumerate(usages):
+        if usage in usages[:index]:
+            yield duplicate(f"spec.usages[{index}]", usage)
 
 
 def validate_pem_request(csr: Object) -> str:
@@ -112,29 +106,29 @@ def _signer_errors(signer: str) -> Iterator[FieldError]:
 
     path = "spec.signerName"
     if signer == LEGACY_UNKNOWN:
-        yield broken.invalid(path, signer, "the legacy signerName is not allowed via this API version")
+        yield invalid(path, signer, "the legacy signerName is not allowed via this API version")
         return
     if not signer:
-        yield broken.required(path)
+        yield required(path)
         return
     domain, slash, rest = signer.partition("/")
     if not slash or "/" in rest:
         detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        yield broken.invalid(path, signer, detail)
+        yield invalid(path, signer, detail)
         return
     yield from _label_errors(path, domain, dns_label)
     if "." not in domain:
-        yield broken.invalid(path, domain, "should be a domain with at least two segments separated by dots")
+        yield invalid(path, domain, "should be a domain with at least two segments separated by dots")
     yield from _label_errors(path, rest, dns_subdomain)
     if len(domain) > 253 or len(signer) > 571:
-        yield broken.too_long(path, 571)
+        yield too_long(path, 571)
 
 
 def _label_errors(path: str, text: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
     for part in text.split("."):
         complaints = rule(part)
         if complaints:  # one bad label is enough: the others would have the same message
-            return [broken.invalid(path, text, f"validating label {quote(part)}: {words}") for words in complaints]
+            return [invalid(path, text, f"validating label {quote(part)}: {words}") for words in complaints]
     return []
 
 
@@ -145,15 +139,15 @@ def _condition_errors(csr: Object, old: Object | None) -> Iterator[FieldError]:
         type_, status = row.get("type") or "", row.get("status") or ""
         allowed = ("True",) if type_ in _ONLY_TRUE else ("False", "True", "Unknown")
         if not type_:
-            yield broken.required(f"{_CONDITIONS}[{index}].type")
+            yield required(f"{_CONDITIONS}[{index}].type")
         if not status:
-            yield broken.required(f"{_CONDITIONS}[{index}].status")
+            yield required(f"{_CONDITIONS}[{index}].status")
         elif status not in allowed:
-            yield broken.not_supported(f"{_CONDITIONS}[{index}].status", status, allowed)
+            yield not_supported(f"{_CONDITIONS}[{index}].status", status, allowed)
         if not both and type_ in {APPROVED, DENIED} and seen & ({APPROVED, DENIED} - {type_}):
-            yield broken.invalid(_CONDITIONS, type_, "Approved and Denied conditions are mutually exclusive")
+            yield invalid(_CONDITIONS, type_, "Approved and Denied conditions are mutually exclusive")
         if type_ in seen:
-            yield broken.duplicate(f"{_CONDITIONS}[{index}].type", type_)
+            yield duplicate(f"{_CONDITIONS}[{index}].type", type_)
         seen.add(type_)
 
 
@@ -163,14 +157,14 @@ def _certificate_errors(csr: Object) -> Iterator[FieldError]:
         return
     complaint = validate_issued_certificate(text)
     if complaint:
-        yield broken.invalid("status.certificate", "<certificate data>", complaint)
+        yield invalid("status.certificate", "<certificate data>", complaint)
 
 
 def validate_issued_certificate(text: str) -> str:
     """Return what is wrong with an issued certificate, empty when it is one or a chain of them."""
     try:
         found = list(blocks(base64.b64decode(text, validate=True)))
-    except (binascii.Error, ValueError):
+    except ValueError:
         return "must contain at least one CERTIFICATE PEM block"
     if not found:
         return "must contain at least one CERTIFICATE PEM block"
@@ -187,22 +181,22 @@ def validate_issued_certificate(text: str) -> str:
 def _removal_errors(new: Object, old: Object) -> Iterator[FieldError]:
     for type_ in _ONLY_TRUE:
         if len(conditions_named(new, type_)) < len(conditions_named(old, type_)):
-            yield broken.forbidden(_CONDITIONS, f"updates may not remove a condition of type {quote(type_)}")
+            yield forbidden(_CONDITIONS, f"updates may not remove a condition of type {quote(type_)}")
 
 
 def _approval_errors(new: Object, old: Object) -> Iterator[FieldError]:
     for type_ in (APPROVED, DENIED):
         now, before = conditions_named(new, type_), conditions_named(old, type_)
         if len(now) > len(before):
-            yield broken.forbidden(_CONDITIONS, f"updates may not add a condition of type {quote(type_)}")
+            yield forbidden(_CONDITIONS, f"updates may not add a condition of type {quote(type_)}")
         elif len(now) == len(before) and now != before:
-            yield broken.forbidden(_CONDITIONS, f"updates may not modify a condition of type {quote(type_)}")
+            yield forbidden(_CONDITIONS, f"updates may not modify a condition of type {quote(type_)}")
 
 
 def _certificate_change_errors(new: Object, old: Object, *, may_set: bool) -> Iterator[FieldError]:
     if certificate_of(new) == certificate_of(old):
         return
     if not may_set:
-        yield broken.forbidden("status.certificate", "updates may not set certificate content")
+        yield forbidden("status.certificate", "updates may not set certificate content")
     elif certificate_of(old):
-        yield broken.forbidden("status.certificate", "updates may not modify existing certificate content")
+        yield forbidden("status.certificate", "updates may not modify existing certificate content")

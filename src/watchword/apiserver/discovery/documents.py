@@ -48,7 +48,6 @@ _KNOWN = {
 
 
 def subresources_of(kind: ResourceKind) -> list[Subresource]:
-    """Return the subresources of a kind by name."""
     return [_KNOWN.get(name, Subresource(name, _CHANGE)) for name in sorted(kind.subresources)]
 
 
@@ -69,26 +68,22 @@ def _key(version: str) -> tuple[int, int, int, str]:
 
 
 def api_versions(server_address: str) -> Object:
-    """Return the legacy document of `/api`."""
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
 def api_group_list(kinds: Sequence[ResourceKind]) -> Object:
-    """Return the legacy document of `/apis`."""
     groups = [_group(group, kinds) for group in group_names(kinds) if group]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def api_group(kinds: Sequence[ResourceKind], group: str) -> Object | None:
-    """Return the legacy document of `/apis/<group>`; None when nothing is served there."""
     if not group or group not in group_names(kinds):
         return None
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, kinds)}
 
 
 def api_resource_list(kinds: Sequence[ResourceKind], group: str, version: str) -> Object | None:
-    """Return the legacy document of one group and version; None when nothing is served there."""
     served = _served(kinds, group, version)
     if not served:
         return None
@@ -101,7 +96,6 @@ def api_resource_list(kinds: Sequence[ResourceKind], group: str, version: str) -
 
 
 def aggregated(kinds: Sequence[ResourceKind], *, core: bool) -> Object:
-    """Return the aggregated document of `/api` (core) or `/apis`."""
     groups = [group for group in group_names(kinds) if (group == "") == core]
     return {
         "kind": "APIGroupDiscoveryList",
@@ -137,7 +131,6 @@ GROUP_ORDER = (
 
 
 def versions_of(kinds: Iterable[ResourceKind], group: str) -> list[str]:
-    """Return the served versions of a group, the preferred one first."""
     return by_priority(kind.resource.version for kind in kinds if kind.resource.group == group)
 
 
@@ -236,7 +229,6 @@ KUBERNETES = (1, 35)
 
 
 def version_info() -> Object:
-    """Return the version of the API, marked as Watchword's own implementation of it."""
     major, minor = KUBERNETES
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return {
@@ -272,7 +264,6 @@ class DiscoveryHandler:
         self._drawn: dict[bool, tuple[int, bytes, str]] = {}
 
     async def handle(self, request: HandlerRequest) -> Response:
-        """Handle a request for `/api`, `/apis`, a group, a version, or `/version`."""
         if request.method not in {"GET", "HEAD"}:
             raise verb_not_allowed()
         parts = request.info.path.strip("/").split("/")
@@ -324,12 +315,10 @@ def _legacy_document(kinds: Sequence[ResourceKind], parts: list[str]) -> Object 
 
 
 def etag_of(document: bytes) -> str:
-    """Return the quoted hash that names one state of a document."""
     return f'"{hashlib.sha512(document).hexdigest().upper()}"'
 
 
 def accepts_aggregated(accept: str) -> bool:
-    """Whether the first form a client names that we serve is the aggregated one."""
     for clause in accept.split(","):
         media, *rest = (part.strip() for part in clause.split(";"))
         parameters: dict[str, Any] = dict(part.partition("=")[::2] for part in rest)

@@ -268,7 +268,6 @@ class _Apply(Struct, frozen=True):
         return kept
 
     def settle(self, managers: Managers, result: Object, *, force: bool) -> None:
-        """Refuse or take the fields of others that this request changes."""
         found = compare(self.live, result, self.schema, self.reset)
         conflicts = self._conflicts(managers, found)
         if conflicts and not force:

@@ -25,7 +25,6 @@ _KINDS = "fkvi"
 
 
 def is_member(node: FieldSet) -> bool:
-    """Whether the field that leads to this node belongs to the set itself."""
     return not node or "." in node
 
 
@@ -37,7 +36,6 @@ def make_node(children: FieldSet, *, member: bool) -> FieldSet | None:
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Return the fields of either set."""
     if not one or not other:
         return one or other
     merged = dict(one)
@@ -71,7 +69,6 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Return the fields of both sets."""
     if len(one) > len(other):
         one, other = other, one
     kept: FieldSet = {}
@@ -181,7 +178,6 @@ def decode_managers(entries: Any) -> Managers | None:
 
 
 def stored_managers(entries: list[Object] | None) -> Managers:
-    """Read managedFields of a stored object, which this module wrote or checked."""
     managers: Managers = {}
     for entry in entries or ():
         identity = ManagerIdentity(
@@ -203,7 +199,6 @@ def encode_managers(managers: Managers) -> list[Object]:
 
 
 def encode_update(identity: ManagerIdentity, fields: FieldSet, time: str) -> Object:
-    """Write the single entry of an object that was just created."""
     return _encode(identity, ManagerEntry(fields, identity.api_version, time))
 
 
@@ -290,7 +285,6 @@ def field_schema(schema: Schema | None, key: str) -> Schema | None:
 
 
 def item_element(item: Any, schema: Schema) -> str:
-    """Return the path element of an item of a set or a keyed list."""
     if schema.list_type == "set":
         if item is None or type(item) is dict or type(item) is list:
             raise ItemWithoutKey(_SET_ITEMS[type(item)])

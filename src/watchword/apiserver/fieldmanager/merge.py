@@ -20,7 +20,6 @@ from watchword.apiserver.schema.model import Schema
 
 
 def configured_fields(applied: Object, schema: Schema, reset: frozenset[str] = frozenset()) -> FieldSet:
-    """Return the leaves of a configuration, without fields that have no manager."""
     fields = leaves(tracked(applied, UNTRACKED | reset), schema)
     if fields.get("f:metadata") == {}:
         del fields["f:metadata"]
@@ -59,7 +58,6 @@ _ABSENT: Final = object()
 
 
 def merge(live: Any, applied: Any, schema: Schema | None) -> Any:
-    """Return the live value with the applied one laid over it, sharing nothing with either."""
     if is_granular_map(applied, schema) and (live is None or is_granular_map(live, schema)):
         return _merge_maps(live or {}, applied, schema)
     if is_granular_list(applied, schema) and (live is None or is_granular_list(live, schema)):

@@ -222,7 +222,6 @@ def track_update(  # noqa: PLR0913 - who, when and where are one decision; the c
 
 
 def new_fields(obj: Object, empty: Object | None, schema: Schema, reset: frozenset[str]) -> FieldSet:
-    """Return the fields that an object has beyond those of an empty one of its kind."""
     if empty is None or not empty.keys() - _ALWAYS:
         return all_fields(obj, schema, reset)
     return compare(empty, obj, schema, reset).changed

@@ -40,14 +40,12 @@ class LazyFunction:
         self._function: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the function."""
         function = self._function
         if function is None:
             function = self._function = self.resolve()
         return function(*arguments)
 
     def resolve(self) -> Callable[..., Any]:
-        """Return the function."""
         found: Callable[..., Any] = attrgetter(self.name)(import_module(self.module))
         return found
 
@@ -109,7 +107,6 @@ def field_value(path: str) -> Callable[[Object], str]:
 
 
 def fields(*paths: str) -> dict[str, Callable[[Object], str]]:
-    """Return the selectable fields at these paths."""
     return {path: field_value(path) for path in paths}
 
 

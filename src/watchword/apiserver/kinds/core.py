@@ -10,8 +10,7 @@ import orjson
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, annotations_of
 from watchword.api.resources import CORE_EVENTS, EVENTS
-from watchword.apiserver import field_errors as broken
-from watchword.apiserver.field_errors import invalid
+from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
 from watchword.apiserver.kinds.columns.cells import Cell
 from watchword.apiserver.kinds.metadata import finalizer_errors, immutable_errors
 from watchword.apiserver.kinds.names import config_key, qualified_name
@@ -30,7 +29,6 @@ _JSON_TYPES = ("kubernetes.io/dockercfg", "kubernetes.io/dockerconfigjson")
 
 
 def default_secret(secret: Object) -> None:
-    """Turn `stringData` into `data` and name the type."""
     written = secret.pop("stringData", None) or {}
     if written:
         encoded = {key: base64.b64encode(value.encode()).decode() for key, value in written.items()}
@@ -40,16 +38,15 @@ def default_secret(secret: Object) -> None:
 
 
 def validate_secret(operation: Operation) -> list[FieldError]:
-    """Validate keys, size, the required keys of the type, and immutability."""
     secret = operation.new or {}
     found = list(_change_errors(operation, ("data",)))
     if operation.old is not None:
         found[:0] = immutable_errors(secret.get("type"), operation.old.get("type"), "type")
     data: dict[str, str] = secret.get("data") or {}
     for key in data:
-        found.extend(broken.invalid(f"data[{key}]", key, complaint) for complaint in config_key(key))
+        found.extend(invalid(f"data[{key}]", key, complaint) for complaint in config_key(key))
     if sum(_decoded_size(value) for value in data.values()) > MAX_BYTES:
-        found.append(broken.too_long("data", MAX_BYTES))
+        found.append(too_long("data", MAX_BYTES))
     found.extend(_type_errors(secret, data))
     return found
 
@@ -58,16 +55,16 @@ def _type_errors(secret: Object, data: dict[str, str]) -> Iterator[FieldError]:
     kind = secret.get("type") or ""
     for key in _REQUIRED_KEYS.get(kind, ()):
         if key not in data:
-            yield broken.required(f"data[{key}]")
+            yield required(f"data[{key}]")
         elif kind in _JSON_TYPES:
             yield from _json_errors(key, data[key])
     if kind == "kubernetes.io/service-account-token" and not annotations_of(secret).get(SERVICE_ACCOUNT_NAME):
-        yield broken.required(f"metadata.annotations[{SERVICE_ACCOUNT_NAME}]")
+        yield required(f"metadata.annotations[{SERVICE_ACCOUNT_NAME}]")
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
-        yield broken.required("data[username]")
-        yield broken.required("data[password]")
+        yield required("data[username]")
+        yield required("data[password]")
     if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
-        yield broken.required("data[ssh-privatekey]")
+        yield required("data[ssh-privatekey]")
 
 
 def _json_errors(key: str, value: str) -> Iterator[FieldError]:
@@ -76,10 +73,10 @@ def _json_errors(key: str, value: str) -> Iterator[FieldError]:
     try:
         parsed = orjson.loads(raw)
     except orjson.JSONDecodeError as cause:
-        yield broken.invalid(f"data[{key}]", redacted, _json_complaint(raw, cause))
+        yield invalid(f"data[{key}]", redacted, _json_complaint(raw, cause))
         return
     if not isinstance(parsed, dict | None):
-        yield broken.invalid(f"data[{key}]", redacted, "json: cannot unmarshal value into an object")
+        yield invalid(f"data[{key}]", redacted, "json: cannot unmarshal value into an object")
 
 
 def _json_complaint(raw: bytes, cause: orjson.JSONDecodeError) -> str:
@@ -93,20 +90,19 @@ def _json_complaint(raw: bytes, cause: orjson.JSONDecodeError) -> str:
 
 
 def validate_config_map(operation: Operation) -> list[FieldError]:
-    """Validate keys, size and immutability."""
     config = operation.new or {}
     data: dict[str, str] = config.get("data") or {}
     binary: dict[str, str] = config.get("binaryData") or {}
     found = list(_change_errors(operation, ("data", "binaryData")))
     for key in data:
-        found.extend(broken.invalid(f"data[{key}]", key, complaint) for complaint in config_key(key))
+        found.extend(invalid(f"data[{key}]", key, complaint) for complaint in config_key(key))
         if key in binary:
-            found.append(broken.invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+            found.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
     for key in binary:
-        found.extend(broken.invalid(f"binaryData[{key}]", key, complaint) for complaint in config_key(key))
+        found.extend(invalid(f"binaryData[{key}]", key, complaint) for complaint in config_key(key))
     total = sum(len(value.encode()) for value in data.values()) + sum(map(_decoded_size, binary.values()))
     if total > MAX_BYTES:
-        found.append(broken.too_long("[]", MAX_BYTES))
+        found.append(too_long("[]", MAX_BYTES))
     return found
 
 
@@ -116,10 +112,10 @@ def _change_errors(operation: Operation, locked: tuple[str, ...]) -> Iterator[Fi
         return
     detail = "field is immutable when `immutable` is set"
     if new.get("immutable") is not True:
-        yield broken.forbidden("immutable", detail)
+        yield forbidden("immutable", detail)
     for name in locked:
         if (new.get(name) or {}) != (old.get(name) or {}):
-            yield broken.forbidden(name, detail)
+            yield forbidden(name, detail)
 
 
 def _decoded_size(encoded: str) -> int:
@@ -149,13 +145,11 @@ _ALWAYS_IN_CORE: Object = {
 
 
 def to_core(event: Object) -> Object:
-    """Return an events.k8s.io Event as the core Event that is stored."""
     renamed = {_CORE_NAMES.get(key, key): value for key, value in event.items()}
     return {**_ALWAYS_IN_CORE, **renamed, "apiVersion": CORE_EVENTS.api_version}
 
 
 def from_core(event: Object) -> Object:
-    """Return a stored core Event as events.k8s.io shows it."""
     renamed = {_NAMES.get(key, key): value for key, value in event.items()}
     for name in ("reportingController", "reportingInstance"):
         if not renamed.get(name):
@@ -164,12 +158,10 @@ def from_core(event: Object) -> Object:
 
 
 def source(event: Object) -> str:
-    """Return what the field selector `source` compares."""
     return (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
 
 
 def on_core(cell: Cell) -> Cell:
-    """Return a cell of core events for events of the other group."""
     return lambda event, now: cell(to_core(event), now)
 
 
@@ -194,57 +186,56 @@ def _namespace_errors(event: Object) -> Iterator[FieldError]:
     else:
         wrong = namespace != involved if involved else namespace not in ("", "default")
     if wrong:
-        yield broken.invalid("involvedObject.namespace", involved, "does not match event.namespace")
+        yield invalid("involvedObject.namespace", involved, "does not match event.namespace")
 
 
 def _reporter_errors(event: Object, controller: str) -> Iterator[FieldError]:
     reporter = event.get("reportingComponent") or ""
     if not reporter:
-        yield broken.required(controller)
-    yield from (broken.invalid(controller, reporter, complaint) for complaint in qualified_name(reporter))
+        yield required(controller)
+    yield from (invalid(controller, reporter, complaint) for complaint in qualified_name(reporter))
     for name in ("reportingInstance", "action", "reason"):
         value = event.get(name) or ""
         if not value:
-            yield broken.required(name)
+            yield required(name)
         if len(value) > 128:
-            yield broken.invalid(name, "", "can have at most 128 characters")
+            yield invalid(name, "", "can have at most 128 characters")
     if len(event.get("message") or "") > 1024:
-        yield broken.invalid("message", "", "can have at most 1024 characters")
+        yield invalid("message", "", "can have at most 1024 characters")
 
 
 def _modern_errors(event: Object) -> Iterator[FieldError]:
     series = event.get("series")
     if series is not None and (series.get("count") or 0) < 2:
-        yield broken.invalid("series.count", "", "should be at least 2")
+        yield invalid("series.count", "", "should be at least 2")
     if series is not None and not series.get("lastObservedTime"):
-        yield broken.required("series.lastObservedTime")
+        yield required("series.lastObservedTime")
     if not event.get("eventTime"):
-        yield broken.required("eventTime")
+        yield required("eventTime")
     if event.get("type") not in ("Normal", "Warning"):
-        yield broken.invalid("type", "", f"has invalid value: {event.get('type') or ''}")
+        yield invalid("type", "", f"has invalid value: {event.get('type') or ''}")
     for name in ("firstTimestamp", "lastTimestamp", "count", "source"):
         if event.get(name):
-            yield broken.invalid(name, "", "needs to be unset")
+            yield invalid(name, "", "needs to be unset")
 
 
 _STRATEGIES = ("OldestEmulationVersion",)
 
 
 def validate_lease(operation: Operation) -> list[FieldError]:
-    """Validate durations, transitions and the strategy of coordinated election."""
     spec = (operation.new or {}).get("spec") or {}
     found = list[FieldError]()
     duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if duration is not None and duration <= 0:
-        found.append(broken.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+        found.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
     if transitions is not None and transitions < 0:
-        found.append(broken.invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+        found.append(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
     strategy = spec.get("strategy")
     if strategy is not None and strategy not in _STRATEGIES:
-        found.append(broken.not_supported("spec.strategy", strategy, _STRATEGIES))
+        found.append(not_supported("spec.strategy", strategy, _STRATEGIES))
     if spec.get("preferredHolder") and not strategy:
         detail = "may only be specified if `strategy` is defined"
-        found.append(broken.forbidden("spec.preferredHolder", detail))
+        found.append(forbidden("spec.preferredHolder", detail))
     return found
 
 
@@ -279,7 +270,6 @@ def prepare_namespace(operation: Operation) -> None:
 
 
 def validate_namespace(operation: Operation) -> list[FieldError]:
-    """Validate the finalizers of the spec."""
     spec = (operation.new or {}).get("spec") or {}
     if operation.old is not None and operation.subresource != "finalize":
         return []
@@ -301,7 +291,6 @@ _STANDARD = frozenset({FINALIZER, "orphan", "foregroundDeletion"})
 
 
 def prepare_service_account(operation: Operation) -> None:
-    """Reduce the named secrets to their names."""
     new = operation.new or {}
     if new.get("secrets"):
         new["secrets"] = [{"name": each["name"]} if each.get("name") else {} for each in new["secrets"]]

@@ -1,4 +1,18 @@
-"""Messages and fields of the built-in kinds, read from their tables."""
+"""Messages and fields of the built-in kinds, read from the tables beside this module.
+
+One message per unindented line, one field per indented line:
+
+    Message [atomic] [; what it is]
+      <protobuf number> <JSON name> <type> [flags] [; what it says]
+
+A type is a scalar (`string`, `int32`, `int64`, `double`, `bool`, `bytes`, `time`, `microtime`,
+`quantity`, `intstr`, `strings`, `json`) or a message; `[]` makes a list, `{}` a map with string
+keys, `*` marks a value whose zero differs from absence. The name `-` inlines the message.
+
+Flags: `!` required · `+` written even when empty · `omit` left out when empty although a message ·
+`map=<keys>` and `set` list types · `merge=<key>`, `merge`, `retainKeys`, `merge+retainKeys=<key>`
+strategic merge · `atomic` a map owned as a whole.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +48,10 @@ class Field(Struct, frozen=True):
 
     @property
     def inline(self) -> bool:
-        """Whether the fields of the message are inlined into the parent's JSON."""
         return self.name == "-"
 
     @property
     def is_message(self) -> bool:
-        """Whether the type is a message of the tables."""
         return "." in self.type
 
 
@@ -53,7 +65,6 @@ class Message(Struct, frozen=True, dict=True):
 
     @cached_property
     def by_number(self) -> dict[int, Field]:
-        """The fields by their number on the wire."""
         return {each.number: each for each in self.fields}
 
 
@@ -72,7 +83,6 @@ class Messages(Struct, frozen=True):
 
     @property
     def by_name(self) -> dict[str, Message]:
-        """Every message there is."""
         return {name: self[name] for name in self.written}
 
     def json_fields(self, name: str) -> Iterator[Field]:
@@ -90,7 +100,6 @@ def read_tables(tables: Iterable[str]) -> Messages:
 
 
 def _lines(table: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the full name of each message, the rest of its first line, and the lines of its fields."""
     package, name, rest, rows = "", "", "", list[str]()
     for line in table.splitlines():
         if line.startswith(" "):

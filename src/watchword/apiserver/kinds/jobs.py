@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from watchword.api.meta import Object
-from watchword.apiserver import field_errors as broken
+from watchword.apiserver.field_errors import invalid, not_supported, required
 from watchword.apiserver.kinds.cron import BadSchedule, parse_schedule
 from watchword.apiserver.kinds.metadata import immutable_errors, is_selected, metadata_errors
 from watchword.apiserver.kinds.names import negative_errors
@@ -22,7 +22,6 @@ _COUNTS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit"
 
 
 def default_job(job: Object) -> None:
-    """Fill counts, modes and the pod template."""
     spec = job.setdefault("spec", {})
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
@@ -38,7 +37,6 @@ def default_job(job: Object) -> None:
 
 
 def default_cron_job(cron_job: Object) -> None:
-    """Fill policies, history limits and the pod template."""
     spec = cron_job.setdefault("spec", {})
     if not spec.get("concurrencyPolicy"):
         spec["concurrencyPolicy"] = "Allow"
@@ -103,60 +101,59 @@ def _own_selector_errors(operation: Operation, spec: Object) -> Iterator[FieldEr
     selector = spec.get("selector") or {}
     own = set(selector.get("matchLabels") or {}) == {CONTROLLER_UID} and not selector.get("matchExpressions")
     if operation.old is None and not spec.get("manualSelector") and not own:
-        yield broken.invalid("spec.selector", selector, "`selector` not auto-generated")
+        yield invalid("spec.selector", selector, "`selector` not auto-generated")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if not is_selected(labels or {}, selector):
         detail = "`selector` does not match template `labels`"
-        yield broken.invalid("spec.template.metadata.labels", labels, detail)
+        yield invalid("spec.template.metadata.labels", labels, detail)
 
 
 def _job_errors(spec: Object, path: str) -> Iterator[FieldError]:
     yield from negative_errors(spec, _COUNTS, path)
     mode = spec.get("completionMode")
     if mode not in (None, "NonIndexed", "Indexed"):
-        yield broken.not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed"))
+        yield not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed"))
     if mode == "Indexed" and spec.get("completions") is None:
-        yield broken.required(f"{path}.completions", "when completion mode is Indexed")
+        yield required(f"{path}.completions", "when completion mode is Indexed")
     template = spec.get("template") or {}
     yield from metadata_errors(template.get("metadata") or {}, f"{path}.template.metadata")
     pod = template.get("spec") or {}
     yield from pod_spec_errors(pod, f"{path}.template.spec")
     # Unset and `Always` look the same once defaults are filled in.
     if pod.get("restartPolicy") == "Always":
-        yield broken.required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+        yield required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
 
 
 def validate_cron_job(operation: Operation) -> list[FieldError]:
-    """Validate schedule, zone, policy and job template."""
     cron_job = operation.new or {}
     spec = cron_job.get("spec") or {}
     found = list(_schedule_errors(spec))
     found.extend(negative_errors(spec, ("startingDeadlineSeconds",), "spec"))
     policy = spec.get("concurrencyPolicy") or ""
     if policy not in ("Allow", "Forbid", "Replace"):
-        found.append(broken.not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
+        found.append(not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
     found.extend(_job_errors((spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec"))
     found.extend(negative_errors(spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec"))
     name = (cron_job.get("metadata") or {}).get("name") or ""
     if operation.old is None and len(name) > _LONGEST_CRON_JOB_NAME:
-        found.append(broken.invalid("metadata.name", name, f"must be no more than {_LONGEST_CRON_JOB_NAME} characters"))
+        found.append(invalid("metadata.name", name, f"must be no more than {_LONGEST_CRON_JOB_NAME} characters"))
     return found
 
 
 def _schedule_errors(spec: Object) -> Iterator[FieldError]:
     schedule, zone = spec.get("schedule") or "", spec.get("timeZone")
     if not schedule:
-        yield broken.required("spec.schedule")
+        yield required("spec.schedule")
     else:
         if "TZ" in schedule:
             detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-            yield broken.invalid("spec.schedule", schedule, detail)
+            yield invalid("spec.schedule", schedule, detail)
         try:
             parse_schedule(schedule)
         except BadSchedule as problem:
-            yield broken.invalid("spec.schedule", schedule, str(problem))
+            yield invalid("spec.schedule", schedule, str(problem))
     if zone is not None and not _is_zone(zone):
-        yield broken.invalid("spec.timeZone", zone, f"unknown time zone {zone}")
+        yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
 
 
 def _is_zone(name: str) -> bool:
@@ -168,5 +165,4 @@ def _is_zone(name: str) -> bool:
 
 
 def successful(job: Object) -> str:
-    """Return what the field selector `status.successful` compares."""
     return str((job.get("status") or {}).get("succeeded") or 0)

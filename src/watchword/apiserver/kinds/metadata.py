@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from watchword.api.meta import Object
-from watchword.apiserver import field_errors as broken
+from watchword.apiserver.field_errors import forbidden, invalid, required, too_long
 from watchword.apiserver.kinds.names import (
     NameRule,
     dns_label,
@@ -26,8 +26,6 @@ _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 def metadata_validator(rule: NameRule = dns_subdomain) -> Validator:
-    """Return the validator of metadata for kinds whose names follow the rule."""
-
     def validate(operation: Operation) -> list[FieldError]:
         new = (operation.new or {}).get("metadata") or {}
         if operation.old is None:
@@ -45,7 +43,6 @@ def metadata_validator(rule: NameRule = dns_subdomain) -> Validator:
 
 
 def metadata_errors(metadata: Object, path: str, *, finalizers: bool = True) -> list[FieldError]:
-    """Validate labels, annotations, owners and finalizers of any metadata."""
     found = [
         *label_errors(metadata.get("labels") or {}, f"{path}.labels"),
         *annotation_errors(metadata.get("annotations") or {}, f"{path}.annotations"),
@@ -57,18 +54,16 @@ def metadata_errors(metadata: Object, path: str, *, finalizers: bool = True) -> 
 
 
 def label_errors(labels: Mapping[str, str], path: str) -> Iterator[FieldError]:
-    """Validate the keys and values of labels."""
     for key, value in labels.items():
-        yield from (broken.invalid(path, key, complaint) for complaint in qualified_name(key))
-        yield from (broken.invalid(path, value, complaint) for complaint in label_value(value))
+        yield from (invalid(path, key, complaint) for complaint in qualified_name(key))
+        yield from (invalid(path, value, complaint) for complaint in label_value(value))
 
 
 def annotation_errors(annotations: Mapping[str, str], path: str) -> Iterator[FieldError]:
-    """Validate the keys of annotations and their total size."""
     for key in annotations:
-        yield from (broken.invalid(path, key, complaint) for complaint in qualified_name(key.lower()))
+        yield from (invalid(path, key, complaint) for complaint in qualified_name(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > MAX_ANNOTATION_BYTES:
-        yield broken.too_long(path, MAX_ANNOTATION_BYTES)
+        yield too_long(path, MAX_ANNOTATION_BYTES)
 
 
 def owner_errors(owners: list[Object], path: str) -> Iterator[FieldError]:
@@ -93,20 +88,20 @@ def owner_errors(owners: list[Object], path: str) -> Iterator[FieldError]:
 def _owner_errors(owner: Object, path: str) -> Iterator[FieldError]:
     version = (owner.get("apiVersion") or "").rpartition("/")[2]
     if not version:
-        yield broken.invalid(f"{path}.apiVersion", owner.get("apiVersion") or "", "version must not be empty")
+        yield invalid(f"{path}.apiVersion", owner.get("apiVersion") or "", "version must not be empty")
     for name in ("kind", "name", "uid"):
         if not owner.get(name):
-            yield broken.invalid(f"{path}.{name}", "", "must not be empty")
+            yield invalid(f"{path}.{name}", "", "must not be empty")
     if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
-        yield broken.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner")
+        yield invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner")
 
 
 def finalizer_errors(finalizers: list[str], path: str) -> Iterator[FieldError]:
     """Validate the names of finalizers; `orphan` and `foregroundDeletion` exclude each other."""
     for finalizer in finalizers:
-        yield from (broken.invalid(path, finalizer, complaint) for complaint in qualified_name(finalizer))
+        yield from (invalid(path, finalizer, complaint) for complaint in qualified_name(finalizer))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
-        yield broken.invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
+        yield invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
 
 
 def unqualified_finalizers(finalizers: list[str], path: str) -> Iterator[FieldError]:
@@ -114,7 +109,7 @@ def unqualified_finalizers(finalizers: list[str], path: str) -> Iterator[FieldEr
     for index, finalizer in enumerate(finalizers):
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
-            yield broken.invalid(f"{path}[{index}]", finalizer, detail)
+            yield invalid(f"{path}[{index}]", finalizer, detail)
 
 
 def _in_order(owner: Object) -> Object:
@@ -126,26 +121,26 @@ _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerD
 
 def immutable_errors(new: Any, old: Any, path: str) -> list[FieldError]:
     """Validate a field that may not change once set."""
-    return [] if new == old else [broken.invalid(path, new, IMMUTABLE)]
+    return [] if new == old else [invalid(path, new, IMMUTABLE)]
 
 
 def _new_errors(metadata: Object, rule: NameRule, *, namespaced: bool) -> Iterator[FieldError]:
     prefix = metadata.get("generateName") or ""
     if prefix:
         for complaint in generated_prefix(rule)(prefix):
-            yield broken.invalid("metadata.generateName", prefix, complaint)
+            yield invalid("metadata.generateName", prefix, complaint)
     name = metadata.get("name") or ""
     if not name:
-        yield broken.required("metadata.name", "name or generateName is required")
+        yield required("metadata.name", "name or generateName is required")
     else:
-        yield from (broken.invalid("metadata.name", name, complaint) for complaint in rule(name))
+        yield from (invalid("metadata.name", name, complaint) for complaint in rule(name))
     namespace = metadata.get("namespace") or ""
     if namespaced and not namespace:
-        yield broken.required("metadata.namespace")
+        yield required("metadata.namespace")
     elif namespaced:
-        yield from (broken.invalid("metadata.namespace", namespace, complaint) for complaint in dns_label(namespace))
+        yield from (invalid("metadata.namespace", namespace, complaint) for complaint in dns_label(namespace))
     elif namespace:
-        yield broken.forbidden("metadata.namespace", "not allowed on this type")
+        yield forbidden("metadata.namespace", "not allowed on this type")
 
 
 def _update_errors(new: Object, old: Object) -> Iterator[FieldError]:
@@ -157,7 +152,7 @@ def _update_errors(new: Object, old: Object) -> Iterator[FieldError]:
                 "no new finalizers can be added if the object is being deleted, "
                 f"found new finalizers []string{{{listed}}}"
             )
-            yield broken.forbidden("metadata.finalizers", detail)
+            yield forbidden("metadata.finalizers", detail)
     for name in _IMMUTABLE:
         yield from immutable_errors(new.get(name), old.get(name), f"metadata.{name}")
 

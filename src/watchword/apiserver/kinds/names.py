@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from watchword.api.meta import Object
-from watchword.apiserver import field_errors as broken
+from watchword.apiserver.field_errors import invalid
 from watchword.apiserver.model import FieldError
 
 NameRule = Callable[[str], list[str]]
@@ -51,7 +51,6 @@ def _pattern_errors(text: str, pattern: str, limit: int, complaint: str, unit: s
 
 
 def dns_label(name: str) -> list[str]:
-    """Validate a DNS label of RFC 1123, as namespaces are named."""
     dotted = re.fullmatch(_SUBDOMAIN, name, re.ASCII) is not None
     complaint = "must not contain dots" if dotted else _mismatch(_LABEL_WORDS, _LABEL, "my-name", "123-abc")
     return _pattern_errors(name, _LABEL, 63, complaint)
@@ -63,19 +62,16 @@ def dns_subdomain(name: str, *, unit: str = "characters") -> list[str]:
 
 
 def dns1035_label(name: str) -> list[str]:
-    """Validate a DNS label of RFC 1035, as services are named."""
     return _pattern_errors(name, _DNS1035, 63, _mismatch(_DNS1035_WORDS, _DNS1035, "my-name", "abc-123"))
 
 
 def path_segment(name: str) -> list[str]:
-    """Validate a name that need only fit into a URL path, as roles are named."""
     if name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{part}'" for part in ("/", "%") if part in name]
 
 
 def any_name(name: str) -> list[str]:
-    """Accept every name, as certificate signing requests do."""
     del name
     return []
 
@@ -108,7 +104,6 @@ def qualified_name(key: str) -> list[str]:
 
 
 def label_value(value: str) -> list[str]:
-    """Validate the value of a label."""
     words = (
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
         "and must start and end with an alphanumeric character"
@@ -139,21 +134,18 @@ _PERCENT = (
 
 
 def port_errors(port: int, path: str) -> Iterator[FieldError]:
-    """Validate a port number."""
     if not 1 <= port <= 65535:
-        yield broken.invalid(path, port, "must be between 1 and 65535, inclusive")
+        yield invalid(path, port, "must be between 1 and 65535, inclusive")
 
 
 def negative_errors(spec: Object, names: Iterable[str], path: str) -> Iterator[FieldError]:
-    """Validate non-negative numbers."""
     for name in names:
         if (spec.get(name) or 0) < 0:
-            yield broken.invalid(f"{path}.{name}", spec[name], "must be greater than or equal to 0")
+            yield invalid(f"{path}.{name}", spec[name], "must be greater than or equal to 0")
 
 
 def int_or_percent_errors(value: Any, path: str) -> Iterator[FieldError]:
-    """Validate a number that may also be a percentage."""
     if isinstance(value, str) and not re.fullmatch(r"[0-9]+%", value, re.ASCII):
-        yield broken.invalid(path, value, _PERCENT)
+        yield invalid(path, value, _PERCENT)
     elif isinstance(value, int) and value < 0:
-        yield broken.invalid(path, value, "must be greater than or equal to 0")
+        yield invalid(path, value, "must be greater than or equal to 0")

@@ -8,7 +8,7 @@ from typing import Any
 
 from watchword.api.meta import Object
 from watchword.api.quantity import parse_quantity
-from watchword.apiserver import field_errors as broken
+from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
 from watchword.apiserver.kinds.names import dns_label, dns_subdomain, port_errors
 from watchword.apiserver.model import FieldError
 
@@ -31,13 +31,13 @@ def volume_errors(volumes: list[Object], path: str) -> Iterator[FieldError]:
         where, name = f"{path}[{index}]", volume.get("name") or ""
         sources = sorted(volume.keys() - {"name"}, key=list(volume).index)
         for extra in sources[1:]:
-            yield broken.forbidden(f"{where}.{extra}", "may not specify more than 1 volume type")
+            yield forbidden(f"{where}.{extra}", "may not specify more than 1 volume type")
         if not name:
-            yield broken.required(f"{where}.name")
+            yield required(f"{where}.name")
         elif name in seen:
-            yield broken.duplicate(f"{where}.name", name)
+            yield duplicate(f"{where}.name", name)
         else:
-            yield from (broken.invalid(f"{where}.name", name, complaint) for complaint in dns_label(name))
+            yield from (invalid(f"{where}.name", name, complaint) for complaint in dns_label(name))
         seen.add(name)
         if len(sources) == 1:
             yield from _source_errors(sources[0], volume[sources[0]], f"{where}.{sources[0]}")
@@ -50,31 +50,31 @@ def _source_errors(kind: str, source: Object, path: str) -> Iterator[FieldError]
         case "secret" | "configMap":
             key = "secretName" if kind == "secret" else "name"
             if not source.get(key):
-                yield broken.required(f"{path}.{key}")
+                yield required(f"{path}.{key}")
             yield from _item_errors(source.get("items") or [], f"{path}.items")
         case "projected":
             for index, each in enumerate(source.get("sources") or ()):
                 yield from _projection_errors(each, f"{path}.sources[{index}]")
         case "persistentVolumeClaim":
             if not source.get("claimName"):
-                yield broken.required(f"{path}.claimName")
+                yield required(f"{path}.claimName")
 
 
 def _host_path_errors(source: Object, path: str) -> Iterator[FieldError]:
     place = source.get("path") or ""
     if not place:
-        yield broken.required(f"{path}.path")
+        yield required(f"{path}.path")
     elif ".." in place.split("/"):
-        yield broken.invalid(f"{path}.path", place, "must not contain '..'")
+        yield invalid(f"{path}.path", place, "must not contain '..'")
     if source.get("type") not in (None, *_HOST_PATH_TYPES):
-        yield broken.not_supported(f"{path}.type", source["type"], _HOST_PATH_TYPES)
+        yield not_supported(f"{path}.type", source["type"], _HOST_PATH_TYPES)
 
 
 def _projection_errors(source: Object, path: str) -> Iterator[FieldError]:
     for kind in ("secret", "configMap"):
         projected = source.get(kind)
         if projected is not None and not projected.get("name"):
-            yield broken.required(f"{path}.{kind}.name")
+            yield required(f"{path}.{kind}.name")
         if projected is not None:
             yield from _item_errors(projected.get("items") or [], f"{path}.{kind}.items")
     token = source.get("serviceAccountToken")
@@ -86,26 +86,24 @@ def _token_errors(token: Object, path: str) -> Iterator[FieldError]:
     seconds = token.get("expirationSeconds")
     if seconds is not None and seconds < 600:
         detail = "may not specify a duration less than 10 minutes"
-        yield broken.invalid(f"{path}.expirationSeconds", seconds, detail)
+        yield invalid(f"{path}.expirationSeconds", seconds, detail)
     if seconds is not None and seconds > 1 << 32:
-        yield broken.invalid(
-            f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"
-        )
+        yield invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
     if not token.get("path"):
-        yield broken.required(f"{path}.path")
+        yield required(f"{path}.path")
 
 
 def _item_errors(items: list[Object], path: str) -> Iterator[FieldError]:
     for index, item in enumerate(items):
         where, place = f"{path}[{index}]", item.get("path") or ""
         if not item.get("key"):
-            yield broken.required(f"{where}.key")
+            yield required(f"{where}.key")
         if not place:
-            yield broken.required(f"{where}.path")
+            yield required(f"{where}.path")
         elif place.startswith("/"):
-            yield broken.invalid(f"{where}.path", place, "must be a relative path")
+            yield invalid(f"{where}.path", place, "must be a relative path")
         elif ".." in place.split("/"):
-            yield broken.invalid(f"{where}.path", place, "must not contain '..'")
+            yield invalid(f"{where}.path", place, "must not contain '..'")
 
 
 _ENV_NAME = re.compile(r"[ -<>-~]+", re.ASCII)
@@ -115,11 +113,10 @@ _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
 
 def pod_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """Validate volumes, containers and policies of a pod."""
     yield from volume_errors(spec.get("volumes") or [], f"{path}.volumes")
     volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
     if not spec.get("containers"):
-        yield broken.required(f"{path}.containers")
+        yield required(f"{path}.containers")
     names = set[str]()
     for group in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(group) or ()):
@@ -132,20 +129,20 @@ def pod_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
 def _name_errors(container: Object, seen: set[str], path: str) -> Iterator[FieldError]:
     name = container.get("name") or ""
     if not name:
-        yield broken.required(f"{path}.name")
+        yield required(f"{path}.name")
     elif name in seen:
-        yield broken.duplicate(f"{path}.name", name)
+        yield duplicate(f"{path}.name", name)
     else:
         seen.add(name)
-        yield from (broken.invalid(f"{path}.name", name, complaint) for complaint in dns_label(name))
+        yield from (invalid(f"{path}.name", name, complaint) for complaint in dns_label(name))
 
 
 def _container_errors(container: Object, volumes: set[Any], path: str) -> Iterator[FieldError]:
     image = container.get("image") or ""
     if not image:
-        yield broken.required(f"{path}.image")
+        yield required(f"{path}.image")
     elif image != image.strip():
-        yield broken.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+        yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
     yield from _port_errors(container.get("ports") or [], f"{path}.ports")
     for index, variable in enumerate(container.get("env") or ()):
         yield from _env_errors(variable, f"{path}.env[{index}]")
@@ -156,7 +153,7 @@ def _container_errors(container: Object, volumes: set[Any], path: str) -> Iterat
     yield from _resource_errors(container.get("resources") or {}, f"{path}.resources")
     policy = container.get("imagePullPolicy")
     if policy not in ("Always", "IfNotPresent", "Never"):
-        yield broken.not_supported(f"{path}.imagePullPolicy", policy or "", ("Always", "IfNotPresent", "Never"))
+        yield not_supported(f"{path}.imagePullPolicy", policy or "", ("Always", "IfNotPresent", "Never"))
 
 
 def _resource_errors(resources: Object, path: str) -> Iterator[FieldError]:
@@ -167,7 +164,7 @@ def _resource_errors(resources: Object, path: str) -> Iterator[FieldError]:
         wanted, most = parse_quantity(str(requested)), parse_quantity(str(limits[name]))
         if wanted is not None and most is not None and wanted > most:
             detail = f"must be less than or equal to {name} limit of {limits[name]}"
-            yield broken.invalid(f"{path}.requests", str(requested), detail)
+            yield invalid(f"{path}.requests", str(requested), detail)
 
 
 def _port_errors(ports: list[Object], path: str) -> Iterator[FieldError]:
@@ -176,22 +173,21 @@ def _port_errors(ports: list[Object], path: str) -> Iterator[FieldError]:
         where, name = f"{path}[{index}]", port.get("name")
         if name:
             complaints = port_name(name)
-            yield from (broken.invalid(f"{where}.name", name, complaint) for complaint in complaints)
+            yield from (invalid(f"{where}.name", name, complaint) for complaint in complaints)
             if not complaints and name in names:
-                yield broken.duplicate(f"{where}.name", name)
+                yield duplicate(f"{where}.name", name)
             names.add(name)
         if not port.get("containerPort"):
-            yield broken.required(f"{where}.containerPort")
+            yield required(f"{where}.containerPort")
         else:
             yield from port_errors(port["containerPort"], f"{where}.containerPort")
         if port.get("hostPort"):
             yield from port_errors(port["hostPort"], f"{where}.hostPort")
         if port.get("protocol") not in ("TCP", "UDP", "SCTP"):
-            yield broken.not_supported(f"{where}.protocol", port.get("protocol") or "", ("SCTP", "TCP", "UDP"))
+            yield not_supported(f"{where}.protocol", port.get("protocol") or "", ("SCTP", "TCP", "UDP"))
 
 
 def port_name(name: str) -> list[str]:
-    """Validate the name of a port."""
     found = ["must be no more than 15 characters"] if len(name) > 15 else []
     if not re.fullmatch(r"[-a-z0-9]+", name, re.ASCII):
         found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -207,18 +203,18 @@ def port_name(name: str) -> list[str]:
 def _env_errors(variable: Object, path: str) -> Iterator[FieldError]:
     name = variable.get("name") or ""
     if not name:
-        yield broken.required(f"{path}.name")
+        yield required(f"{path}.name")
     elif not _ENV_NAME.fullmatch(name):
         detail = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-        yield broken.invalid(f"{path}.name", name, detail)
+        yield invalid(f"{path}.name", name, detail)
     source = variable.get("valueFrom")
     if source is None:
         return
     if variable.get("value"):
-        yield broken.invalid(f"{path}.valueFrom", "", "may not be specified when `value` is not empty")
+        yield invalid(f"{path}.valueFrom", "", "may not be specified when `value` is not empty")
     elif not any(source.get(kind) is not None for kind in _ENV_SOURCES):
         listed = ", ".join(f"`{kind}`" for kind in _ENV_SOURCES[:-1])
-        yield broken.invalid(f"{path}.valueFrom", "", f"must specify one of: {listed} or `{_ENV_SOURCES[-1]}`")
+        yield invalid(f"{path}.valueFrom", "", f"must specify one of: {listed} or `{_ENV_SOURCES[-1]}`")
 
 
 def _mount_errors(mounts: list[Object], volumes: set[Any], path: str) -> Iterator[FieldError]:
@@ -226,40 +222,40 @@ def _mount_errors(mounts: list[Object], volumes: set[Any], path: str) -> Iterato
     for index, mount in enumerate(mounts):
         where, place = f"{path}[{index}]", mount.get("mountPath") or ""
         if not mount.get("name"):
-            yield broken.required(f"{where}.name")
+            yield required(f"{where}.name")
         if mount.get("name") not in volumes:
-            yield broken.not_found(f"{where}.name", mount.get("name") or "")
+            yield not_found(f"{where}.name", mount.get("name") or "")
         if not place:
-            yield broken.required(f"{where}.mountPath")
+            yield required(f"{where}.mountPath")
         elif place in seen:
-            yield broken.invalid(f"{where}.mountPath", place, "must be unique")
+            yield invalid(f"{where}.mountPath", place, "must be unique")
         seen.add(place)
 
 
 def _probe_errors(probe: Object, path: str) -> Iterator[FieldError]:
     handlers = [name for name in _HANDLERS if probe.get(name) is not None]
     if not handlers:
-        yield broken.required(path, "must specify a handler type")
+        yield required(path, "must specify a handler type")
     for extra in handlers[1:]:
-        yield broken.forbidden(f"{path}.{extra}", "may not specify more than 1 handler type")
+        yield forbidden(f"{path}.{extra}", "may not specify more than 1 handler type")
     for name in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"):
         if (probe.get(name) or 0) < 0:
-            yield broken.invalid(f"{path}.{name}", probe[name], "must be greater than or equal to 0")
+            yield invalid(f"{path}.{name}", probe[name], "must be greater than or equal to 0")
 
 
 def _policy_errors(spec: Object, path: str) -> Iterator[FieldError]:
     if spec.get("restartPolicy") not in ("Always", "OnFailure", "Never"):
         policy = spec.get("restartPolicy") or ""
-        yield broken.not_supported(f"{path}.restartPolicy", policy, ("Always", "OnFailure", "Never"))
+        yield not_supported(f"{path}.restartPolicy", policy, ("Always", "OnFailure", "Never"))
     if spec.get("dnsPolicy") not in _DNS_POLICIES:
-        yield broken.not_supported(f"{path}.dnsPolicy", spec.get("dnsPolicy") or "", _DNS_POLICIES)
+        yield not_supported(f"{path}.dnsPolicy", spec.get("dnsPolicy") or "", _DNS_POLICIES)
     if spec.get("dnsPolicy") == "None" and not spec.get("dnsConfig"):
-        yield broken.required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
+        yield required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
     account = spec.get("serviceAccountName") or ""
     if account:
         complaints = dns_subdomain(account)
-        yield from (broken.invalid(f"{path}.serviceAccountName", account, complaint) for complaint in complaints)
+        yield from (invalid(f"{path}.serviceAccountName", account, complaint) for complaint in complaints)
     seconds = spec.get("activeDeadlineSeconds")
     if seconds is not None and not 1 <= seconds <= 2147483647:
         detail = "must be between 1 and 2147483647, inclusive"
-        yield broken.invalid(f"{path}.activeDeadlineSeconds", seconds, detail)
+        yield invalid(f"{path}.activeDeadlineSeconds", seconds, detail)

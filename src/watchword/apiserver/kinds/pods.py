@@ -8,7 +8,7 @@ from typing import Any
 from watchword.api.json import copy_json
 from watchword.api.meta import Object
 from watchword.api.quantity import parse_quantity
-from watchword.apiserver import field_errors as broken
+from watchword.apiserver.field_errors import forbidden
 from watchword.apiserver.kinds.pod_validation import pod_spec_errors
 from watchword.apiserver.model import FieldError, Operation
 
@@ -18,7 +18,6 @@ _NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachabl
 
 
 def default_pod_spec(spec: Object) -> None:
-    """Fill a pod spec, in a template or in a pod."""
     _fill(spec, restartPolicy="Always", dnsPolicy="ClusterFirst", schedulerName="default-scheduler")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("securityContext", {})
@@ -43,7 +42,6 @@ def default_pod(pod: Object) -> None:
 
 
 def default_new_pod_placement(spec: Object) -> None:
-    """Give a new pod the priority and tolerations that every pod has."""
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     tolerations = spec.get("tolerations") or []
@@ -58,13 +56,11 @@ def _covers(toleration: Object, key: str) -> bool:
 
 
 def containers_of(spec: Object) -> Iterator[Object]:
-    """Yield every container of a pod spec."""
     for group in ("initContainers", "containers", "ephemeralContainers"):
         yield from spec.get(group) or ()
 
 
 def qos_class(spec: Object) -> str:
-    """Return the quality of service class of a pod's resources."""
     asked = False
     guaranteed = True
     for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
@@ -191,7 +187,7 @@ def validate_pod(operation: Operation) -> list[FieldError]:
     if operation.old is None or operation.subresource not in ("", "ephemeralcontainers"):
         return found
     if _without_changeable(spec) != _without_changeable(operation.old.get("spec") or {}):
-        found.append(broken.forbidden("spec", _UPDATE_REFUSAL))
+        found.append(forbidden("spec", _UPDATE_REFUSAL))
     return found
 
 
@@ -210,10 +206,8 @@ def default_node(node: Object) -> None:
 
 
 def host_network(pod: Object) -> str:
-    """Return what the field selector `spec.hostNetwork` compares."""
     return "true" if (pod.get("spec") or {}).get("hostNetwork") else "false"
 
 
 def unschedulable(node: Object) -> str:
-    """Return what the field selector `spec.unschedulable` compares."""
     return "true" if (node.get("spec") or {}).get("unschedulable") else "false"

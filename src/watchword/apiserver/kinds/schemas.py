@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 from msgspec import Struct, field
 
 from watchword.apiserver.kinds.fields import META, Field, Messages, read_tables
-from watchword.apiserver.kinds.tables import TABLES
 from watchword.apiserver.kinds.typed import TypedDecoder, zero
 from watchword.apiserver.schema.model import Schema
 
@@ -52,7 +52,6 @@ class Schemas(Struct, frozen=True):
         return schema
 
     def of_message(self, name: str) -> Schema:
-        """Return the schema of one message."""
         if name in self._drawn:
             return self._drawn[name]
         message = self.messages[name]
@@ -106,19 +105,19 @@ def _without_null(schema: Schema) -> Schema:
 OBJECT_META = f"{META}.ObjectMeta"
 
 
+_TABLES = Path(__file__).with_name("tables")
+
+
 @cache
 def messages() -> Messages:
-    """Return every message of the built-in kinds."""
-    return read_tables(TABLES)
+    return read_tables(each.read_text("utf-8") for each in sorted(_TABLES.glob("*.txt")))
 
 
 @cache
 def schemas() -> Schemas:
-    """Return the schemas drawn from them."""
     return Schemas(messages())
 
 
 @cache
 def typed() -> TypedDecoder:
-    """Return what gives decoded bodies the shape of their kind."""
     return TypedDecoder(messages())

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from watchword.api.json import copy_json
 from watchword.api.meta import Object
-from watchword.apiserver import field_errors as broken
+from watchword.apiserver.field_errors import duplicate, invalid, not_supported, required
 from watchword.apiserver.kinds.metadata import immutable_errors
 from watchword.apiserver.kinds.names import port_errors
 from watchword.apiserver.kinds.pod_validation import port_name
@@ -21,7 +21,6 @@ _FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 
 
 def default_service(service: Object) -> None:
-    """Fill type, affinity, traffic policies and the other half of each port."""
     spec = service.setdefault("spec", {})
     kind = spec["type"] = spec.get("type") or "ClusterIP"
     if not spec.get("sessionAffinity"):
@@ -91,15 +90,15 @@ def validate_service(operation: Operation) -> list[FieldError]:
     kind, ports = spec.get("type"), spec.get("ports") or []
     found = list[FieldError]()
     if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
-        found.append(broken.required("spec.ports"))
+        found.append(required("spec.ports"))
     if kind == "ExternalName" and not spec.get("externalName"):
-        found.append(broken.required("spec.externalName"))
+        found.append(required("spec.externalName"))
     found.extend(_ports_errors(ports))
     if spec.get("sessionAffinity") not in ("ClientIP", "None"):
         affinity = spec.get("sessionAffinity") or ""
-        found.append(broken.not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None")))
+        found.append(not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None")))
     if kind not in _TYPES:
-        found.append(broken.not_supported("spec.type", kind or "", _TYPES))
+        found.append(not_supported("spec.type", kind or "", _TYPES))
     old = (operation.old or {}).get("spec") or {}
     if old.get("clusterIP") and "ExternalName" not in (kind, old.get("type")):
         found.extend(_address_changes(spec, old))
@@ -116,29 +115,28 @@ def _ports_errors(ports: list[Object]) -> Iterator[FieldError]:
     for index, port in enumerate(ports):
         path, name = f"spec.ports[{index}]", port.get("name") or ""
         if not name and len(ports) > 1:
-            yield broken.required(f"{path}.name")
+            yield required(f"{path}.name")
         elif name in names:
-            yield broken.duplicate(f"{path}.name", name)
+            yield duplicate(f"{path}.name", name)
         names.add(name)
         yield from port_errors(port.get("port") or 0, f"{path}.port")
         if port.get("protocol") not in ("TCP", "UDP", "SCTP"):
-            yield broken.not_supported(f"{path}.protocol", port.get("protocol") or "", ("SCTP", "TCP", "UDP"))
+            yield not_supported(f"{path}.protocol", port.get("protocol") or "", ("SCTP", "TCP", "UDP"))
         yield from _target_errors(port.get("targetPort"), f"{path}.targetPort")
         pair = (port.get("port") or 0, port.get("protocol") or "")
         if pair in numbers:
-            yield broken.duplicate(path, port)
+            yield duplicate(path, port)
         numbers.add(pair)
 
 
 def _target_errors(target: int | str | None, path: str) -> Iterator[FieldError]:
     if isinstance(target, str):
-        yield from (broken.invalid(path, target, complaint) for complaint in port_name(target))
+        yield from (invalid(path, target, complaint) for complaint in port_name(target))
     else:
         yield from port_errors(target or 0, path)
 
 
 def default_endpoints(endpoints: Object) -> None:
-    """Fill the protocol of each port."""
     for subset in endpoints.get("subsets") or ():
         for port in subset.get("ports") or ():
             port.setdefault("protocol", "TCP")

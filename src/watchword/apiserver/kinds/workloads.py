@@ -6,16 +6,83 @@ from collections.abc import Iterator
 from typing import Any
 
 from watchword.api.meta import Object, annotations_of
+<<<<<<< HEAD
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.kinds.metadata import immutable_errors, is_selected, metadata_errors, selector_errors
 from watchword.apiserver.kinds.names import int_or_percent_errors, negative_errors
+=======
+from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required
+from watchword.apiserver.kinds.metadata import immutable_errors, label_errors, metadata_errors
+from watchword.apiserver.kinds.names import int_or_percent_errors, label_value, negative_errors, qualified_name
+>>>>>>> own-apikinds
 from watchword.apiserver.kinds.pod_validation import pod_spec_errors
 from watchword.apiserver.kinds.pods import default_pod_spec
 from watchword.apiserver.model import FieldError, Operation
 
 
+<<<<<<< HEAD
+=======
+def selector_errors(selector: Object, path: str) -> Iterator[FieldError]:
+    yield from label_errors(selector.get("matchLabels") or {}, f"{path}.matchLabels")
+    for index, requirement in enumerate(selector.get("matchExpressions") or ()):
+        yield from _requirement_errors(requirement, f"{path}.matchExpressions[{index}]")
+
+
+def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
+    operator, values = requirement.get("operator") or "", requirement.get("values") or []
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield forbidden(f"{path}.values", detail)
+    else:
+        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+    key = requirement.get("key") or ""
+    yield from (invalid(f"{path}.key", key, complaint) for complaint in qualified_name(key))
+    for index, value in enumerate(values):
+        yield from (invalid(f"{path}.values[{index}]", value, complaint) for complaint in label_value(value))
+
+
+def is_selected(labels: Mapping[str, str], selector: Object) -> bool:
+    wanted = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(_satisfies(labels, requirement) for requirement in selector.get("matchExpressions") or ())
+
+
+def _satisfies(labels: Mapping[str, str], requirement: Object) -> bool:
+    key, values = requirement.get("key"), requirement.get("values") or []
+    match requirement.get("operator"):
+        case "In":
+            return labels.get(key or "") in values
+        case "NotIn":
+            return labels.get(key or "") not in values
+        case "Exists":
+            return key in labels
+        case _:
+            return key not in labels
+
+
+def printed_selector(selector: Object | None) -> str:
+    selector = selector or {}
+    parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for requirement in selector.get("matchExpressions") or ():
+        key, values = requirement.get("key") or "", sorted(requirement.get("values") or [])
+        listed = ",".join(values)
+        words = {
+            "In": f"{key} in ({listed})",
+            "NotIn": f"{key} notin ({listed})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        parts.append((key, words.get(requirement.get("operator") or "", key)))
+    return ",".join(text for _, text in sorted(parts))
+
+
+>>>>>>> own-apikinds
 def default_deployment(deployment: Object) -> None:
-    """Fill replicas, strategy, limits and the pod template."""
     spec = deployment.setdefault("spec", {})
     for name, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
         spec.setdefault(name, value)
@@ -39,7 +106,6 @@ def prepare_deployment(operation: Operation) -> None:
 
 
 def default_replica_set(replica_set: Object) -> None:
-    """Fill replicas, labels and the pod template."""
     spec = replica_set.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     default_template(spec)
@@ -49,7 +115,6 @@ def default_replica_set(replica_set: Object) -> None:
 
 
 def default_template(spec: Object) -> None:
-    """Fill the pod template of a workload."""
     template = spec["template"] = spec.get("template") or {}
     template.setdefault("metadata", {})
     template["spec"] = template.get("spec") or {}
@@ -57,7 +122,6 @@ def default_template(spec: Object) -> None:
 
 
 def validate_deployment(operation: Operation) -> list[FieldError]:
-    """Validate selector, strategy, counts and template."""
     spec = (operation.new or {}).get("spec") or {}
     found = list(negative_errors(spec, ("replicas",), "spec"))
     found.extend(_selector_errors(spec, "deployment"))
@@ -67,12 +131,11 @@ def validate_deployment(operation: Operation) -> list[FieldError]:
     deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
     if deadline is not None and 0 <= deadline <= ready:
         detail = "must be greater than minReadySeconds"
-        found.append(broken.invalid("spec.progressDeadlineSeconds", deadline, detail))
+        found.append(invalid("spec.progressDeadlineSeconds", deadline, detail))
     return [*found, *_selector_change(operation, spec)]
 
 
 def validate_replica_set(operation: Operation) -> list[FieldError]:
-    """Validate selector, counts and template."""
     spec = (operation.new or {}).get("spec") or {}
     found = [
         *negative_errors(spec, ("replicas", "minReadySeconds"), "spec"),
@@ -85,31 +148,30 @@ def validate_replica_set(operation: Operation) -> list[FieldError]:
 def _selector_errors(spec: Object, word: str) -> Iterator[FieldError]:
     selector = spec.get("selector")
     if selector is None:
-        yield broken.required("spec.selector")
+        yield required("spec.selector")
         return
     malformed = list(selector_errors(selector, "spec.selector"))
     yield from malformed
     if not selector:
-        yield broken.invalid("spec.selector", selector, f"empty selector is invalid for {word}")
+        yield invalid("spec.selector", selector, f"empty selector is invalid for {word}")
     elif malformed:
-        yield broken.invalid("spec.selector", selector, "invalid label selector")
+        yield invalid("spec.selector", selector, "invalid label selector")
 
 
 def template_errors(spec: Object, path: str, *, restart: tuple[str, ...] = ("Always",)) -> Iterator[FieldError]:
-    """Validate a pod template against its workload's selector and restart policies."""
     template, selector = spec.get("template") or {}, spec.get("selector")
     metadata = template.get("metadata") or {}
     labels: Any = metadata.get("labels")
     judged = selector is None or (selector and not list(selector_errors(selector, "")))
     if judged and not (selector and is_selected(labels or {}, selector)):
         detail = "`selector` does not match template `labels`"
-        yield broken.invalid(f"{path}.template.metadata.labels", labels, detail)
+        yield invalid(f"{path}.template.metadata.labels", labels, detail)
     yield from metadata_errors(metadata, f"{path}.template.metadata")
     pod = template.get("spec") or {}
     yield from pod_spec_errors(pod, f"{path}.template.spec")
     policy = pod.get("restartPolicy")
     if policy in ("Always", "OnFailure", "Never") and policy not in restart:
-        yield broken.not_supported(f"{path}.template.spec.restartPolicy", policy, restart)
+        yield not_supported(f"{path}.template.spec.restartPolicy", policy, restart)
 
 
 def _strategy_errors(strategy: Object, path: str) -> Iterator[FieldError]:
@@ -117,10 +179,10 @@ def _strategy_errors(strategy: Object, path: str) -> Iterator[FieldError]:
     if kind == "Recreate":
         if rolling is not None:
             detail = "may not be specified when strategy `type` is 'Recreate'"
-            yield broken.forbidden(f"{path}.rollingUpdate", detail)
+            yield forbidden(f"{path}.rollingUpdate", detail)
     elif kind != "RollingUpdate":
         value = {"Type": kind, "RollingUpdate": rolling}
-        yield broken.not_supported(path, value, ("Recreate", "RollingUpdate"))
+        yield not_supported(path, value, ("Recreate", "RollingUpdate"))
     elif rolling is not None:
         yield from _rolling_errors(rolling, f"{path}.rollingUpdate")
 
@@ -130,9 +192,9 @@ def _rolling_errors(rolling: Object, path: str) -> Iterator[FieldError]:
     yield from int_or_percent_errors(unavailable, f"{path}.maxUnavailable")
     yield from int_or_percent_errors(surge, f"{path}.maxSurge")
     if unavailable in (0, "0%") and surge in (0, "0%"):
-        yield broken.invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
+        yield invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
     if isinstance(unavailable, str) and unavailable[:-1].isdigit() and int(unavailable[:-1]) > 100:
-        yield broken.invalid(f"{path}.maxUnavailable", unavailable, "must not be greater than 100%")
+        yield invalid(f"{path}.maxUnavailable", unavailable, "must not be greater than 100%")
 
 
 def _selector_change(operation: Operation, spec: Object) -> list[FieldError]:

@@ -88,7 +88,6 @@ _COLLECTION = {
 
 
 def paths_of(kind: ResourceKind, component: str) -> Object:
-    """Return the paths of one kind whose schema is the named component."""
     resource = kind.resource
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     everywhere = f"{root}/{resource.plural}"
@@ -180,7 +179,6 @@ _V3_ONLY = ("oneOf", "anyOf", "allOf", "not", "nullable")
 
 
 def document(kinds: Sequence[ResourceKind]) -> Object:
-    """Return the OpenAPI v3 document of the kinds of one group and version."""
     found: Object = {}
     for kind in kinds:
         found |= paths_of(kind, component_of(kind))
@@ -193,7 +191,6 @@ def document(kinds: Sequence[ResourceKind]) -> Object:
 
 
 def component_of(kind: ResourceKind) -> str:
-    """Return the name of a kind's component, as Kubernetes names it."""
     resource = kind.resource
     if not kind.custom:
         return message_of(resource.group, resource.version, resource.kind)
@@ -283,7 +280,6 @@ class CachedDocument(Struct, frozen=True):
 
     @property
     def hash(self) -> str:
-        """The hash in the index."""
         return self.etag.strip('"')
 
 
@@ -295,7 +291,6 @@ class OpenApiHandler:
         self._drawn: dict[str, CachedDocument] = {}
 
     async def handle(self, request: HandlerRequest) -> Response:
-        """Handle a request below `/openapi`."""
         _require_json(request.header("accept"))
         path = request.info.path.strip("/")
         if path == "openapi/v3":
@@ -309,7 +304,6 @@ class OpenApiHandler:
         return _hashed_answer(request, self._draw(place, kinds, document), place)
 
     def index(self) -> dict[str, str]:
-        """Return the URL of every document by its place."""
         places = self._places()
         drawn = {place: self._draw(place, kinds, document) for place, kinds in places.items()}
         return {place: f"/openapi/v3/{place}?hash={each.hash}" for place, each in drawn.items()}

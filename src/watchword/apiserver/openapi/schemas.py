@@ -41,7 +41,6 @@ _SCALARS: dict[str, Object] = {
 
 
 def reference(name: str) -> Object:
-    """Return a reference to a component."""
     return {"$ref": f"{REFERENCE}{name}"}
 
 
@@ -126,7 +125,6 @@ def root_schema(schema: Schema) -> Object:
 
 
 def to_openapi(schema: Schema) -> Object:
-    """Return a schema as an OpenAPI document writes it."""
     drawn: Object = {}
     if schema.description:
         drawn["description"] = schema.description

@@ -44,7 +44,6 @@ def apply_json_patch(document: Object, operations: Any) -> Object:
 
 
 def unknown_operation_fields(operations: Any) -> list[str]:
-    """Return the paths of fields that no operation knows, for fieldValidation."""
     known = {"op", "path", "from", "value"}
     return [
         f"[{index}].{key}"
@@ -134,7 +133,6 @@ class _Patch(Struct):
             _refuse()
 
     def _find(self, path: str | None) -> tuple[Any, str]:
-        """Return the container of the value that the path names, and its key there."""
         if path is None or "/" not in path:
             _refuse()
         _, *parts, last = (part.replace("~1", "/").replace("~0", "~") for part in path.split("/"))

@@ -22,17 +22,14 @@ def bad_patch(message: str) -> ApiError:
 
 
 def bad_list() -> ApiError:
-    """A list and a directive about it that do not belong together."""
     return ApiError(400, "BadRequest", "invalid patch format of setElementOrder list")
 
 
 def no_merge_key(item: Object, key: str) -> ApiError:
-    """An item that cannot be matched with a present one."""
     return bad_patch(f"map: {go_print(item)} does not contain declared merge key: {key}")
 
 
 def unknown_directive(directive: Any, where: Object) -> ApiError:
-    """An undefined value of $patch."""
     return bad_patch(f"unknown patch type: {go_print(directive)} in map: {go_print(where)}")
 
 
@@ -78,7 +75,6 @@ def merge_scalars(present: list[Any], patch: list[Any]) -> list[Any]:
 
 
 def remove_scalars(present: list[Any], doomed: list[Any]) -> list[Any]:
-    """Return the present items that are not to be deleted."""
     gone = {show(item) for item in doomed}
     return [item for item in present if show(item) not in gone]
 
@@ -167,7 +163,6 @@ def _merge_field(document: Object, key: str, value: Any, schema: Schema) -> None
 
 
 def _merge_in_order(document: Object, patch: Object, directive: str, schema: Schema) -> None:
-    """Merge one list and put it in the order that the patch demands."""
     key, order = directive.removeprefix(ORDER), patch.pop(directive)
     present, added = document.get(key), patch.pop(key, None)
     if type(order) is not list or (present is not None and type(present) is not list):

@@ -25,12 +25,10 @@ _SUBDOMAIN_RULE = (
 
 
 def dns1035_label_errors(text: str) -> str:
-    """Return why a text is not a DNS-1035 label; empty when it is one."""
     return _name_errors(text, _LABEL, _LABEL_RULE, 63)
 
 
 def dns_subdomain_errors(text: str) -> str:
-    """Return why a text is not a DNS subdomain; empty when it is one."""
     return _name_errors(text, _SUBDOMAIN, _SUBDOMAIN_RULE, 253)
 
 
@@ -166,7 +164,6 @@ INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
 def as_node(value: Any) -> Node | None:
-    """Return a value as a schema node, None when it is not one."""
     return value if isinstance(value, dict) else None
 
 
@@ -176,23 +173,19 @@ def below(node: Node, key: str) -> Node | None:
 
 
 def properties_of(node: Node) -> dict[str, Node]:
-    """Return the properties that are schemas."""
     said = as_node(node.get("properties")) or {}
     return {str(key): value for key, value in said.items() if isinstance(value, dict)}
 
 
 def branches(node: Node, junctor: str) -> list[Node]:
-    """Return the schemas of a junctor."""
     said = node.get(junctor)
     return [branch for branch in said if isinstance(branch, dict)] if isinstance(said, list) else []
 
 
 def type_of(node: Node) -> str:
-    """Return the declared type of the node, empty when there is none."""
     said = node.get("type")
     return said if isinstance(said, str) else ""
 
 
 def is_set(node: Node, key: str) -> bool:
-    """Whether a key has another value than the one it has when absent."""
     return node.get(key) not in (None, "", False, [], {})

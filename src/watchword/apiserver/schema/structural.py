@@ -101,7 +101,6 @@ def _type(node: Node, level: Level, path: str) -> Iterator[FieldError]:
 
 
 def _resource(node: Node, level: Level, path: str) -> Iterator[FieldError]:
-    """Check the schema's apiVersion, kind and metadata."""
     is_resource = level == "root" or is_set(node, "x-kubernetes-embedded-resource")
     known = properties_of(node)
     for key in ("kind", "apiVersion"):
@@ -150,7 +149,6 @@ def _nested(node: Node, path: str, *, pairs_allowed: bool) -> Iterator[FieldErro
 
 
 def _completeness(node: Node, schema: Node | None, path: str, place: str) -> Iterator[FieldError]:
-    """Check that what junctors mention exists outside of them too."""
     found = [(f"{junctor}[{i}]", branch) for junctor in JUNCTORS for i, branch in enumerate(branches(node, junctor))]
     negated = below(node, "not")
     if negated is not None:

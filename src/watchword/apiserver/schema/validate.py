@@ -37,7 +37,6 @@ def check_string(value: str, rules: Mapping[str, Any], path: str, errors: list[F
 
 
 def check_number(value: float, rules: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """Check bounds and divisibility."""
     factor, low, high = rules.get("multipleOf"), rules.get("minimum"), rules.get("maximum")
     if factor and value % factor:
         errors.append(invalid(path, value, f"{path} in body should be a multiple of {go_number(factor)}"))
@@ -63,7 +62,6 @@ def check_size(size: int, rules: Mapping[str, Any], what: str, path: str, errors
 
 
 def check_enum(value: Any, allowed: list[Any], path: str, errors: list[FieldError]) -> None:
-    """Check that a value is one of those allowed."""
     if not any(same_json(value, item) for item in allowed):
         names = (item if isinstance(item, str) else show(item) for item in allowed)
         errors.append(not_supported(path, value, names))
@@ -84,7 +82,6 @@ def _matches(pattern: str, value: str) -> bool:
 
 
 def check_embedded(value: Any, schema: Schema | None, path: str, errors: list[FieldError]) -> None:
-    """Append errors for embedded resources at this value and below that lack apiVersion, kind or a valid name."""
     if schema is None or "embedded" not in schema.contains:
         return
     if type(value) is dict:
@@ -186,7 +183,6 @@ def _overlap(schema: Schema, value: Any) -> int:
 
 
 def check_list_types(value: Any, schema: Schema | None, path: str) -> list[FieldError]:
-    """Return the repeated items of every set and map list at this value and below."""
     return list(_walk(value, schema, path))
 
 
@@ -264,7 +260,6 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
 
 
 def check(value: Any, schema: Schema, path: str, old: Any, errors: list[FieldError]) -> None:
-    """Append what types, constraints and junctors find wrong at this value and below."""
     if len(errors) >= MAX_ERRORS:
         return
     if old is not ABSENT and same_json(value, old):

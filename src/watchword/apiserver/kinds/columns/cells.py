@@ -43,7 +43,6 @@ _STEPS = (
 
 
 def age(text: str | None, now: datetime) -> str:
-    """Write how long ago an instant was."""
     instant = parse_rfc3339(text) if text else None
     return UNKNOWN if instant is None else human_duration(now - instant)
 
@@ -62,22 +61,18 @@ def at(obj: Object, path: str) -> Any:
 
 
 def text(path: str, absent: str = "") -> Cell:
-    """A cell that shows a text, or another one when it is absent."""
     return lambda obj, _: at(obj, path) or absent
 
 
 def number(path: str) -> Cell:
-    """A cell that shows a number, zero when it is absent."""
     return lambda obj, _: at(obj, path) or 0
 
 
 def size(path: str) -> Cell:
-    """A cell that counts the entries of a list or map."""
     return lambda obj, _: len(at(obj, path) or ())
 
 
 def since(path: str, absent: str = "<unknown>") -> Cell:
-    """A cell that shows how long ago an instant was."""
     return lambda obj, now: age(at(obj, path), now) if at(obj, path) else absent
 
 

@@ -22,7 +22,6 @@ class Summary(Struct, frozen=True):
 
 
 def summarise(pod: Object) -> Summary:
-    """Return a pod's status from the states of its containers."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     sidecars = {each.get("name") for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"}
     total = len(spec.get("containers") or ()) + len(sidecars)
