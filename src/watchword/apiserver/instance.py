@@ -91,13 +91,11 @@ class Instance:
 
     @property
     def server(self) -> str:
-        """The URL clients use."""
         host = self._settings.advertise or _reachable(self._settings.host)
         return f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig."""
         return self._settings.data_dir / KUBECONFIG_NAME
 
     async def start(self) -> None:
@@ -129,7 +127,6 @@ class Instance:
         log.info("serving %s", self.server)
 
     async def stop(self) -> None:
-        """Finish what is under way and close the data."""
         if self._node is not None:
             await self._node.stop()
         await self._listener.stop()

@@ -59,12 +59,10 @@ class CertificateAuthorities(Struct, frozen=True):
         return announced[-1] if announced else self.known[0]
 
     def roots(self) -> tuple[Certificate, ...]:
-        """Return the trusted and published CAs."""
         return tuple(authority.certificate for authority in self.known)
 
 
 def is_renewal_due(certificate: Certificate, now: datetime) -> bool:
-    """Whether a certificate has reached the part of its validity at which it is replaced."""
     life = certificate.not_after - certificate.not_before
     return now >= certificate.not_before + life * RENEW_AT
 
@@ -90,7 +88,6 @@ class PkiDirectory:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """The TLS context for new connections."""
         return self._context
 
     def believed(self) -> tuple[Certificate, ...]:
@@ -98,7 +95,6 @@ class PkiDirectory:
         return self.authorities.roots()
 
     def signing_authority(self) -> Authority:
-        """Return the CA that signs now."""
         return self.authorities.signing(self._now())
 
     def renew(self) -> None:

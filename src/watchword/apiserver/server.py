@@ -56,11 +56,9 @@ class RateLimiter(Protocol):
 
     def known(self, request: HandlerRequest, user: User) -> None:
         """Check a request by its user (`user` is the authenticated one, also when impersonating)."""
-        ...
 
     def failed(self, request: HandlerRequest) -> None:
         """Judge a request whose credential was refused."""
-        ...
 
 
 class CompletedRequest(Struct, frozen=True):
@@ -98,7 +96,6 @@ class ApiServer:
         self._config = config
 
     async def handle(self, request: Request) -> Response:
-        """Handle one request."""
         asked = HandlerRequest(
             read_request_info(request.method, request.path, request.query),
             request.method,

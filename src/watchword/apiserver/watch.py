@@ -26,7 +26,6 @@ class EventReceiver(Protocol):
 
     def receive(self, event: StoreEvent) -> None:
         """Receive one change; must neither wait nor raise."""
-        ...
 
 
 class WatchBroadcaster:
@@ -56,7 +55,6 @@ class WatchBroadcaster:
             selections.pop(selection, None)
 
     def count(self) -> int:
-        """Return how many watchers there are."""
         return sum(len(receivers) for selections in self._watched.values() for receivers in selections.values())
 
     def _deliver(self, event: StoreEvent) -> None:
@@ -104,7 +102,6 @@ class EventEncoder(Struct, frozen=True):
     show: ObjectTransform | None = None  # None: the object itself, as plain JSON
 
     def record(self, word: str, record: Record) -> bytes:
-        """Return the event that shows a record."""
         if self.show is None:
             return encode_event(word, self.objects.wire(self.kind, record))
         return encode_event(word, orjson.dumps(self.show(self.objects.decode(self.kind, record))))
@@ -129,7 +126,6 @@ class EventEncoder(Struct, frozen=True):
         return encode_event("DELETED", encode_object(obj))
 
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
-        """Return a bookmark event."""
         obj = bookmark(self.kind.resource, revision, initial_events_end=initial_events_end)
         return encode_event("BOOKMARK", orjson.dumps(obj if self.show is None else self.show(obj)))
 

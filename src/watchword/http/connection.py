@@ -22,14 +22,10 @@ class RequestProgress(Protocol):
     """How far a request has come."""
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no request is incomplete."""
-        ...
+    def is_idle(self) -> bool: ...
 
     @property
-    def is_head_complete(self) -> bool:
-        """Whether the head of the request has been read."""
-        ...
+    def is_head_complete(self) -> bool: ...
 
 
 class ConnectionDeadlines:
@@ -160,17 +156,11 @@ class ServerContext(Protocol):
     limits: ServerLimits
     reading: RequestLimits
 
-    def authenticate(self, connection: ServerConnection, user: str) -> None:
-        """Count a connection as one of a user."""
-        ...
+    def authenticate(self, connection: ServerConnection, user: str) -> None: ...
 
-    def unregister(self, connection: ServerConnection) -> None:
-        """Unregister a connection."""
-        ...
+    def unregister(self, connection: ServerConnection) -> None: ...
 
-    def date(self) -> str:
-        """Return the current time in HTTP's format."""
-        ...
+    def date(self) -> str: ...
 
 
 class ServerConnection(asyncio.Protocol):
@@ -204,7 +194,6 @@ class ServerConnection(asyncio.Protocol):
         return self._task is None and self._deadlines.is_read_overdue(now, self._reader)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to listen."""
         self._transport = cast("asyncio.Transport", transport)
         self._reader = RequestParser(self._server.reading, peer_of(transport))
         self._deadlines.restart(self._loop.time(), is_first=True)
@@ -221,7 +210,6 @@ class ServerConnection(asyncio.Protocol):
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes."""
         was_idle = self._reader.is_idle
         self._waiting.extend(self._reader.feed(data))
         if was_idle and not self._reader.is_idle:
@@ -237,7 +225,6 @@ class ServerConnection(asyncio.Protocol):
         self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        """Resume writing."""
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
@@ -342,7 +329,6 @@ class ServerConnection(asyncio.Protocol):
 
 
 def plain_text_rejection(rejected: RejectedRequest) -> Response:
-    """Return the response to a request that cannot be parsed."""
     return Response(rejected.status, (("Content-Type", "text/plain"),), f"{rejected.status} {rejected.reason}".encode())
 
 

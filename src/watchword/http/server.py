@@ -149,7 +149,6 @@ class HttpServer:
         self._table.authenticate(connection, user)
 
     def unregister(self, connection: ServerConnection) -> None:
-        """Unregister a connection."""
         self._table.discard(connection)
         if not self._table:
             self._all_closed.set()

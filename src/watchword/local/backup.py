@@ -35,7 +35,6 @@ class PlaneDirectory(Struct, frozen=True):
 
     @property
     def path(self) -> Path:
-        """Its folder."""
         return self.root / self.name
 
     @property

@@ -89,7 +89,6 @@ class LocalCloud(Struct):
         return self._variables(name, self.trial.cluster_settings(number)) if self.endpoint else {}
 
     async def stop(self) -> None:
-        """End the emulator."""
         if self._process is None or self._process.stdin is None:
             return
         self._process.stdin.close()

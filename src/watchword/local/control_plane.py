@@ -39,7 +39,6 @@ class LocalControlPlane:
 
     @property
     def name(self) -> str:
-        """The name of the cluster, or `hub`."""
         return self.address.name
 
     @property
@@ -103,5 +102,4 @@ class LocalControlPlane:
         return reset_command(self.folder.parent)
 
     async def stop(self) -> None:
-        """End the service and close the data."""
         await self.instance.stop()

@@ -124,7 +124,6 @@ async def start_sample_addon(fleet: LocalFleet) -> list[LocalControlPlane]:
 
 
 def is_addon_ready(addon: Object | None) -> bool:
-    """Whether an add-on has its credential, and shows that it works with it."""
     if addon is None:
         return False
     return decide_addon_row(addon).credential == "yes" and is_true(addon, ConditionType.ADDON_AVAILABLE)

@@ -104,11 +104,9 @@ class LocalFleet:
         return build_inventory(self.observer.facts(), now=self.clock.now()) if self.observer is not None else None
 
     def lease_of(self, cluster: str) -> Object | None:
-        """Return the lease that a cluster's agent renews, as last read from the hub."""
         return self.hub_observer.cache.get(LEASES, ObjectKey(cluster, CLUSTER_LEASE))
 
     def hub_lease(self) -> Object | None:
-        """Return the lease that the hub's controllers hold."""
         return self.hub_observer.cache.get(LEASES, HUB_LEASE)
 
     async def start_members(self, members: Iterable[LocalControlPlane]) -> None:

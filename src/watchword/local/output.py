@@ -51,7 +51,6 @@ class BackgroundWriter:
         self._thread.start()
 
     def write(self, text: str) -> int:
-        """Take over a text."""
         with self._ready:
             self._waiting.append(text.encode(self._encoding, "replace"))
             self.busy = True
@@ -91,26 +90,16 @@ ViewReader = Callable[[], FleetView]
 class UpOutput(Protocol):
     """Shows what happens; `read_view` gives the whole picture of the moment."""
 
-    def step(self, line: StepStatus) -> None:
-        """Record a step that went on."""
-        ...
+    def step(self, line: StepStatus) -> None: ...
 
-    def refresh(self, read_view: ViewReader) -> None:
-        """Show the picture, if it is one that changes."""
-        ...
+    def refresh(self, read_view: ViewReader) -> None: ...
 
-    def ready(self, read_view: ViewReader, seconds: float) -> None:
-        """Report that all is healthy."""
-        ...
+    def ready(self, read_view: ViewReader, seconds: float) -> None: ...
 
-    def close(self, final_message: str) -> None:
-        """Return how it ended."""
-        ...
+    def close(self, final_message: str) -> None: ...
 
     @property
-    def reader_closed(self) -> bool:
-        """Whether the reader is gone."""
-        ...
+    def reader_closed(self) -> bool: ...
 
 
 class TerminalOutput(Struct):
@@ -128,7 +117,6 @@ class TerminalOutput(Struct):
             self.screen.draw(render_view(read_view(), self.screen.size()))
 
     def ready(self, read_view: ViewReader, seconds: float) -> None:  # noqa: ARG002 - the picture shows it
-        """Draw the picture."""
         self.refresh(read_view)
 
     def close(self, final_message: str) -> None:
@@ -139,7 +127,6 @@ class TerminalOutput(Struct):
 
     @property
     def reader_closed(self) -> bool:
-        """Whether the terminal was closed."""
         return self.writer.reader_closed
 
 
@@ -157,7 +144,6 @@ class PlainOutput(Struct):
             self._write(f"{mark} {line.title}: {line.detail} ({line.seconds:.1f} s)")
 
     def refresh(self, read_view: ViewReader) -> None:
-        """Write what is new."""
         for row in select_unreported(read_view().recent_events, self._reported):
             self._write(f"{row.at[11:19]}  {row.about}: {row.what}")
 
@@ -169,14 +155,12 @@ class PlainOutput(Struct):
             self._write(plain_text(line).rstrip())
 
     def close(self, final_message: str) -> None:
-        """Write how it ended."""
         for line in final_message.splitlines():
             self._write(line)
         self.writer.close()
 
     @property
     def reader_closed(self) -> bool:
-        """Whether the reader has closed its end."""
         return self.writer.reader_closed
 
     def _write(self, line: str) -> None:
@@ -194,7 +178,6 @@ class JsonOutput(Struct):
         self._write("step", step=line.key, title=line.title, state=line.state, detail=line.detail, seconds=line.seconds)
 
     def refresh(self, read_view: ViewReader) -> None:
-        """Write what is new."""
         for row in select_unreported(read_view().recent_events, self._reported):
             self._write("happening", at=row.at, about=row.about, what=row.what, warning=row.is_warning)
 
@@ -206,13 +189,11 @@ class JsonOutput(Struct):
         self._write("ready", **ready, dashboard=view.dashboard, **inventory)
 
     def close(self, final_message: str) -> None:
-        """Write how it ended."""
         self._write("stopped", detail=final_message)
         self.writer.close()
 
     @property
     def reader_closed(self) -> bool:
-        """Whether the reader has closed its end."""
         return self.writer.reader_closed
 
     def _write(self, event: str, **fields: Any) -> None:

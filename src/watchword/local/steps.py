@@ -311,7 +311,6 @@ async def _await_addon(
 
 
 def cluster_of(fleet: LocalFleet, name: str) -> Object | None:
-    """Return a ManagedCluster as last read from the hub."""
     return fleet.hub_observer.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
 
 

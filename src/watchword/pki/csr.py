@@ -46,7 +46,6 @@ class ParsedCsr(Struct, frozen=True):
 
     @property
     def subject(self) -> CertificateSubject:
-        """CN and O, as claimed."""
         return CertificateSubject(self.common_name, self.organisations)
 
 

@@ -67,19 +67,16 @@ class PublicKey:
 
     @property
     def pem(self) -> bytes:
-        """A PUBLIC KEY block."""
         return self.handle.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
     @property
     def type(self) -> KeyType:
-        """The type of the key."""
         if isinstance(self.handle, ec.EllipticCurvePublicKey):
             return KeyType.EC
         return KeyType.RSA if isinstance(self.handle, rsa.RSAPublicKey) else KeyType.ED25519
 
     @property
     def bits(self) -> int:
-        """The size of the key: modulus or curve."""
         return 256 if isinstance(self.handle, ed25519.Ed25519PublicKey) else self.handle.key_size
 
     @cached_property
@@ -109,7 +106,6 @@ class PrivateKey(Struct, frozen=True, eq=False, dict=True):
 
     @classmethod
     def generate(cls) -> PrivateKey:
-        """Make a new EC P-256 key."""
         return cls(ec.generate_private_key(ec.SECP256R1()))
 
     @classmethod
@@ -135,7 +131,6 @@ class PrivateKey(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def public(self) -> PublicKey:
-        """The public key of the pair."""
         return PublicKey(self.handle.public_key())
 
     @property
@@ -241,7 +236,6 @@ class Pin(Struct, frozen=True, order=True):
 
     @classmethod
     def of(cls, key: PublicKey) -> Pin:
-        """Return the pin of a key."""
         return cls(key.thumbprint)
 
     @classmethod

@@ -31,12 +31,10 @@ class AdmissionAttributes(Struct, frozen=True):
 
     @property
     def is_namespace(self) -> bool:
-        """Whether the object is a namespace."""
         return (self.resource.group, self.resource.plural) == ("", NAMESPACES.plural)
 
 
 def read_attributes(operation: Operation) -> AdmissionAttributes:
-    """Return what a write is about."""
     resource, key = operation.kind.resource, operation.key
     is_namespace = (resource.group, resource.plural) == ("", NAMESPACES.plural)
     new, old = operation.new, operation.old
@@ -66,7 +64,6 @@ class ResourceRule(Struct, frozen=True):
 
     @classmethod
     def read(cls, row: Object) -> ResourceRule:
-        """Read one rule."""
         split = (str(text).partition("/") for text in row.get("resources") or ())
         return cls(
             operations=frozenset(row.get("operations") or ()),
@@ -105,7 +102,6 @@ class MatchResources(Struct, frozen=True):
 
     @classmethod
     def read(cls, spec: Object) -> MatchResources:
-        """Read matchConstraints or matchResources."""
         return cls(
             rules=tuple(ResourceRule.read(row) for row in spec.get("resourceRules") or ()),
             excluded=tuple(ResourceRule.read(row) for row in spec.get("excludeResourceRules") or ()),

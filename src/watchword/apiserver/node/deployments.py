@@ -29,14 +29,12 @@ class DeploymentController:
         self.worker: Worker[ObjectKey] = Worker("deployments", self.sync)
 
     def watches(self) -> Watches:
-        """Subscribe to deployments and replica sets."""
         return {
             DEPLOYMENTS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
             REPLICA_SETS: lambda _change, new: enqueue_owner(self.worker, new, "Deployment"),
         }
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Bring one deployment a step further."""
         found = self.registry.get(DEPLOYMENTS, key)
         if found is None or is_deleting(found):
             return None
@@ -114,7 +112,6 @@ class DeploymentController:
 
 
 def revision_of(found: Object) -> int:
-    """Return the revision of a replica set."""
     text = annotations_of(found).get(REVISION, "0")
     return int(text) if text.isascii() and text.isdigit() else 0
 
@@ -162,7 +159,6 @@ def rollout_status(found: Object, new: Object | None, sets: list[Object]) -> Obj
 
 
 def rollout_conditions(found: Object, new: Object | None, status: Object) -> list[Condition]:
-    """Return whether enough pods are available, and whether the rollout is done."""
     replicas = int(found["spec"].get("replicas") or 0)
     available = int(status.get("availableReplicas") or 0)
     if available >= replicas - replicas // 4:

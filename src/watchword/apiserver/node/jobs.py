@@ -62,12 +62,10 @@ def _phase(pod: Object) -> str:
 
 
 def is_finished(job: Object) -> bool:
-    """Whether a job came to an end."""
     return is_true(job, "Complete") or is_true(job, "Failed")
 
 
 def is_run(job: Object) -> bool:
-    """Whether it is a job that this node runs."""
     spec = job["spec"]
     return spec.get("completions") == spec.get("parallelism") == 1 and not spec.get("suspend")
 
@@ -83,14 +81,12 @@ class JobController:
         self.worker: Worker[ObjectKey] = Worker("jobs", self.sync)
 
     def watches(self) -> Watches:
-        """Subscribe to jobs and pods."""
         return {
             JOBS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
             PODS: lambda _change, new: enqueue_owner(self.worker, new, "Job"),
         }
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Bring one job a step further."""
         job = self.registry.get(JOBS, key)
         if job is None or is_deleting(job) or is_finished(job) or not is_run(job):
             return None
@@ -145,14 +141,12 @@ class CronJobController:
         self.worker: Worker[ObjectKey] = Worker("cron jobs", self.sync)
 
     def watches(self) -> Watches:
-        """Subscribe to CronJobs and jobs."""
         return {
             CRON_JOBS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
             JOBS: lambda _change, new: enqueue_owner(self.worker, new, "CronJob"),
         }
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Start what is due; return how long it is until the next."""
         cron_job = self.registry.get(CRON_JOBS, key)
         if cron_job is None or is_deleting(cron_job):
             return None

@@ -14,7 +14,6 @@ from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import NODES, PODS
 from watchword.apiserver.controllers.worker import ControllerService
 from watchword.apiserver.model import ApiError, Now, Registry
-from watchword.apiserver.node.containers import own_environment
 from watchword.apiserver.node.deployments import DeploymentController
 from watchword.apiserver.node.events import NodeEvents
 from watchword.apiserver.node.jobs import CronJobController, JobController
@@ -62,7 +61,7 @@ class ProcessNode(Struct):
         volumes = Volumes(registry, context.issuer, context.audiences, now, settings.folder)
         pod_factory = PodFactory(registry, context.entropy)
         pods = self._pods = PodController(
-            registry, settings, self.runner, volumes, events, now, context.entropy, own_environment()
+            registry, settings, self.runner, volumes, events, now, context.entropy, os.environ
         )
         workloads = (
             DeploymentController(registry, now),
@@ -95,7 +94,6 @@ class ProcessNode(Struct):
 
 
 async def ensure_node(registry: Registry, settings: NodeSettings, now: Now) -> None:
-    """Create the Node that pods are bound to, and report it as ready."""
     key = ObjectKey.cluster(settings.name)
     found = registry.get(NODES, key)
     if found is None:
@@ -115,7 +113,6 @@ async def ensure_node(registry: Registry, settings: NodeSettings, now: Now) -> N
 
 
 def capacity() -> Object:
-    """Return the machine's capacity as Kubernetes quantities."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     has = {"cpu": str(os.cpu_count() or 1), "memory": f"{pages * size // 1024}Ki", "pods": "110"}
     return {"capacity": has, "allocatable": dict(has)}

@@ -26,7 +26,6 @@ class PodFactory(Struct, frozen=True):
     entropy: Callable[[int], bytes]
 
     async def make(self, owner: Object, template: Object, **annotations: str) -> Object:
-        """Create one pod from the template, owned and controlled by the workload."""
         metadata = template.get("metadata") or {}
         name = f"{owner['metadata']['name'][:57]}-{self.suffix()}"
         key = ObjectKey(owner["metadata"]["namespace"], name)
@@ -49,12 +48,10 @@ class PodFactory(Struct, frozen=True):
         return await self.registry.create(PODS, pod)
 
     def suffix(self) -> str:
-        """Return five characters that make a name unique."""
         return "".join(ALPHABET[byte % len(ALPHABET)] for byte in self.entropy(5))
 
 
 def controlled_by(registry: Registry, resource: Resource, owner: Object) -> list[Object]:
-    """Return the objects of a kind that a workload controls."""
     return [
         obj
         for obj in registry.list(resource, owner["metadata"]["namespace"])
@@ -66,7 +63,6 @@ def controlled_by(registry: Registry, resource: Resource, owner: Object) -> list
 
 
 def controller_of(obj: Object, kind: str) -> ObjectKey | None:
-    """Return the key of the workload of that kind that controls an object."""
     for ref in obj["metadata"].get("ownerReferences") or ():
         if ref.get("controller") and ref.get("kind") == kind:
             return ObjectKey(obj["metadata"]["namespace"], str(ref.get("name")))
@@ -74,12 +70,10 @@ def controller_of(obj: Object, kind: str) -> ObjectKey | None:
 
 
 def enqueue_owner(worker: Worker[ObjectKey], obj: Object, kind: str) -> None:
-    """Trigger the workload of that kind that controls an object."""
     owner = controller_of(obj, kind)
     if owner is not None:
         worker.enqueue(owner)
 
 
 def is_active(pod: Object) -> bool:
-    """Whether a pod counts as one that runs or will."""
     return not is_deleting(pod) and (pod.get("status") or {}).get("phase") not in FINISHED

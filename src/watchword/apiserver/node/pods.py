@@ -15,10 +15,9 @@ from watchword.api.resources import CONFIG_MAPS, PODS, SECRETS
 from watchword.apiserver.controllers.worker import Watches, Worker
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.container_run import ContainerPlan, ContainerRun
-from watchword.apiserver.node.containers import build_launch, probe_of
+from watchword.apiserver.node.containers import build_launch, probe_of, validate_runnable_pod
 from watchword.apiserver.node.events import NodeEvents
 from watchword.apiserver.node.model import NodeSettings, Runner
-from watchword.apiserver.node.pod_admission import validate_runnable_pod
 from watchword.apiserver.node.pod_status import pod_status, restore_container_state
 from watchword.apiserver.node.volumes import MissingVolumeSource, Volumes, sources_of
 
@@ -35,7 +34,6 @@ class PodRun(Struct):
     ending: asyncio.Task[None] | None = None
 
     async def stop(self, grace: float) -> None:
-        """End all of them."""
         await asyncio.gather(*(container.stop(grace) for container in self.containers.values()))
 
 
@@ -58,7 +56,6 @@ class PodController:
         self.worker = Worker("pods", self.sync, parallel=32)
 
     def watches(self) -> Watches:
-        """Subscribe to pods, Secrets and ConfigMaps."""
         return {PODS: self._pod_changed, SECRETS: self._secret_changed, CONFIG_MAPS: self._config_changed}
 
     def _pod_changed(self, change: str, new: Object) -> None:
@@ -81,7 +78,6 @@ class PodController:
                 self.worker.enqueue(pod_key)
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Bind, start, stop or report one pod."""
         pod = self.registry.get(PODS, key)
         run = self.runs.get(key)
         if run is not None and (pod is None or uid_of(pod) != run.uid):

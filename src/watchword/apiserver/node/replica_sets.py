@@ -24,14 +24,12 @@ class ReplicaSetController:
         self.worker: Worker[ObjectKey] = Worker("replica sets", self.sync)
 
     def watches(self) -> Watches:
-        """Subscribe to replica sets and pods."""
         return {
             REPLICA_SETS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
             PODS: lambda _change, new: enqueue_owner(self.worker, new, "ReplicaSet"),
         }
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Create what is missing, delete what is too much, count what is there."""
         found = self.registry.get(REPLICA_SETS, key)
         if found is None or is_deleting(found):
             return None

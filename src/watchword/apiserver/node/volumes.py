@@ -17,8 +17,7 @@ from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import CONFIG_MAPS, NODES, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.model import Now, Registry
-from watchword.apiserver.node.containers import mounts_of, pod_root, read_field
-from watchword.apiserver.node.pod_admission import is_plain
+from watchword.apiserver.node.containers import is_plain, mounts_of, pod_root, read_field
 from watchword.apiserver.tokens import BoundObjects, TokenIssuer, TokenLifetime
 
 RENEW_AT = 0.8
@@ -64,7 +63,6 @@ class Volumes(Struct):
         return max(1.0, (min(due) - self.now()).total_seconds()) if due else None
 
     def forget(self, uid: str) -> None:
-        """Remove everything a pod had."""
         for key in [key for key in self._tokens if key[0] == uid]:
             del self._tokens[key]
         shutil.rmtree(self.folder / uid, ignore_errors=True)
@@ -137,7 +135,6 @@ class Volumes(Struct):
 
 
 def sources_of(pod: Object, resource: Resource) -> set[str]:
-    """Return the names of the Secrets or ConfigMaps that a pod mounts."""
     field_name, name_key = ("secret", "secretName") if resource is SECRETS else ("configMap", "name")
     names: set[str] = set()
     for volume in (pod.get("spec") or {}).get("volumes") or ():

@@ -51,7 +51,6 @@ class Create(Struct, frozen=True):
     tools: VerbDependencies
 
     async def __call__(self, kind: ResourceKind, namespace: str, obj: Object, call: WriteRequest) -> VerbResult:
-        """Store a conformed body; 409 when the name is taken."""
         require_type(kind, obj)
         require_namespace(kind, obj, namespace)
         metadata = obj["metadata"]

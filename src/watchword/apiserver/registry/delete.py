@@ -36,7 +36,6 @@ class DeleteOptions(Struct, frozen=True):
     dry_run: bool = False
 
     def write_request(self, request: HandlerRequest) -> WriteRequest:
-        """Return the context of a deletion that a client asked for."""
         preconditions = {"uid": self.uid, "resourceVersion": self.resource_version}
         options = {
             "dryRun": ["All"] if self.dry_run else [],
@@ -124,7 +123,6 @@ class Delete(Struct, frozen=True):
     async def __call__(
         self, kind: ResourceKind, key: ObjectKey, options: DeleteOptions, call: WriteRequest
     ) -> VerbResult:
-        """Delete one object, or begin to."""
         for _ in range(ATTEMPTS):
             stored = self.tools.objects.latest(kind, key)
             if stored is None:

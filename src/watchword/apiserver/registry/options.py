@@ -97,7 +97,6 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
 
 
 def read_write_request(request: HandlerRequest, *, options_kind: str, apply: bool = False) -> WriteRequest:
-    """Read the options of a write."""
     errors: list[FieldError] = []
     dry_run = parse_dry_run([value for name, value in request.query if name == "dryRun"], errors)
     manager = request.parameter("fieldManager")

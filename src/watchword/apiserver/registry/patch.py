@@ -152,7 +152,6 @@ class PatchVerb(Struct, frozen=True):
     apply: Apply
 
     async def __call__(self, target: UpdateTarget, media: str, body: bytes, call: WriteRequest) -> VerbResult:
-        """Change one object by a patch."""
         if media == APPLY_PATCH:
             return await self.apply(target, body, call)
         patch = decode_json(body, "error decoding patch: ")

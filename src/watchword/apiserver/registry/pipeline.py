@@ -46,7 +46,6 @@ class WriteRequest(Struct, frozen=True):
         old: Object | None,
         subresource: str = "",
     ) -> Operation:
-        """Return the write of one object on its way to the store."""
         return Operation(
             verb,
             kind,
@@ -144,7 +143,6 @@ class Pipeline(Struct, frozen=True):
 
 
 def find_errors(operation: Operation) -> list[FieldError]:
-    """Return every broken rule of the new object."""
     kind, new, old = operation.kind, operation.new, operation.old
     errors: list[FieldError] = []
     if kind.custom:

@@ -101,7 +101,6 @@ class Read(Struct, frozen=True):
         return record
 
     async def page(self, kind: ResourceKind, namespace: str, options: ListOptions) -> ListPage:
-        """Return one page of records."""
         matcher = matcher_for(kind, self.objects, namespace, options.labels, options.fields)
         start, revision = await self._start(options)
         store = self.objects.store

@@ -112,7 +112,6 @@ class RevisionLog:
         return bool(self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'open'").get == 1)
 
     def revision(self) -> int:
-        """Return the highest revision ever committed."""
         in_log = self._db.execute("SELECT coalesce(max(revision), 0) FROM log").get
         as_fact = self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'revision'").get
         return max(int(in_log), int(as_fact))
@@ -186,7 +185,6 @@ class RevisionLog:
             raise _refusal(cause) from cause
 
     def close(self) -> None:
-        """Merge the write-ahead log into the file and close it."""
         with contextlib.suppress(WriteFailed):  # a full disk: the write-ahead log stays beside the file
             self._transact([(_SET_FACT, [("open", 0)])])
         self._db.close()

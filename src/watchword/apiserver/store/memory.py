@@ -32,7 +32,6 @@ class Bucket(Struct):
         self.past_bytes += len(event.record.body)
 
     def restore(self, event: StoreEvent) -> None:
-        """Make the change current."""
         path = event.record.path
         if event.deleted:
             if self.records.pop(path, None) is not None:
@@ -81,23 +80,19 @@ class CommittedState:
         self._buckets: dict[str, Bucket] = {}
 
     def bucket(self, name: str) -> Bucket:
-        """Return the bucket, empty when nothing was ever written to it."""
         found = self._buckets.get(name)
         if found is None:
             found = self._buckets[name] = Bucket()
         return found
 
     def buckets(self) -> dict[str, Bucket]:
-        """Return every bucket by name."""
         return self._buckets
 
     def get(self, bucket: str, path: str) -> Record | None:
-        """Return the current record."""
         found = self._buckets.get(bucket)
         return found.records.get(path) if found is not None else None
 
     def records(self, bucket: str, namespace: str = "") -> list[Record]:
-        """Return current records in order."""
         found = self._buckets.get(bucket)
         if found is None:
             return []
@@ -143,7 +138,6 @@ class CommittedState:
         return bucket
 
     def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
-        """Register a listener; returns how to remove it."""
         handle = object()
         listeners = self.bucket(bucket).listeners
         listeners[handle] = listener
@@ -187,11 +181,9 @@ class MemoryStore:
 
     @property
     def revision(self) -> int:
-        """The revision of the last write."""
         return self._state.revision
 
     def get(self, bucket: str, path: str) -> Record | None:
-        """Return the current record."""
         return self._state.get(bucket, path)
 
     def latest(self, bucket: str, path: str) -> Record | None:
@@ -199,23 +191,18 @@ class MemoryStore:
         return self._state.get(bucket, path)
 
     def records(self, bucket: str, namespace: str = "") -> list[Record]:
-        """Return the current records in order."""
         return self._state.records(bucket, namespace)
 
     def buckets(self) -> list[str]:
-        """Return the names of all buckets."""
         return list(self._state.buckets())
 
     def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
-        """Return the records of a past revision."""
         return self._state.snapshot(bucket, revision, namespace)
 
     def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
-        """Return the changes since a revision."""
         return self._state.events_after(bucket, revision)
 
     def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with each change."""
         return self._state.subscribe(bucket, listener)
 
     async def write(self, change: StoreChange) -> Record:
@@ -229,7 +216,6 @@ class MemoryStore:
         """Return: nothing is ever on its way."""
 
     async def compact(self, revision: int) -> None:
-        """Erase superseded revisions."""
         self._state.compact(revision)
 
     async def close(self) -> None:

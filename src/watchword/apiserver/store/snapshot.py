@@ -68,7 +68,6 @@ class RestoreMarker(Struct, frozen=True):
 
     @classmethod
     def of(cls, path: Path, revision: int) -> RestoreMarker:
-        """Return the mark of the file as it is."""
         found = path.stat()
         return cls(found.st_dev, found.st_ino, revision)
 

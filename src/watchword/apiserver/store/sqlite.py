@@ -96,34 +96,27 @@ class SqliteStore:
 
     @property
     def revision(self) -> int:
-        """The revision of the last committed write."""
         return self._state.revision
 
     def get(self, bucket: str, path: str) -> Record | None:
-        """Return the committed record."""
         return self._state.get(bucket, path)
 
     def latest(self, bucket: str, path: str) -> Record | None:
-        """Return the record a writer must build on."""
         event = self._newest.get((bucket, path))
         if event is None:
             return self._state.get(bucket, path)
         return None if event.deleted else event.record
 
     def records(self, bucket: str, namespace: str = "") -> list[Record]:
-        """Return the committed records in order of their paths."""
         return self._state.records(bucket, namespace)
 
     def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
-        """Return the records as they were at a revision."""
         return self._state.snapshot(bucket, revision, namespace)
 
     def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
-        """Return the changes since a revision."""
         return self._state.events_after(bucket, revision)
 
     def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with each change as it commits."""
         return self._state.subscribe(bucket, listener)
 
     async def write(self, change: StoreChange) -> Record:
@@ -143,7 +136,6 @@ class SqliteStore:
         return await asyncio.shield(done)
 
     async def flush(self) -> None:
-        """Return once every write begun so far is committed or undone."""
         if self._under_way:
             self._writer.submit(CommitNow())
             await asyncio.wait([done for _, done in self._under_way.values()])
@@ -190,7 +182,6 @@ class SqliteStore:
         return await done
 
     async def close(self) -> None:
-        """Finish what is on its way and release the data file."""
         if self._closed:
             return
         self._closed = True
