@@ -86,7 +86,7 @@ class Instance:
         self._node: ProcessNode | None = None
         self.port = settings.port
         self._store = _open_store(settings)
-        self.material = PkiDirectory(settings.data_dir / "pki", _hosts(settings), now)
+        self.material = PkiDirectory(settings.data_dir / "pki", _hosts(settings), now, in_use=self._store.revision > 0)
         self._audit = AuditLog(settings.audit_log, now) if settings.audit_log is not None else None
 
     @property

@@ -18,7 +18,7 @@ from watchword.apiserver.access_config import AccessConfig
 from watchword.apiserver.authn.chain import StaticToken
 from watchword.apiserver.authz.model import SUPERUSERS
 from watchword.apiserver.model import Now, User
-from watchword.apiserver.store.model import StoreOpenError
+from watchword.apiserver.store.model import StoreMissing, StoreOpenError
 from watchword.apiserver.tokens import TokenKeys
 from watchword.http.server import serving_context
 from watchword.pki.authority import CA_LIFETIME, Authority
@@ -70,7 +70,17 @@ def is_renewal_due(certificate: Certificate, now: datetime) -> bool:
 class PkiDirectory:
     """Reads, makes and renews the files in the folder `pki` of the data directory."""
 
-    def __init__(self, folder: Path, hosts: tuple[str, ...], now: Now, *, ca_lifetime: timedelta = CA_LIFETIME) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        hosts: tuple[str, ...],
+        now: Now,
+        *,
+        ca_lifetime: timedelta = CA_LIFETIME,
+        in_use: bool = False,  # there are objects: credentials signed with these keys may exist
+    ) -> None:
+        if in_use:
+            require_keys(folder, now())
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
         self._hosts = hosts
@@ -112,7 +122,7 @@ class PkiDirectory:
 
     def _renew_serving(self, now: datetime) -> None:
         held = self._folder / "serving.crt"
-        if held.exists():
+        if held.exists() and held.with_suffix(".key").exists():
             certificate = parse_certificate(held.read_bytes())
             if (
                 not is_renewal_due(certificate, now)
@@ -157,12 +167,25 @@ class PkiDirectory:
         return Sensitive(_once(self._folder / "admin.token", lambda: secrets.token_hex(32).encode()).decode("ascii"))
 
 
+def require_keys(folder: Path, now: datetime) -> None:
+    """Refuse to replace a lost signing key: every credential that it signed would be refused. Raises `StoreMissing`."""
+    authorities = sorted(folder.glob("ca-*.crt")) or [folder / "ca-1.crt"]
+    ended = [file for file in authorities if file.exists() and parse_certificate(file.read_bytes()).not_after <= now]
+    keys = [file.with_suffix(".key") for file in authorities if file not in ended]
+    for key in (folder / "service-accounts.key", *keys):
+        if not key.exists():
+            raise StoreMissing(
+                f"{key} is gone, but the control plane has data: put it back from a backup (`watchword restore`), or "
+                f"remove everything in {folder.parent} to begin anew; a new key would invalidate every credential"
+            )
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Say which file it is that cannot be used."""
     try:
         yield
-    except PkiError as cause:
+    except (PkiError, OSError) as cause:
         raise StoreOpenError(f"{path}: {cause}; restore it from a backup, or begin anew in another folder") from cause
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -84,6 +85,42 @@ async def test_instance_whose_objects_are_gone_does_not_start_blank(tmp_path: Pa
 
     with pytest.raises(StoreMissing, match="to begin anew"):
         Instance(InstanceSettings(tmp_path / "data", port=0), now)
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("name", ["ca-1.key", "service-accounts.key"])
+async def test_instance_does_not_replace_a_lost_signing_key(tmp_path: Path, name: str) -> None:
+    async with running(tmp_path / "data"):
+        pass
+    pki = tmp_path / "data" / "pki"
+    certificate = (pki / "ca-1.crt").read_bytes()
+    (pki / name).unlink()
+
+    with pytest.raises(StoreMissing, match=rf"{name} is gone.* from a backup"):
+        Instance(InstanceSettings(tmp_path / "data", port=0), now)
+
+    assert not (pki / name).exists()
+    assert (pki / "ca-1.crt").read_bytes() == certificate
+
+
+@pytest.mark.real_time
+async def test_instance_whose_keys_are_all_gone_does_not_start(tmp_path: Path) -> None:
+    async with running(tmp_path / "data"):
+        pass
+    shutil.rmtree(tmp_path / "data" / "pki")
+
+    with pytest.raises(StoreMissing, match=r"service-accounts\.key is gone"):
+        Instance(InstanceSettings(tmp_path / "data", port=0), now)
+
+
+@pytest.mark.real_time
+async def test_instance_replaces_lost_serving_key(tmp_path: Path) -> None:
+    async with running(tmp_path / "data"):
+        pass
+    (tmp_path / "data" / "pki" / "serving.key").unlink()
+
+    async with running(tmp_path / "data") as second:
+        assert (await second.plane.handle(request(second, "GET", NAMESPACES))).status == 200
 
 
 def test_a_directory_that_others_may_read_is_refused(tmp_path: Path) -> None:
