@@ -13,7 +13,7 @@ from http import HTTPStatus
 from inspect import isasyncgen
 from typing import Any, Protocol, cast
 
-from watchword.api.http import Peer, Request, Response
+from watchword.api.http import InvalidForm, Peer, Request, Response
 from watchword.http.limits import ServerLimits
 from watchword.http.request_parser import ParsedRequest, RejectedRequest, RequestLimits, RequestParser
 
@@ -142,8 +142,10 @@ log = logging.getLogger(__name__)
 
 RequestHandler = Callable[[Request], Awaitable[Response]]
 RejectionHandler = Callable[[RejectedRequest], Response]
-LINGER = 2.0
+LINGER = 0.5
 """How long a rejected client may go on sending: cut off immediately, it would never read the response."""
+LINGER_BYTES = 1024 * 1024
+"""How much of that is read."""
 FAREWELL = 0.25
 """How long a client may take to confirm the end of a connection when the server stops."""
 
@@ -178,6 +180,7 @@ class ServerConnection(asyncio.Protocol):
         self._paused = False
         self._writable: asyncio.Future[None] | None = None
         self._ending: asyncio.TimerHandle | None = None
+        self._discarded: int | None = None  # bytes that came after a rejected request
         self._deadlines = ConnectionDeadlines(server.limits, self._loop.time())
 
     def establish(self, handshake: Handshake) -> None:
@@ -210,6 +213,11 @@ class ServerConnection(asyncio.Protocol):
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
+        if self._discarded is not None:
+            self._discarded += len(data)
+            if self._discarded > LINGER_BYTES:
+                self._transport.pause_reading()
+            return
         was_idle = self._reader.is_idle
         self._waiting.extend(self._reader.feed(data))
         if was_idle and not self._reader.is_idle:
@@ -273,11 +281,17 @@ class ServerConnection(asyncio.Protocol):
 
     def _reject(self, rejected: RejectedRequest) -> None:
         self._transport.write(encode_response(self._server.reject(rejected), self._server.date(), keep_alive=False))
-        self._end_after(LINGER, self._close)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._discarded = 0
+        self._end_after(LINGER, self._transport.abort)
 
     async def _serve(self, received: ParsedRequest) -> None:
         try:
-            answer = await self._server.handle(received.request)
+            try:
+                answer = await self._server.handle(received.request)
+            except InvalidForm:
+                answer = self._server.reject(RejectedRequest(400, "Bad Request"))
             if answer.user:
                 self._server.authenticate(self, answer.user)
             keep_alive = received.keep_alive and not self._finishing
