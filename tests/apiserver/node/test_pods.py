@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import stat
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,17 @@ async def test_a_token_is_replaced_before_it_expires(harness: NodeHarness) -> No
 
     assert place.read_bytes() != first
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
+
+
+async def test_an_expired_token_is_replaced_after_the_clock_jumped_ahead(harness: NodeHarness) -> None:
+    await a_pod(harness, "hub")
+    place = Path(harness.runner.started[0].launch.environment["WATCHWORD_SERVICE_ACCOUNT"]) / "token"
+    first = place.read_bytes()
+
+    harness.ahead = timedelta(hours=2)
+    await harness.settles(10)
+
+    assert place.read_bytes() != first
 
 
 async def test_mounted_secrets_are_private_files_that_follow_the_secret(harness: NodeHarness) -> None:

@@ -64,6 +64,11 @@ class Worker(Struct, Generic[K]):
             self._queue.append(key)
             self._pump()
 
+    def recheck(self) -> None:
+        """Enqueue every key that waits for a time: the wall clock, by which that time was chosen, has changed."""
+        for key in list(self._timers):
+            self.enqueue(key)
+
     def _pump(self) -> None:
         while self._queue and len(self._running) < self.parallel:
             key = self._queue.popleft()

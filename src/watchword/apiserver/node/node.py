@@ -25,6 +25,8 @@ from watchword.apiserver.node.volumes import Volumes
 from watchword.apiserver.tokens import TokenIssuer
 
 STOP_GRACE = 10.0
+CLOCK_CHECK_SECONDS = 5.0
+SMALLEST_CLOCK_JUMP = 2.0
 
 
 class NodeContext(Struct, frozen=True):
@@ -49,6 +51,7 @@ class ProcessNode(Struct):
     runner: Runner
     _controllers: list[ControllerService] = field(default_factory=list)
     _pods: PodController | None = None
+    _clock_watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start; pods of an earlier run are started again."""
@@ -73,9 +76,12 @@ class ProcessNode(Struct):
         self._controllers = [ControllerService(registry, controller) for controller in workloads]
         for controller in self._controllers:
             await controller.start()
+        self._clock_watch = asyncio.get_running_loop().create_task(self._watch_clock())
 
     async def stop(self) -> None:
         """End every process; the pods' status stays, because they will be started again."""
+        if self._clock_watch is not None:
+            self._clock_watch.cancel()
         while self._controllers:
             await self._controllers.pop().stop()
         pods, self._pods = self._pods, None
@@ -85,6 +91,16 @@ class ProcessNode(Struct):
         await asyncio.gather(*(run.stop(STOP_GRACE) for run in runs))
         for run in runs:
             pods.volumes.close(run.uid)
+
+    async def _watch_clock(self) -> None:
+        """Let controllers decide again when the wall clock jumps ahead: timers of the loop do not follow it."""
+        loop, now = asyncio.get_running_loop(), self.context.now
+        while True:
+            wall, monotonic = now(), loop.time()
+            await asyncio.sleep(CLOCK_CHECK_SECONDS)
+            if (now() - wall).total_seconds() - (loop.time() - monotonic) >= SMALLEST_CLOCK_JUMP:
+                for service in self._controllers:
+                    service.controller.worker.recheck()
 
     def _sweep(self) -> None:
         """Remove the files of deleted pods of an earlier run, and every file with a secret."""
