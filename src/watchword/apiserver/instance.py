@@ -141,7 +141,11 @@ class Instance:
             return
         events, namespace = ServerEvents(self.plane.registry, self._now), ObjectKey.cluster("default")
         about = self.plane.registry.get(NAMESPACES, namespace) or NAMESPACES.manifest(namespace)
-        note = "the data of this control plane is from a backup or a copy: what was deleted since then exists again"
+        note = (
+            "the data of this control plane is from a backup or a copy, or state.db-wal was damaged: later writes are "
+            "undone, what was deleted exists again"
+        )
+        log.warning(note)
         await events.normal(about, "DataRestored", note)
 
     def _compose_access(self, registry: Registry) -> AccessControl:
@@ -212,7 +216,9 @@ def _open_store(settings: InstanceSettings) -> MemoryStore | SqliteStore:
     path = settings.data_dir / "state.db"
     require_present(path, settings.data_dir / "pki")
     keys = read_encryption_keys(settings.encryption_key_file) if settings.encryption_key_file is not None else None
-    return SqliteStore(path, synchronous=settings.synchronous, max_bytes=settings.max_bytes, encryption=keys)
+    store = SqliteStore(path, synchronous=settings.synchronous, max_bytes=settings.max_bytes, encryption=keys)
+    store.require_json()
+    return store
 
 
 def require_private_directory(folder: Path) -> None:

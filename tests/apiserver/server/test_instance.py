@@ -10,13 +10,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
+import apsw
 import orjson
 import pytest
 
 from watchword.api.http import Request
 from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.apiserver.pki_directory import ANNOUNCED, PkiDirectory
-from watchword.apiserver.store.model import StoreLocked, StoreMissing, StoreOpenError
+from watchword.apiserver.store.model import StoreCorrupt, StoreLocked, StoreMissing, StoreOpenError
 
 NAMESPACES = "/api/v1/namespaces"
 
@@ -121,6 +122,18 @@ async def test_instance_replaces_lost_serving_key(tmp_path: Path) -> None:
 
     async with running(tmp_path / "data") as second:
         assert (await second.plane.handle(request(second, "GET", NAMESPACES))).status == 200
+
+
+@pytest.mark.real_time
+async def test_instance_names_an_object_that_is_not_json(tmp_path: Path) -> None:
+    async with running(tmp_path / "data"):
+        pass
+    database = apsw.Connection(str(tmp_path / "data" / "state.db"))
+    database.execute("UPDATE log SET body = x'7b' WHERE bucket = 'namespaces' AND path LIKE '%default'")
+    database.close()
+
+    with pytest.raises(StoreCorrupt, match=r"state\.db is damaged: namespaces/.*default .* restore a backup"):
+        Instance(InstanceSettings(tmp_path / "data", port=0), now)
 
 
 def test_a_directory_that_others_may_read_is_refused(tmp_path: Path) -> None:

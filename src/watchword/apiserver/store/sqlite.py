@@ -8,10 +8,20 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+import orjson
+
 from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.log import Compaction, FileLock, RevisionLog, Row
 from watchword.apiserver.store.memory import CommittedState, decide_event
-from watchword.apiserver.store.model import Listener, Record, StoreChange, StoreEvent, StoreMissing, WriteFailed
+from watchword.apiserver.store.model import (
+    Listener,
+    Record,
+    StoreChange,
+    StoreCorrupt,
+    StoreEvent,
+    StoreMissing,
+    WriteFailed,
+)
 from watchword.apiserver.store.snapshot import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
 from watchword.apiserver.store.writer import (
     Append,
@@ -93,6 +103,20 @@ class SqliteStore:
     def _mark(self, revision: int) -> None:
         with self._marking:  # the writer's thread marks, too
             write_marker(self._mark_path, RestoreMarker.of(self._path, revision))
+
+    def require_json(self) -> None:
+        """Raise `StoreCorrupt` when a record is not a JSON object: the file was changed by another program."""
+        for name, bucket in self._state.buckets().items():
+            for record in bucket.records.values():
+                try:
+                    sound = isinstance(orjson.loads(record.body), dict)
+                except orjson.JSONDecodeError:
+                    sound = False
+                if not sound:
+                    raise StoreCorrupt(
+                        f"{self._path} is damaged: {name}/{record.path} (revision {record.revision}) is not a JSON "
+                        f"object; nothing was changed; move the file aside and restore a backup"
+                    )
 
     @property
     def revision(self) -> int:
