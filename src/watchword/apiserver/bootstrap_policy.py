@@ -288,7 +288,6 @@ def default_services() -> list[Object]:
 
 
 def default_objects() -> list[tuple[Resource, Object]]:
-    """Return everything above in an order in which it can be created."""
     return [
         *((NAMESPACES, obj) for obj in default_namespaces()),
         *((CLUSTER_ROLES, obj) for obj in default_cluster_roles()),
@@ -310,7 +309,6 @@ class RbacBootstrap(Struct):
     _stop_following: Callable[[], None] | None = None
 
     async def start(self) -> None:
-        """Follow roles and bindings, then create or restore those that every plane has."""
         self._stop_following = self.index.follow(self.registry)
         await ensure_bootstrap_policy(self.registry)
 

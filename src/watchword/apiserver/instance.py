@@ -136,7 +136,6 @@ class Instance:
         log.info("stopped %s", self.server)
 
     async def _record_restore(self) -> None:
-        """Record that the data is from a backup, or from a copy of the file."""
         if not isinstance(self._store, SqliteStore) or not self._store.restored:
             return
         events, namespace = ServerEvents(self.plane.registry, self._now), ObjectKey.cluster("default")

@@ -31,7 +31,6 @@ ADMIN = User("kubernetes-admin", groups=(SUPERUSERS,))
 
 
 def ephemeral_access_config(now: Now) -> AccessConfig:
-    """Return standard access rules with fresh keys and an administrator's token."""
     authority = Authority.make("kubernetes", now=now())
     return AccessConfig(
         token_keys=TokenKeys(PrivateKey.generate()),
@@ -93,7 +92,6 @@ class PkiDirectory:
 
     @property
     def root_bundle(self) -> bytes:
-        """What clients verify this instance by, as PEM."""
         return join_bundle(self.authorities.roots())
 
     @property
@@ -101,7 +99,6 @@ class PkiDirectory:
         return self._context
 
     def believed(self) -> tuple[Certificate, ...]:
-        """Return the CAs whose client certificates are trusted now."""
         return self.authorities.roots()
 
     def signing_authority(self) -> Authority:
@@ -137,7 +134,6 @@ class PkiDirectory:
         _write(held, certificate.pem, mode=0o644)
 
     def _signed(self, certificate: Certificate) -> bool:
-        """Whether the CA that signs now has signed the certificate."""
         try:
             verify_chain(certificate, (self.signing_authority().certificate,), now=self._now(), usage=Usage.SERVER_AUTH)
         except PkiError:
@@ -182,7 +178,6 @@ def require_keys(folder: Path, now: datetime) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Say which file it is that cannot be used."""
     try:
         yield
     except (PkiError, OSError) as cause:

@@ -203,7 +203,6 @@ NOT_FOUND = Response(
 
 
 def require_route(kind: ResourceKind, info: RequestInfo) -> None:
-    """Refuse a path that no kind has (404), or a method that the path does not have (405)."""
     is_namespace = info.resource == "namespaces" and not info.group
     if not kind.resource.namespaced:
         if info.namespace and not is_namespace:

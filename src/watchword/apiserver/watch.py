@@ -40,7 +40,6 @@ class WatchBroadcaster:
         self._stops: dict[str, Callable[[], None]] = {}
 
     def add(self, bucket: str, receiver: EventReceiver) -> None:
-        """Deliver the bucket's changes to the receiver from now on."""
         if bucket not in self._watched:
             self._watched[bucket] = {}
             self._stops[bucket] = self._store.subscribe(bucket, self._deliver)
@@ -77,7 +76,6 @@ ObjectTransform = Callable[[Object], Object]
 
 
 def encode_event(kind: str, body: bytes) -> bytes:
-    """Return one event with an encoded object."""
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), body)
 
 
@@ -90,7 +88,6 @@ def bookmark(resource: Resource, revision: int, *, initial_events_end: bool = Fa
 
 
 def encode_error_event(error: ApiError) -> bytes:
-    """Return the event that ends a stream with a refusal."""
     return encode_event("ERROR", orjson.dumps(status_object(error)))
 
 
@@ -107,7 +104,6 @@ class EventEncoder(Struct, frozen=True):
         return encode_event(word, orjson.dumps(self.show(self.objects.decode(self.kind, record))))
 
     def change(self, word: str, event: StoreEvent) -> bytes:
-        """Return the event that shows the new state of a change."""
         if self.show is not None:
             return self.record(word, event.record)
         shared = (word, self.kind.resource.version, self.kind.resource.group)
@@ -237,7 +233,6 @@ class Watch:
         return b""
 
     def _wait_for_event(self) -> asyncio.Future[None]:
-        """Return the encoded events as soon as there are any."""
         # One timer for many waits: setting one up for each costs more than handing on an event.
         when = min(self._end, self._next_bookmark)
         if self._timer is None or self._timer[0] > when:

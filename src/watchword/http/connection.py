@@ -43,11 +43,9 @@ class ConnectionDeadlines:
         self._is_first = is_first
 
     def writable(self) -> None:
-        """Take note that the client reads again."""
         self._written = None
 
     def is_read_overdue(self, now: float, request: RequestProgress) -> bool:
-        """Whether the client took too long with what it is expected to send."""
         if request.is_idle and not self._is_first:
             patience = self._limits.keepalive_seconds
         elif not request.is_head_complete:
@@ -80,7 +78,6 @@ class Handshake:
         self._has_begun = False
 
     def begin(self, protocol: asyncio.Protocol, failed: Callable[[], None]) -> None:
-        """Begin, and go on in a task of its own."""
         self._task = asyncio.get_running_loop().create_task(self._run(protocol, failed))
 
     def cancel(self) -> None:
@@ -189,7 +186,6 @@ class ServerConnection(asyncio.Protocol):
         handshake.begin(self, lambda: self._server.unregister(self))
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the client has had its time to send a request, or to read what was written."""
         if not self._connected:
             return False  # the handshake has a deadline of its own
         if self._writable is not None:
@@ -249,7 +245,6 @@ class ServerConnection(asyncio.Protocol):
             self._task.cancel()
 
     def abort(self) -> None:
-        """Close the connection immediately."""
         if self._connected:
             self._transport.abort()
         elif self._handshake is not None:
@@ -347,7 +342,6 @@ def plain_text_rejection(rejected: RejectedRequest) -> Response:
 
 
 def peer_of(transport: asyncio.BaseTransport) -> Peer:
-    """Return the peer, as far as TLS has verified it."""
     address = transport.get_extra_info("peername")
     secure = transport.get_extra_info("ssl_object")
     return Peer(str(address[0]) if address else "", _chain(secure) if secure is not None else ())

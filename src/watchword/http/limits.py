@@ -113,7 +113,6 @@ def choose_connection_limit(wanted: int, descriptors: int) -> int:
 
 
 def choose_address_limit(connections: int) -> int:
-    """Return how many connections one address may hold before it authenticates."""
     return min(connections, max(FEWEST_CONNECTIONS, connections // 4))
 
 

@@ -113,7 +113,6 @@ class RequestParser:
         self._headers.append((name.decode("ascii", "replace"), value.decode("utf-8", "replace")))
 
     def on_headers_complete(self) -> None:
-        """Validate the head before a body is read."""
         self._head_complete = True
         version = self._parser.get_http_version()
         if version not in {"1.1", "1.0"}:

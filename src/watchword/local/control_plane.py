@@ -43,12 +43,10 @@ class LocalControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """The file in which a running control plane says how its administrator reaches it."""
         return self.folder / KUBECONFIG_NAME
 
     @property
     def entries(self) -> tuple[ClusterEntry, UserEntry]:
-        """How the administrator reaches it over the socket."""
         material = self.instance.material
         server = ClusterEntry(self.instance.server, ca_data=material.root_bundle)
         return server, UserEntry(token=material.admin_token)
@@ -80,7 +78,6 @@ class LocalControlPlane:
         self.client = Client.from_handler(instance.plane.handle, authorization=Sensitive(f"Bearer {token}"))
 
     def explain_start_failure(self, cause: OSError) -> AdminError:
-        """Return why it cannot start, and what to do."""
         port = self.address.port
         if cause.errno == errno.EADDRINUSE:
             other = "give another --port" if self.in_memory or self.is_new else f"begin anew with `{self._reset}`"

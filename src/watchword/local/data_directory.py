@@ -54,7 +54,6 @@ class FleetLayout(msgspec.Struct, frozen=True):
 
     @property
     def addresses(self) -> tuple[ControlPlaneAddress, ...]:
-        """Every control plane, the hub first."""
         return (self.hub, *self.clusters)
 
 
@@ -190,7 +189,6 @@ class FleetDirectory(Struct, frozen=True):
 
     @property
     def log(self) -> Path:
-        """The log file of the process, since the terminal shows the fleet."""
         return self.path / LOG
 
     @property

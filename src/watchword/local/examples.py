@@ -61,7 +61,6 @@ async def start_accounts(fleet: LocalFleet) -> list[LocalControlPlane]:
 
 
 async def use_account(fleet: LocalFleet, members: list[LocalControlPlane]) -> list[str]:
-    """Ask each cluster who the holder of the account's token is, and return what they answer."""
     async with ClusterClients(fleet.hub.client, ACCOUNT.name, namespace=ACCOUNT.namespace) as clusters:
         answers = [await who_am_i(await clusters.client(member.name, within=60)) for member in members]
     return [answer.username for answer in answers]

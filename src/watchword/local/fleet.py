@@ -90,7 +90,6 @@ class LocalFleet:
 
     @property
     def authorities(self) -> tuple[Certificate, ...]:
-        """The hub's authorities, as its administrator knows them."""
         return split_bundle(self.hub.instance.material.root_bundle)
 
     @property
@@ -110,7 +109,6 @@ class LocalFleet:
         return self.hub_observer.cache.get(LEASES, HUB_LEASE)
 
     async def start_members(self, members: Iterable[LocalControlPlane]) -> None:
-        """Start control planes, all or none."""
         await for_each(members, self._start_member)
 
     async def start_cloud(self) -> None:
@@ -122,7 +120,6 @@ class LocalFleet:
         self.hub.reviewer = self.cloud.reviewer
 
     def write_kubeconfig(self) -> None:
-        """Write how the administrator reaches every control plane, the hub by default."""
         members = [self.hub, *self.clusters]
         entries = {member.name: member.entries for member in members}
         config = Kubeconfig(

@@ -148,7 +148,6 @@ class PlainOutput(Struct):
             self._write(f"{row.at[11:19]}  {row.about}: {row.what}")
 
     def ready(self, read_view: ViewReader, seconds: float) -> None:  # noqa: ARG002 - the page says it
-        """Write both tables and what to try."""
         view = read_view()
         self._reported.update(view.recent_events)
         for line in render_view(replace(view, recent_events=(), unicode=self.unicode), TerminalSize(999, 999)):
@@ -174,7 +173,6 @@ class JsonOutput(Struct):
     _reported: set[FleetEvent] = field(default_factory=set)
 
     def step(self, line: StepStatus) -> None:
-        """Write every change of a step."""
         self._write("step", step=line.key, title=line.title, state=line.state, detail=line.detail, seconds=line.seconds)
 
     def refresh(self, read_view: ViewReader) -> None:
@@ -182,7 +180,6 @@ class JsonOutput(Struct):
             self._write("happening", at=row.at, about=row.about, what=row.what, warning=row.is_warning)
 
     def ready(self, read_view: ViewReader, seconds: float) -> None:
-        """Write the whole inventory and what to try."""
         view = read_view()
         inventory = inventory_document(view.inventory, view.now) if view.inventory is not None else {}
         ready = {"at": rfc3339(view.now), "seconds": seconds, "commands": list(view.commands)}
@@ -208,7 +205,6 @@ def select_unreported(rows: Sequence[FleetEvent], reported: set[FleetEvent]) -> 
 
 
 def choose_output(stream: TextIO, *, json: bool) -> UpOutput:
-    """Return the front that suits a stream."""
     writer = BackgroundWriter(stream)
     if json:
         return JsonOutput(writer)

@@ -62,7 +62,6 @@ class RunningTask(Struct):
         self.task.cancel()
 
     async def probe(self, question: HttpProbe) -> bool:  # noqa: ARG002 - a task needs no probe
-        """Return whether it still runs."""
         return not self.task.done()
 
 
@@ -170,7 +169,6 @@ class PodCommands(Struct, frozen=True):
             await run_agent(client, options, runtime=runtime, stop=stop)
 
     async def sample_addon(self, launch: Launch, stop: asyncio.Event) -> None:
-        """Report to the hub with the add-on's own credential."""
         flags = parse_flags(launch.arguments)
         kubeconfig = Path(flags["hub-kubeconfig"])
         name = kubeconfig.with_name("cluster-name").read_text().strip()
@@ -198,7 +196,6 @@ class PodCommands(Struct, frozen=True):
             await hub.close()
 
     async def pull_secrets(self, launch: Launch, stop: asyncio.Event) -> None:
-        """Keep the image pull secrets of the pod's own cluster."""
         options = dataclasses.replace(
             self.read.pull_secrets(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING
         )

@@ -51,7 +51,6 @@ class StepTracker(Struct):
 
     @classmethod
     def of(cls, steps: Iterable[tuple[str, str]], now: Callable[[], float]) -> StepTracker:
-        """Return a tracker whose steps, as key and title, all lie ahead."""
         return cls([StepStatus(key, title) for key, title in steps], now)
 
     def begin(self, key: str) -> None:
@@ -59,7 +58,6 @@ class StepTracker(Struct):
         self._set(key, StepState.RUNNING, "")
 
     def note(self, key: str, detail: str) -> None:
-        """Report progress of a step that is running."""
         self._set(key, StepState.RUNNING, detail)
 
     def end(self, key: str, detail: str) -> None:
@@ -128,7 +126,6 @@ def full_disk_reasons(folder: Path) -> list[str]:
 
 
 def inventory_problems(inventory: Inventory | None) -> list[str]:
-    """Return a sentence for each row that needs attention."""
     if inventory is None:
         return []
     clusters = [f"{row.name}: {row.note}" for row in inventory.clusters if row.health.needs_attention]

@@ -64,7 +64,6 @@ def accounts(hub: Path, clusters: Sequence[Path]) -> Object:
 
 
 def environment(endpoint: str, token: Path, settings: Settings) -> Mapping[str, str]:
-    """Return what EKS sets for the pods of a ServiceAccount with a role, and where AWS is."""
     is_hub = MANAGED_CLUSTER_ARN.flag not in settings
     role = hub_account_annotations(settings)[ROLE_ANNOTATION] if is_hub else ClusterPair.read(settings).managed_role
     return {

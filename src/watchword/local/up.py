@@ -158,7 +158,6 @@ class ProgressDisplay(Struct):
 
 
 def commands_to_try(kubeconfig: Path, cluster: str) -> list[str]:
-    """Return three commands that show what there is and what can be done."""
     where, program = _from_home(kubeconfig), program_name(sys.argv[0])
     commands = [
         f"kubectl --kubeconfig {where} get managedclusters",

@@ -66,7 +66,6 @@ class Certificate(HiddenFields, frozen=True, dict=True):
         return x509.load_der_x509_certificate(self.der)
 
     def is_current(self, now: datetime) -> bool:
-        """Whether the instant lies within the validity."""
         return self.not_before <= now <= self.not_after
 
 

@@ -50,7 +50,6 @@ class ParsedCsr(Struct, frozen=True):
 
 
 def build_csr(key: PrivateKey, subject: CertificateSubject, names: AlternativeNames = _NO_NAMES) -> bytes:
-    """Return a CERTIFICATE REQUEST block that is signed with the key."""
     builder = x509.CertificateSigningRequestBuilder().subject_name(encode_subject(subject))
     try:
         if names:

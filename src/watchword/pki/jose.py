@@ -21,12 +21,10 @@ def native_key(kind: KeyType, pem: bytes) -> NativeKey:
 
 
 def signed(header: dict[str, Any], payload: bytes, key: NativeKey) -> str:
-    """Return a compact JWS, signed by the algorithm that the header names."""
     return jws.serialize_compact(header, payload, key, algorithms=[header["alg"]])
 
 
 def is_signed_by(token: str, key: NativeKey, algorithm: str) -> bool:
-    """Whether the key signed the token by exactly this algorithm."""
     try:
         jws.deserialize_compact(token.encode("ascii"), key, algorithms=[algorithm])
     except (JoseError, ValueError):

@@ -97,7 +97,6 @@ class TokenSigner(Struct, frozen=True, dict=True):
     certificates: tuple[bytes, ...] = ()
 
     def sign(self, claims: Mapping[str, Any]) -> Sensitive[str]:
-        """Return a compact JWT."""
         from watchword.pki.jose import signed
 
         header: dict[str, Any] = {"typ": "JWT"} if self.certificates else {}

@@ -55,7 +55,6 @@ class PublicKey:
 
     @classmethod
     def wrap(cls, handle: PublicKeyTypes) -> PublicKey:
-        """Return the key of a library object of a supported type."""
         if isinstance(handle, ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey):
             return cls(handle)
         raise KeyRefused("the key is of an unsupported type: use EC P-256, Ed25519 or RSA with 2048 bits or more")
@@ -115,7 +114,6 @@ class PrivateKey(Struct, frozen=True, eq=False, dict=True):
 
     @classmethod
     def generate_rsa(cls, bits: int = SHORTEST_RSA_BITS) -> PrivateKey:
-        """Make a new RSA key, for peers that support no other type."""
         return cls(rsa.generate_private_key(public_exponent=65537, key_size=bits))
 
     @classmethod
@@ -251,6 +249,5 @@ class Pin(Struct, frozen=True, order=True):
 
 
 def is_pinned(keys: Iterable[PublicKey], pins: Iterable[Pin]) -> bool:
-    """Whether at least one of the keys is among the pins."""
     wanted = set(pins)
     return any(Pin.of(key) in wanted for key in keys)

@@ -65,7 +65,6 @@ async def taint_new_nodes(operation: Operation) -> None:
 
 
 async def deduplicate_owners(operation: Operation) -> None:
-    """Drop repeated owner references of a new state, with a warning."""
     if operation.new is None:
         return
     metadata = operation.new.get("metadata") or {}

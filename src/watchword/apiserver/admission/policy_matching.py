@@ -87,7 +87,6 @@ class ResourceRule(Struct, frozen=True):
         return self.scope == "*" or (self.scope == "Cluster") is (request.is_namespace or not request.namespace)
 
     def covers(self, resource: Resource) -> bool:
-        """Whether it is about this group and version."""
         return bool(self.groups & {resource.group, "*"} and self.versions & {resource.version, "*"})
 
 
@@ -150,7 +149,6 @@ class PolicyMatcher(Struct, frozen=True):
         return next((other for other in others if any(rule.covers(other.resource) for rule in concerned)), None)
 
     def _equivalents(self, kind: ResourceKind) -> Iterable[ResourceKind]:
-        """Return the other versions in which the objects of a kind are served."""
         bucket = bucket_of(kind)
         return (other for other in self.registry.kinds() if other is not kind and bucket_of(other) == bucket)
 

@@ -86,7 +86,6 @@ class DependentDecision(Struct, frozen=True):
 
 
 def decide_owner_state(owner: Object | None, uid: str) -> OwnerState:
-    """Return whether an owner of this UID exists, given the object of that name."""
     if owner is None or uid_of(owner) != uid:
         return OwnerState.DANGLING
     if is_deleting(owner) and FOREGROUND in finalizers_of(owner):

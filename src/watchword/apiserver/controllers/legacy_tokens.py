@@ -79,7 +79,6 @@ class LegacyTokenController:
         return {**secret, "metadata": {**secret["metadata"], "annotations": annotations}, "data": data}
 
     async def _forget(self, key: ObjectKey) -> None:
-        """Remove a deleted Secret from the accounts that still list it."""
         for account in self.registry.list(SERVICE_ACCOUNTS, key.namespace):
             kept = [ref for ref in account.get("secrets") or () if ref.get("name") != key.name]
             if len(kept) != len(account.get("secrets") or ()):

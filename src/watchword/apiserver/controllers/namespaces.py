@@ -215,7 +215,6 @@ def next_grace_end(remaining: dict[Resource, list[Object]], *, now: datetime) ->
 
 
 def remaining_content_conditions(remaining: dict[Resource, list[Object]]) -> list[Condition]:
-    """Return the five conditions that report what blocks the deletion of a namespace."""
     counts = ", ".join(
         f"{resource.plural}.{resource.group} has {len(left)} resource instances"
         for resource, left in sorted(remaining.items(), key=lambda row: row[0].plural)

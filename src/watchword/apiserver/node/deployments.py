@@ -123,7 +123,6 @@ def template_hash(template: Object) -> str:
 
 
 def replica_set(found: Object, own: str, revision: str) -> Object:
-    """Return the new replica set of a deployment, at first without pods."""
     template = copy_json(found["spec"]["template"])
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = {**(metadata.get("labels") or {}), HASH_LABEL: own}

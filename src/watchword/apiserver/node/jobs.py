@@ -183,7 +183,6 @@ class CronJobController:
 
 
 def decide_schedule(cron_job: Object, *, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """Return the latest time that has come since the last run, and the next one to come."""
     spec, status = cron_job["spec"], cron_job.get("status") or {}
     schedule = parse_schedule(spec["schedule"])
     zone = ZoneInfo(spec["timeZone"]) if spec.get("timeZone") else UTC
@@ -195,7 +194,6 @@ def decide_schedule(cron_job: Object, *, now: datetime) -> tuple[datetime | None
 
 
 def choose_history(jobs: Sequence[Object], spec: Object) -> list[Object]:
-    """Return the finished jobs beyond the history limits, oldest first."""
     gone: list[Object] = []
     for outcome, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
         rows = [job for job in jobs if is_true(job, outcome)]

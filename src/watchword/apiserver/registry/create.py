@@ -17,7 +17,6 @@ from watchword.apiserver.store.model import RevisionConflict
 
 
 def require_namespace_open(objects: ObjectStorage, kinds: KindTable, kind: ResourceKind, key: ObjectKey) -> None:
-    """Refuse a create in a namespace that is missing (404) or terminating (403)."""
     if not kind.resource.namespaced:
         return
     namespaces = kinds.find("", "v1", NAMESPACES.plural)

@@ -163,7 +163,6 @@ class Delete(Struct, frozen=True):
 
 
 def require_preconditions(kind: ResourceKind, obj: Object, options: DeleteOptions) -> None:
-    """Refuse with 409 to delete another object, or another state, than the caller means."""
     metadata, name = obj["metadata"], obj["metadata"]["name"]
     if options.uid and options.uid != metadata["uid"]:
         detail = (
@@ -213,7 +212,6 @@ def _is_namespace(kind: ResourceKind) -> bool:
 
 
 def _choose_finalizers(metadata: dict[str, Any], propagation: str) -> None:
-    """Add or remove the two finalizers of a propagation policy."""
     if not propagation:
         return
     wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation)

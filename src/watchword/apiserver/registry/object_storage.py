@@ -45,7 +45,6 @@ class KindTable:
         return self._kinds.get((group, version, plural))
 
     def has_builtin_group(self, group: str) -> bool:
-        """Whether the group is part of Kubernetes itself."""
         return group in self._builtin_groups
 
     def all(self) -> Sequence[ResourceKind]:
@@ -115,7 +114,6 @@ class ObjectStorage(Struct, frozen=True):
         return known[1] if known[1] is not None else record.body
 
     def _bodies(self, kind: ResourceKind) -> dict[str, tuple[int, bytes | None]]:
-        """Return what is known under the schema of today, with room for one more."""
         converted = self._converted.get(kind.resource)
         if converted is None or converted.schema is not kind.schema:
             converted = self._converted[kind.resource] = ConvertedBodies(kind.schema)
@@ -131,7 +129,6 @@ class ObjectStorage(Struct, frozen=True):
         return b"{", memoryview(body)[len(self.head(kind.resource)) :]
 
     def head(self, resource: Resource) -> bytes:
-        """Return how every encoded object of the resource begins."""
         known = self._heads.get(resource)
         if known is None:
             known = b'{"apiVersion":"%b","kind":"%b",' % (resource.api_version.encode(), resource.kind.encode())

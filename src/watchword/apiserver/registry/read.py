@@ -38,7 +38,6 @@ class ContinueToken(Struct, frozen=True):
     start: str
 
     def encode(self) -> str:
-        """Return the token for clients, to whom it is opaque."""
         data = orjson.dumps({"v": "meta.k8s.io/v1", "rv": self.revision, "start": self.start})
         return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
@@ -151,7 +150,6 @@ def parse_revision(text: str) -> int:
 
 
 def is_revision(text: str) -> bool:
-    """Whether a text is a decimal number that a revision can be."""
     return text.isascii() and text.isdigit() and len(text) < 20
 
 

@@ -26,7 +26,6 @@ class Bucket(Struct):
     listeners: dict[object, Listener] = field(default_factory=dict)
 
     def apply(self, event: StoreEvent) -> None:
-        """Make the change current and add it to the history."""
         self.restore(event)
         self.past.append(event)
         self.past_bytes += len(event.record.body)
@@ -42,7 +41,6 @@ class Bucket(Struct):
             self.records[path] = event.record
 
     def window(self, namespace: str) -> list[str]:
-        """Return the sorted paths of one namespace, or all."""
         if not namespace:
             return self.paths
         # "0" is the character after "/": the half-open range contains exactly the paths under the namespace.
@@ -100,7 +98,6 @@ class CommittedState:
         return [records[path] for path in found.window(namespace)]
 
     def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
-        """Return the records of a past revision by undoing what came after it."""
         found = self._reaching(bucket, revision)
         undone: dict[str, Record | None] = {}
         for event in reversed(found.past):
@@ -120,7 +117,6 @@ class CommittedState:
         return [records[path] for path in sorted(records)]
 
     def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
-        """Return the changes after a revision, oldest first."""
         found = self._reaching(bucket, revision)
         after: list[StoreEvent] = []
         for event in reversed(found.past):
@@ -206,7 +202,6 @@ class MemoryStore:
         return self._state.subscribe(bucket, listener)
 
     async def write(self, change: StoreChange) -> Record:
-        """Commit one change before returning."""
         previous = self._state.get(change.bucket, change.path)
         event = decide_event(change, previous, self._state.revision + 1)
         self._state.commit(event)
