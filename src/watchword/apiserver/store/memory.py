@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 
 from msgspec import Struct, field
@@ -75,23 +75,14 @@ class CommittedState:
     def __init__(self) -> None:
         self.revision = 0
         self.floor = 0  # nothing before it may be continued from, in any bucket
-        self._buckets: dict[str, Bucket] = {}
-
-    def bucket(self, name: str) -> Bucket:
-        found = self._buckets.get(name)
-        if found is None:
-            found = self._buckets[name] = Bucket()
-        return found
-
-    def buckets(self) -> dict[str, Bucket]:
-        return self._buckets
+        self.buckets: defaultdict[str, Bucket] = defaultdict(Bucket)
 
     def get(self, bucket: str, path: str) -> Record | None:
-        found = self._buckets.get(bucket)
+        found = self.buckets.get(bucket)
         return found.records.get(path) if found is not None else None
 
     def records(self, bucket: str, namespace: str = "") -> list[Record]:
-        found = self._buckets.get(bucket)
+        found = self.buckets.get(bucket)
         if found is None:
             return []
         records = found.records
@@ -127,7 +118,7 @@ class CommittedState:
         return after
 
     def _reaching(self, name: str, revision: int) -> Bucket:
-        bucket = self.bucket(name)
+        bucket = self.buckets[name]
         oldest = max(bucket.forgotten, self.floor)
         if revision < oldest:
             raise Compacted(revision, oldest)
@@ -135,13 +126,17 @@ class CommittedState:
 
     def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
         handle = object()
-        listeners = self.bucket(bucket).listeners
+        listeners = self.buckets[bucket].listeners
         listeners[handle] = listener
-        return lambda: _discard(listeners, handle)
+
+        def stop() -> None:
+            listeners.pop(handle, None)
+
+        return stop
 
     def commit(self, event: StoreEvent) -> list[int]:
         """Make a change current and call the listeners; return revisions that may be erased from a log."""
-        bucket = self.bucket(event.record.bucket)
+        bucket = self.buckets[event.record.bucket]
         bucket.apply(event)
         self.revision = event.revision
         garbage = bucket.trim()
@@ -153,27 +148,13 @@ class CommittedState:
     def compact(self, revision: int) -> list[int]:
         """Drop the history of every bucket up to a revision; return revisions that may be erased."""
         upto = min(revision, self.revision)
-        return [number for bucket in self._buckets.values() for number in bucket.forget_until(upto)]
+        return [number for bucket in self.buckets.values() for number in bucket.forget_until(upto)]
 
 
-def _discard(listeners: dict[object, Listener], handle: object) -> None:
-    listeners.pop(handle, None)
+class CommittedReads:
+    """The reads of a store that has its committed state in memory."""
 
-
-class MemoryStore:
-    """Commits at once."""
-
-    def __init__(self) -> None:
-        self._state = CommittedState()
-
-    def copy(self) -> MemoryStore:
-        """Return another store with the same records, without their history and listeners."""
-        other = MemoryStore()
-        for name, bucket in self._state.buckets().items():
-            records, paths = dict(bucket.records), list(bucket.paths)
-            other._state.buckets()[name] = Bucket(records, paths, forgotten=self.revision)
-        other._state.revision = self.revision
-        return other
+    _state: CommittedState
 
     @property
     def revision(self) -> int:
@@ -182,15 +163,8 @@ class MemoryStore:
     def get(self, bucket: str, path: str) -> Record | None:
         return self._state.get(bucket, path)
 
-    def latest(self, bucket: str, path: str) -> Record | None:
-        """Return the current record: nothing is ever on its way."""
-        return self._state.get(bucket, path)
-
     def records(self, bucket: str, namespace: str = "") -> list[Record]:
         return self._state.records(bucket, namespace)
-
-    def buckets(self) -> list[str]:
-        return list(self._state.buckets())
 
     def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
         return self._state.snapshot(bucket, revision, namespace)
@@ -200,6 +174,28 @@ class MemoryStore:
 
     def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
         return self._state.subscribe(bucket, listener)
+
+
+class MemoryStore(CommittedReads):
+    """Commits at once."""
+
+    def __init__(self) -> None:
+        self._state = CommittedState()
+
+    def copy(self) -> MemoryStore:
+        """Return another store with the same records, without their history and listeners."""
+        other = MemoryStore()
+        for name, bucket in self._state.buckets.items():
+            records, paths = dict(bucket.records), list(bucket.paths)
+            other._state.buckets[name] = Bucket(records, paths, forgotten=self.revision)
+        other._state.revision = self.revision
+        return other
+
+    def latest(self, bucket: str, path: str) -> Record | None:
+        return self._state.get(bucket, path)
+
+    def buckets(self) -> list[str]:
+        return list(self._state.buckets)
 
     async def write(self, change: StoreChange) -> Record:
         previous = self._state.get(change.bucket, change.path)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 
 from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.log import Compaction, FileLock, RevisionLog, Row
-from watchword.apiserver.store.memory import CommittedState, decide_event
+from watchword.apiserver.store.memory import CommittedReads, CommittedState, decide_event
 from watchword.apiserver.store.model import (
-    Listener,
     Record,
     StoreChange,
     StoreCorrupt,
@@ -44,7 +42,7 @@ RENEWAL_PAUSE = 0.2
 """Seconds between two transactions that hold nothing but renewals of leases: those of a large fleet share them."""
 
 
-class SqliteStore:
+class SqliteStore(CommittedReads):
     """Reads come from memory; a write is acknowledged, and visible, once it is on disk.
 
     Writers build on writes that are not committed yet (`latest`): those commit in the same order or not at all.
@@ -106,7 +104,7 @@ class SqliteStore:
 
     def require_json(self) -> None:
         """Raise `StoreCorrupt` when a record is not a JSON object: the file was changed by another program."""
-        for name, bucket in self._state.buckets().items():
+        for name, bucket in self._state.buckets.items():
             for record in bucket.records.values():
                 try:
                     sound = isinstance(orjson.loads(record.body), dict)
@@ -118,30 +116,11 @@ class SqliteStore:
                         f"object; nothing was changed; move the file aside and restore a backup"
                     )
 
-    @property
-    def revision(self) -> int:
-        return self._state.revision
-
-    def get(self, bucket: str, path: str) -> Record | None:
-        return self._state.get(bucket, path)
-
     def latest(self, bucket: str, path: str) -> Record | None:
         event = self._newest.get((bucket, path))
         if event is None:
             return self._state.get(bucket, path)
         return None if event.deleted else event.record
-
-    def records(self, bucket: str, namespace: str = "") -> list[Record]:
-        return self._state.records(bucket, namespace)
-
-    def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
-        return self._state.snapshot(bucket, revision, namespace)
-
-    def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
-        return self._state.events_after(bucket, revision)
-
-    def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
-        return self._state.subscribe(bucket, listener)
 
     async def write(self, change: StoreChange) -> Record:
         """Commit one change; the write completes even when the caller stops waiting."""
@@ -179,7 +158,7 @@ class SqliteStore:
     async def _erase_garbage(self) -> None:
         """Erase a slice at a time: writes that wait commit between two of them."""
         left, self._garbage = self._garbage, []
-        forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets().items() if bucket.forgotten]
+        forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets.items() if bucket.forgotten]
         try:
             while left:
                 erased, left = left[:ERASED_TOGETHER], left[ERASED_TOGETHER:]
@@ -292,10 +271,10 @@ def load(log: RevisionLog, cipher: RowCipher) -> tuple[CommittedState, list[int]
     """Rebuild current state and recent past from the log; also return revisions that may be erased from it."""
     state, garbage = CommittedState(), list[int]()
     for name, revision in log.forgotten():
-        state.bucket(name).forgotten = revision
+        state.buckets[name].forgotten = revision
     for row in map(cipher.decrypt, log.rows()):
         record = Record(row.bucket, row.path, row.revision, row.body)
-        bucket = state.bucket(row.bucket)
+        bucket = state.buckets[row.bucket]
         event = StoreEvent(record, bucket.records.get(row.path), deleted=row.deleted)
         if row.revision <= bucket.forgotten:
             bucket.restore(event)
