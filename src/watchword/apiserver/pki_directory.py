@@ -112,7 +112,7 @@ class PkiDirectory:
             living = (*living, self._make_authority(now))
         self.authorities = CertificateAuthorities(living)
         self._renew_serving(now)
-        _write(self._folder / "ca.crt", self.root_bundle, mode=0o644)
+        write_private(self._folder / "ca.crt", self.root_bundle, mode=0o644)
         self._context = serving_context(
             str(self._folder / "serving.crt"), str(self._folder / "serving.key"), self.root_bundle
         )
@@ -130,8 +130,8 @@ class PkiDirectory:
         key = PrivateKey.generate()
         names = AlternativeNames.for_hosts(self._hosts)
         certificate = self.authorities.signing(now).issue_serving(key.public, names, now=now, lifetime=SERVING_LIFETIME)
-        _write(self._folder / "serving.key", key.pem.reveal())
-        _write(held, certificate.pem, mode=0o644)
+        write_private(self._folder / "serving.key", key.pem.reveal())
+        write_private(held, certificate.pem, mode=0o644)
 
     def _signed(self, certificate: Certificate) -> bool:
         try:
@@ -143,8 +143,8 @@ class PkiDirectory:
     def _make_authority(self, now: datetime) -> Authority:
         number = 1 + max((int(file.stem.removeprefix("ca-")) for file in self._folder.glob("ca-*.key")), default=0)
         authority = Authority.make(f"watchword-ca-{number}", now=now, lifetime=self._ca_lifetime)
-        _write(self._folder / f"ca-{number}.crt", authority.certificate.pem, mode=0o644)
-        _write(self._folder / f"ca-{number}.key", authority.key.pem.reveal())
+        write_private(self._folder / f"ca-{number}.crt", authority.certificate.pem, mode=0o644)
+        write_private(self._folder / f"ca-{number}.key", authority.key.pem.reveal())
         return authority
 
     def _load_authorities(self) -> CertificateAuthorities:
@@ -195,11 +195,11 @@ def _answers_to(certificate: Certificate, hosts: tuple[str, ...]) -> bool:
 
 def _once(path: Path, make: Callable[[], bytes]) -> bytes:
     if not path.exists():
-        _write(path, make())
+        write_private(path, make())
     return path.read_bytes()
 
 
-def _write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+def write_private(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     """Put a file in place in one step, with its final mode from the first moment."""
     if path.exists() and path.read_bytes() == content:
         return
@@ -211,6 +211,3 @@ def _write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     finally:
         os.close(descriptor)
     Path(name).replace(path)
-
-
-write_private = _write

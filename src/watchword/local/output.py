@@ -6,7 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import orjson
 from msgspec import Struct, field
@@ -87,29 +87,32 @@ class BackgroundWriter:
 ViewReader = Callable[[], FleetView]
 
 
-class UpOutput(Protocol):
+class UpOutput(Struct):
     """Shows what happens; `read_view` gives the whole picture of the moment."""
 
-    def step(self, line: StepStatus) -> None: ...
-
-    def refresh(self, read_view: ViewReader) -> None: ...
-
-    def ready(self, read_view: ViewReader, seconds: float) -> None: ...
-
-    def close(self, final_message: str) -> None: ...
-
-    @property
-    def reader_closed(self) -> bool: ...
-
-
-class TerminalOutput(Struct):
-    """Output for a terminal: one picture, redrawn."""
-
-    screen: Screen
     writer: BackgroundWriter
 
     def step(self, line: StepStatus) -> None:
-        """Nothing: the picture shows it."""
+        """Show every change of a step."""
+
+    def refresh(self, read_view: ViewReader) -> None:
+        raise NotImplementedError
+
+    def ready(self, read_view: ViewReader, seconds: float) -> None:
+        raise NotImplementedError
+
+    def close(self, final_message: str) -> None:
+        raise NotImplementedError
+
+    @property
+    def reader_closed(self) -> bool:
+        return self.writer.reader_closed
+
+
+class TerminalOutput(UpOutput):
+    """Output for a terminal: one picture, redrawn."""
+
+    screen: Screen
 
     def refresh(self, read_view: ViewReader) -> None:
         """Draw the picture, unless the terminal has not taken the last one yet."""
@@ -125,15 +128,10 @@ class TerminalOutput(Struct):
         self.writer.write(f"{final_message}\n" if final_message else "")
         self.writer.close()
 
-    @property
-    def reader_closed(self) -> bool:
-        return self.writer.reader_closed
 
-
-class PlainOutput(Struct):
+class PlainOutput(UpOutput):
     """Output for a log: one line per event."""
 
-    writer: BackgroundWriter
     unicode: bool
     _reported: set[FleetEvent] = field(default_factory=set)
 
@@ -158,18 +156,13 @@ class PlainOutput(Struct):
             self._write(line)
         self.writer.close()
 
-    @property
-    def reader_closed(self) -> bool:
-        return self.writer.reader_closed
-
     def _write(self, line: str) -> None:
         self.writer.write(f"{escape_text(line)}\n")
 
 
-class JsonOutput(Struct):
+class JsonOutput(UpOutput):
     """Output for a program: one JSON object per line, each with its type under `event`."""
 
-    writer: BackgroundWriter
     _reported: set[FleetEvent] = field(default_factory=set)
 
     def step(self, line: StepStatus) -> None:
@@ -189,10 +182,6 @@ class JsonOutput(Struct):
         self._write("stopped", detail=final_message)
         self.writer.close()
 
-    @property
-    def reader_closed(self) -> bool:
-        return self.writer.reader_closed
-
     def _write(self, event: str, **fields: Any) -> None:
         self.writer.write(escape_text(orjson.dumps({"event": event, **fields}).decode()) + "\n")
 
@@ -209,5 +198,5 @@ def choose_output(stream: TextIO, *, json: bool) -> UpOutput:
     if json:
         return JsonOutput(writer)
     if can_redraw(stream, os.environ):
-        return TerminalOutput(Screen(writer, supports_color(stream, os.environ), lambda: terminal_size(stream)), writer)
+        return TerminalOutput(writer, Screen(writer, supports_color(stream, os.environ), lambda: terminal_size(stream)))
     return PlainOutput(writer, supports_unicode(stream))

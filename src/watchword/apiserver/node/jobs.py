@@ -15,11 +15,16 @@ from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.kinds.cron import parse_schedule
 from watchword.apiserver.model import ApiError, Now, Registry
-from watchword.apiserver.node.events import NodeEvents
-from watchword.apiserver.node.pod_factory import PodFactory, controlled_by, enqueue_owner, is_active
+from watchword.apiserver.node.pod_factory import (
+    LOOK_AGAIN,
+    NodeEvents,
+    PodFactory,
+    controlled_by,
+    enqueue_owner,
+    is_active,
+)
 
 RETRY_AFTER = timedelta(seconds=10)  # doubled by each failure
-LOOK_AGAIN = 5.0
 _PAST = timedelta(days=1)  # how far back a missed time is looked for
 _SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 

@@ -14,13 +14,11 @@ from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import NODES, PODS
 from watchword.apiserver.controllers.worker import ControllerService
 from watchword.apiserver.model import ApiError, Now, Registry
-from watchword.apiserver.node.deployments import DeploymentController
-from watchword.apiserver.node.events import NodeEvents
+from watchword.apiserver.node.deployments import DeploymentController, ReplicaSetController
 from watchword.apiserver.node.jobs import CronJobController, JobController
 from watchword.apiserver.node.model import NodeSettings, Runner
-from watchword.apiserver.node.pod_factory import PodFactory
+from watchword.apiserver.node.pod_factory import NodeEvents, PodFactory
 from watchword.apiserver.node.pods import PodController
-from watchword.apiserver.node.replica_sets import ReplicaSetController
 from watchword.apiserver.node.volumes import Volumes
 from watchword.apiserver.tokens import TokenIssuer
 
