@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -27,6 +28,17 @@ def chunks(body: bytes) -> bytes:
     return posted(b"Transfer-Encoding: chunked", body=body)
 
 
+async def count_accepted(writer: asyncio.StreamWriter) -> int:
+    """Send without end; return how many bytes were taken before the connection was closed."""
+    sent = 0
+    with contextlib.suppress(ConnectionError):
+        while True:
+            writer.write(b"x" * 65_536)
+            await writer.drain()
+            sent += 65_536
+    return sent
+
+
 @dataclass
 class Target:
     """A server that remembers what it was asked."""
@@ -36,6 +48,7 @@ class Target:
 
     async def handle(self, request: Request) -> Response:
         self.asked.append(request.path)
+        request.form()
         return Response(200)
 
     async def answers(self, sent: bytes) -> list[bytes]:
@@ -157,3 +170,18 @@ async def test_bytes_after_an_upgrade_are_not_requests(target: Target) -> None:
     )
 
     assert (answers, target.asked) == ([b"200"], ["/"])
+
+
+@pytest.mark.parametrize("target", ["api"], indirect=True)
+async def test_form_with_too_many_fields_is_refused(target: Target) -> None:
+    form = b"&".join(b"a=b" for _ in range(5_000))
+
+    assert await target.answers(posted(b"Content-Length: %d" % len(form), body=form)) == [b"400"]
+
+
+async def test_client_that_goes_on_sending_after_a_refusal_is_cut_off(target: Target) -> None:
+    _, writer = await asyncio.open_connection("127.0.0.1", target.port)
+    writer.write(posted(b"A: " + b"x" * 70_000))
+
+    assert await count_accepted(writer) < 64 * 1024 * 1024
+    writer.close()

@@ -220,6 +220,9 @@ async def test_process_of_a_release_without_backups_has_to_be_stopped_first(tmp_
         pytest.param(
             lambda data: data.replace(b'"format":1', b'"format":9', 1), 4, "is a backup of format 9", id="newer"
         ),
+        pytest.param(
+            lambda data: data.replace(b'"format":1', b'"format":-1', 1), 2, "is not a backup", id="impossible format"
+        ),
         pytest.param(lambda data: b"hello", 2, "is not a backup", id="another file"),
         pytest.param(lambda data: b"", 2, "is not a backup", id="empty"),
     ],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from watchword.admin.recent_events import FleetEvent
-from watchword.local.pod_logs import EventLog
+from watchword.api.limits import MAX_LOG_BYTES
+from watchword.local.pod_logs import EventLog, PodLogStream
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 ISSUED = "2026-06-01T09:00:00Z"
@@ -42,3 +44,13 @@ def test_event_of_another_object_at_the_same_instant_keeps_its_time() -> None:
     log.read([FIRST], NOW)
 
     assert log.read([other], NOW) == [other]
+
+
+def test_log_of_the_fleet_is_rotated(tmp_path: Path) -> None:
+    stream = PodLogStream(tmp_path / "up.log")
+    stream.write("x" * MAX_LOG_BYTES + "\n")
+    stream.write("next\n")
+    stream.write("last\n")
+
+    assert (tmp_path / "up.log").read_text() == "next\nlast\n"
+    assert (tmp_path / "up.log.1").stat().st_size == MAX_LOG_BYTES + 1

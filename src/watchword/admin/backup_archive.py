@@ -141,7 +141,7 @@ def _parse_header(line: bytes, path: Path) -> BackupHeader:
         header = msgspec.json.decode(line, type=BackupHeader)
     except msgspec.MsgspecError as cause:
         raise InvalidInput(f"{path} is not a backup: name a file that `watchword backup` wrote") from cause
-    if header.kind != KIND:
+    if header.kind != KIND or header.format < 1:
         raise InvalidInput(f"{path} is not a backup: name a file that `watchword backup` wrote")
     return header
 

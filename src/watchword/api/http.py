@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from urllib.parse import parse_qsl
 
 from msgspec import Struct, field
 
 from watchword.api.sensitive import HiddenFields
+
+MOST_FORM_FIELDS = 64
+
+
+class InvalidForm(Exception):
+    """The body of a request is not an acceptable form; a server responds with 400."""
 
 
 def _first(headers: Iterable[tuple[str, str]], name: str) -> str:
@@ -40,6 +47,14 @@ class Request(HiddenFields, frozen=True):
     def parameter(self, name: str) -> str:
         """Return the first query parameter of that name, empty when absent."""
         return next((value for key, value in self.query if key == name), "")
+
+    def form(self) -> tuple[tuple[str, str], ...]:
+        """Return the fields of an urlencoded body; raises `InvalidForm` when there are too many."""
+        try:
+            fields = parse_qsl(self.body.decode("utf-8", "replace"), True, max_num_fields=MOST_FORM_FIELDS)
+        except ValueError as cause:
+            raise InvalidForm(f"a form has more than {MOST_FORM_FIELDS} fields") from cause
+        return tuple(fields)
 
 
 class Response(HiddenFields, frozen=True):

@@ -86,11 +86,9 @@ class AccessConfig(Struct, frozen=True):
 
     @property
     def audiences(self) -> tuple[str, ...]:
-        """The audiences for which this plane accepts tokens."""
         return self.api_audiences or (self.issuer,)
 
     def trusted_authorities(self) -> Sequence[Certificate]:
-        """Return the authorities whose client certificates are trusted at this instant."""
         if self.client_authorities is not None:
             return self.client_authorities()
         return (self.authority().certificate,)
@@ -99,7 +97,6 @@ class AccessConfig(Struct, frozen=True):
 def access_control_factory(
     rules: AccessConfig, *, now: Now, entropy: Callable[[int], bytes]
 ) -> Callable[[Registry], AccessControl]:
-    """Return how a control plane makes its access rules from its registry."""
 
     def build(registry: Registry) -> AccessControl:
         index = RbacIndex()

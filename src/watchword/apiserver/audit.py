@@ -38,7 +38,6 @@ class AuditLog:
         self.status = TaskStatus()
 
     def __call__(self, exchange: CompletedRequest) -> None:
-        """Write one line."""
         self.status.runs += 1
         try:
             self._write(exchange)
@@ -58,7 +57,6 @@ class AuditLog:
         self._size += len(line)
 
     def close(self) -> None:
-        """Release the file."""
         os.close(self._descriptor)
 
     def _rotate(self) -> None:
@@ -136,7 +134,6 @@ class ServerEvents(Struct, frozen=True):
     now: Now
 
     async def normal(self, obj: Object, reason: str, note: str) -> None:
-        """Record a normal event."""
         about = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "name": obj["metadata"]["name"]}
         event = EVENTS.manifest(
             ObjectKey("default", f"{about['name']}.{token_hex(8)}"),

@@ -30,7 +30,6 @@ class TaskStatus(Struct):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the last run succeeded."""
         return self.failed_in_a_row == 0
 
 

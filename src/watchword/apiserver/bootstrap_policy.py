@@ -240,7 +240,6 @@ def _aggregate_of(name: str) -> Object:
 
 
 def default_namespaces() -> list[Object]:
-    """Return the namespaces that must always exist."""
     return [NAMESPACES.manifest(ObjectKey.cluster(name)) for name in SYSTEM_NAMESPACES]
 
 
@@ -254,7 +253,6 @@ def default_cluster_roles() -> list[Object]:
 
 
 def default_cluster_role_bindings() -> list[Object]:
-    """Return the ClusterRoleBindings, each named like its role."""
     return [
         _object(
             CLUSTER_ROLE_BINDINGS,
@@ -267,12 +265,10 @@ def default_cluster_role_bindings() -> list[Object]:
 
 
 def default_roles() -> list[Object]:
-    """Return the Roles of the discovery controllers."""
     return [_object(ROLES, key, rules=list(rules)) for key, rules in _NAMESPACED_RULES.items()]
 
 
 def default_role_bindings() -> list[Object]:
-    """Return the RoleBindings of the discovery controllers' accounts."""
     return [
         _object(
             ROLE_BINDINGS,
@@ -285,7 +281,6 @@ def default_role_bindings() -> list[Object]:
 
 
 def default_services() -> list[Object]:
-    """Return the Service by which programs in the cluster find its API."""
     labels = {"component": "apiserver", "provider": "kubernetes"}
     port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}
     key = ObjectKey("default", "kubernetes")
@@ -293,7 +288,6 @@ def default_services() -> list[Object]:
 
 
 def default_objects() -> list[tuple[Resource, Object]]:
-    """Return everything above in an order in which it can be created."""
     return [
         *((NAMESPACES, obj) for obj in default_namespaces()),
         *((CLUSTER_ROLES, obj) for obj in default_cluster_roles()),
@@ -315,12 +309,10 @@ class RbacBootstrap(Struct):
     _stop_following: Callable[[], None] | None = None
 
     async def start(self) -> None:
-        """Follow roles and bindings, then create or restore those that every plane has."""
         self._stop_following = self.index.follow(self.registry)
         await ensure_bootstrap_policy(self.registry)
 
     async def stop(self) -> None:
-        """Follow no more."""
         if self._stop_following is not None:
             self._stop_following()
 

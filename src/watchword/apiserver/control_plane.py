@@ -34,7 +34,6 @@ class HealthHandler:
         self._tasks = tasks
 
     async def handle(self, request: HandlerRequest) -> Response:
-        """Handle one probe."""
         endpoint, _, check = request.info.path.strip("/").partition("/")
         checks = self._checks(endpoint)
         if check:
@@ -78,7 +77,6 @@ class MetricsHandler:
         self._tasks = tasks
 
     async def handle(self, _: HandlerRequest) -> Response:
-        """Return the present values."""
         lines: list[str] = []
         for name, kind, text, read in _METRICS:
             metric = f"watchword_apiserver_background_task_{name}"
@@ -122,7 +120,6 @@ class ControlPlane:
         self._server = self._compose_server(entropy, limit, observe)
 
     async def start(self) -> None:
-        """Start the controllers; afterwards requests are handled as on a running cluster."""
         await self.definitions.start()  # first: the others follow every kind there is
         for service in self._access.services:
             await service.start()
@@ -130,7 +127,6 @@ class ControlPlane:
         self.health.ready = True
 
     async def stop(self) -> None:
-        """End the controllers and close the store."""
         self.health.ready = False
         await self.background.stop()
         for service in reversed(self._access.services):
@@ -139,7 +135,6 @@ class ControlPlane:
         await self.store.close()
 
     async def handle(self, request: Request) -> Response:
-        """Handle one request."""
         return await self._server.handle(request)
 
     def _compose_server(self, entropy: Entropy, limit: RateLimiter | None, observe: Observe | None) -> ApiServer:
@@ -163,7 +158,6 @@ class ControlPlane:
         )
 
     async def _openapi(self, request: HandlerRequest) -> Response:
-        """Serve documents that the first request builds."""
         if self._openapi_documents is None:
             from watchword.apiserver.openapi import OpenApiHandler
 

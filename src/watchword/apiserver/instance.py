@@ -86,18 +86,16 @@ class Instance:
         self._node: ProcessNode | None = None
         self.port = settings.port
         self._store = _open_store(settings)
-        self.material = PkiDirectory(settings.data_dir / "pki", _hosts(settings), now)
+        self.material = PkiDirectory(settings.data_dir / "pki", _hosts(settings), now, in_use=self._store.revision > 0)
         self._audit = AuditLog(settings.audit_log, now) if settings.audit_log is not None else None
 
     @property
     def server(self) -> str:
-        """The URL clients use."""
         host = self._settings.advertise or _reachable(self._settings.host)
         return f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig."""
         return self._settings.data_dir / KUBECONFIG_NAME
 
     async def start(self) -> None:
@@ -129,7 +127,6 @@ class Instance:
         log.info("serving %s", self.server)
 
     async def stop(self) -> None:
-        """Finish what is under way and close the data."""
         if self._node is not None:
             await self._node.stop()
         await self._listener.stop()
@@ -139,12 +136,15 @@ class Instance:
         log.info("stopped %s", self.server)
 
     async def _record_restore(self) -> None:
-        """Record that the data is from a backup, or from a copy of the file."""
         if not isinstance(self._store, SqliteStore) or not self._store.restored:
             return
         events, namespace = ServerEvents(self.plane.registry, self._now), ObjectKey.cluster("default")
         about = self.plane.registry.get(NAMESPACES, namespace) or NAMESPACES.manifest(namespace)
-        note = "the data of this control plane is from a backup or a copy: what was deleted since then exists again"
+        note = (
+            "the data of this control plane is from a backup or a copy, or state.db-wal was damaged: later writes are "
+            "undone, what was deleted exists again"
+        )
+        log.warning(note)
         await events.normal(about, "DataRestored", note)
 
     def _compose_access(self, registry: Registry) -> AccessControl:
@@ -215,7 +215,9 @@ def _open_store(settings: InstanceSettings) -> MemoryStore | SqliteStore:
     path = settings.data_dir / "state.db"
     require_present(path, settings.data_dir / "pki")
     keys = read_encryption_keys(settings.encryption_key_file) if settings.encryption_key_file is not None else None
-    return SqliteStore(path, synchronous=settings.synchronous, max_bytes=settings.max_bytes, encryption=keys)
+    store = SqliteStore(path, synchronous=settings.synchronous, max_bytes=settings.max_bytes, encryption=keys)
+    store.require_json()
+    return store
 
 
 def require_private_directory(folder: Path) -> None:

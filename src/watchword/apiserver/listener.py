@@ -56,7 +56,6 @@ class RequestRateLimiter:
         self._users = TokenBuckets(users, MAX_TRACKED_CLIENTS)
 
     def known(self, request: HandlerRequest, user: User) -> None:
-        """Refuse a client that sends too many requests."""
         if is_superuser(user):
             return
         if user.name == ANONYMOUS_NAME:

@@ -144,7 +144,6 @@ class ResourceKind(Struct, frozen=True):
 
     @property
     def schema(self) -> Schema:
-        """What objects of the kind look like."""
         schema_source = self.schema_source
         return schema_source if isinstance(schema_source, Schema) else schema_source()
 
@@ -152,29 +151,19 @@ class ResourceKind(Struct, frozen=True):
 class Registry(Protocol):
     """The store behind the verbs, for the control plane's own parts: no authentication, no authorization."""
 
-    def kind(self, group: str, version: str, plural: str) -> ResourceKind | None:
-        """Return the served kind, or None."""
-        ...
+    def kind(self, group: str, version: str, plural: str) -> ResourceKind | None: ...
 
-    def kinds(self) -> Sequence[ResourceKind]:
-        """Return every served kind."""
-        ...
+    def kinds(self) -> Sequence[ResourceKind]: ...
 
-    def get(self, resource: Resource, key: ObjectKey) -> Object | None:
-        """Return a copy of the stored object."""
-        ...
+    def get(self, resource: Resource, key: ObjectKey) -> Object | None: ...
 
-    def list(self, resource: Resource, namespace: str = "") -> list[Object]:
-        """Return copies of the stored objects, in key order."""
-        ...
+    def list(self, resource: Resource, namespace: str = "") -> list[Object]: ...
 
     async def create(self, resource: Resource, obj: Object) -> Object:
         """Store a new object through defaulting and validation."""
-        ...
 
     async def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
         """Replace a stored object; its resourceVersion must match."""
-        ...
 
     async def delete(
         self,
@@ -187,14 +176,12 @@ class Registry(Protocol):
         grace_seconds: int | None = None,
     ) -> None:
         """Begin or finish the deletion of an object, as finalizers, grace and `propagation` allow."""
-        ...
 
     def subscribe(self, resource: Resource, listener: Callable[[str, Object], None]) -> Callable[[], None]:
         """Call `listener(type, object)` after each committed change; return how to stop.
 
         Objects already present come first, as ADDED. All listeners see one object: none may change it.
         """
-        ...
 
 
 Authenticate = Callable[["HandlerRequest"], Awaitable[User | None]]
@@ -207,13 +194,9 @@ Handler = Callable[["HandlerRequest"], Awaitable[Response]]
 class Service(Protocol):
     """A part of the control plane that runs beside requests, such as a controller."""
 
-    async def start(self) -> None:
-        """Begin; returns once the part is at work."""
-        ...
+    async def start(self) -> None: ...
 
-    async def stop(self) -> None:
-        """End; returns once nothing of the part runs any more."""
-        ...
+    async def stop(self) -> None: ...
 
 
 class HandlerRequest(HiddenFields, frozen=True):

@@ -18,7 +18,7 @@ from watchword.apiserver.access_config import AccessConfig
 from watchword.apiserver.authn.chain import StaticToken
 from watchword.apiserver.authz.model import SUPERUSERS
 from watchword.apiserver.model import Now, User
-from watchword.apiserver.store.model import StoreOpenError
+from watchword.apiserver.store.model import StoreMissing, StoreOpenError
 from watchword.apiserver.tokens import TokenKeys
 from watchword.http.server import serving_context
 from watchword.pki.authority import CA_LIFETIME, Authority
@@ -31,7 +31,6 @@ ADMIN = User("kubernetes-admin", groups=(SUPERUSERS,))
 
 
 def ephemeral_access_config(now: Now) -> AccessConfig:
-    """Return standard access rules with fresh keys and an administrator's token."""
     authority = Authority.make("kubernetes", now=now())
     return AccessConfig(
         token_keys=TokenKeys(PrivateKey.generate()),
@@ -59,12 +58,10 @@ class CertificateAuthorities(Struct, frozen=True):
         return announced[-1] if announced else self.known[0]
 
     def roots(self) -> tuple[Certificate, ...]:
-        """Return the trusted and published CAs."""
         return tuple(authority.certificate for authority in self.known)
 
 
 def is_renewal_due(certificate: Certificate, now: datetime) -> bool:
-    """Whether a certificate has reached the part of its validity at which it is replaced."""
     life = certificate.not_after - certificate.not_before
     return now >= certificate.not_before + life * RENEW_AT
 
@@ -72,7 +69,17 @@ def is_renewal_due(certificate: Certificate, now: datetime) -> bool:
 class PkiDirectory:
     """Reads, makes and renews the files in the folder `pki` of the data directory."""
 
-    def __init__(self, folder: Path, hosts: tuple[str, ...], now: Now, *, ca_lifetime: timedelta = CA_LIFETIME) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        hosts: tuple[str, ...],
+        now: Now,
+        *,
+        ca_lifetime: timedelta = CA_LIFETIME,
+        in_use: bool = False,  # there are objects: credentials signed with these keys may exist
+    ) -> None:
+        if in_use:
+            require_keys(folder, now())
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
         self._hosts = hosts
@@ -85,20 +92,16 @@ class PkiDirectory:
 
     @property
     def root_bundle(self) -> bytes:
-        """What clients verify this instance by, as PEM."""
         return join_bundle(self.authorities.roots())
 
     @property
     def context(self) -> ssl.SSLContext:
-        """The TLS context for new connections."""
         return self._context
 
     def believed(self) -> tuple[Certificate, ...]:
-        """Return the CAs whose client certificates are trusted now."""
         return self.authorities.roots()
 
     def signing_authority(self) -> Authority:
-        """Return the CA that signs now."""
         return self.authorities.signing(self._now())
 
     def renew(self) -> None:
@@ -109,14 +112,14 @@ class PkiDirectory:
             living = (*living, self._make_authority(now))
         self.authorities = CertificateAuthorities(living)
         self._renew_serving(now)
-        _write(self._folder / "ca.crt", self.root_bundle, mode=0o644)
+        write_private(self._folder / "ca.crt", self.root_bundle, mode=0o644)
         self._context = serving_context(
             str(self._folder / "serving.crt"), str(self._folder / "serving.key"), self.root_bundle
         )
 
     def _renew_serving(self, now: datetime) -> None:
         held = self._folder / "serving.crt"
-        if held.exists():
+        if held.exists() and held.with_suffix(".key").exists():
             certificate = parse_certificate(held.read_bytes())
             if (
                 not is_renewal_due(certificate, now)
@@ -127,11 +130,10 @@ class PkiDirectory:
         key = PrivateKey.generate()
         names = AlternativeNames.for_hosts(self._hosts)
         certificate = self.authorities.signing(now).issue_serving(key.public, names, now=now, lifetime=SERVING_LIFETIME)
-        _write(self._folder / "serving.key", key.pem.reveal())
-        _write(held, certificate.pem, mode=0o644)
+        write_private(self._folder / "serving.key", key.pem.reveal())
+        write_private(held, certificate.pem, mode=0o644)
 
     def _signed(self, certificate: Certificate) -> bool:
-        """Whether the CA that signs now has signed the certificate."""
         try:
             verify_chain(certificate, (self.signing_authority().certificate,), now=self._now(), usage=Usage.SERVER_AUTH)
         except PkiError:
@@ -141,8 +143,8 @@ class PkiDirectory:
     def _make_authority(self, now: datetime) -> Authority:
         number = 1 + max((int(file.stem.removeprefix("ca-")) for file in self._folder.glob("ca-*.key")), default=0)
         authority = Authority.make(f"watchword-ca-{number}", now=now, lifetime=self._ca_lifetime)
-        _write(self._folder / f"ca-{number}.crt", authority.certificate.pem, mode=0o644)
-        _write(self._folder / f"ca-{number}.key", authority.key.pem.reveal())
+        write_private(self._folder / f"ca-{number}.crt", authority.certificate.pem, mode=0o644)
+        write_private(self._folder / f"ca-{number}.key", authority.key.pem.reveal())
         return authority
 
     def _load_authorities(self) -> CertificateAuthorities:
@@ -161,12 +163,24 @@ class PkiDirectory:
         return Sensitive(_once(self._folder / "admin.token", lambda: secrets.token_hex(32).encode()).decode("ascii"))
 
 
+def require_keys(folder: Path, now: datetime) -> None:
+    """Refuse to replace a lost signing key: every credential that it signed would be refused. Raises `StoreMissing`."""
+    authorities = sorted(folder.glob("ca-*.crt")) or [folder / "ca-1.crt"]
+    ended = [file for file in authorities if file.exists() and parse_certificate(file.read_bytes()).not_after <= now]
+    keys = [file.with_suffix(".key") for file in authorities if file not in ended]
+    for key in (folder / "service-accounts.key", *keys):
+        if not key.exists():
+            raise StoreMissing(
+                f"{key} is gone, but the control plane has data: put it back from a backup (`watchword restore`), or "
+                f"remove everything in {folder.parent} to begin anew; a new key would invalidate every credential"
+            )
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Say which file it is that cannot be used."""
     try:
         yield
-    except PkiError as cause:
+    except (PkiError, OSError) as cause:
         raise StoreOpenError(f"{path}: {cause}; restore it from a backup, or begin anew in another folder") from cause
 
 
@@ -181,11 +195,11 @@ def _answers_to(certificate: Certificate, hosts: tuple[str, ...]) -> bool:
 
 def _once(path: Path, make: Callable[[], bytes]) -> bytes:
     if not path.exists():
-        _write(path, make())
+        write_private(path, make())
     return path.read_bytes()
 
 
-def _write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+def write_private(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     """Put a file in place in one step, with its final mode from the first moment."""
     if path.exists() and path.read_bytes() == content:
         return
@@ -197,6 +211,3 @@ def _write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     finally:
         os.close(descriptor)
     Path(name).replace(path)
-
-
-write_private = _write

@@ -57,11 +57,9 @@ class RateLimiter(Protocol):
 
     def known(self, request: HandlerRequest, user: User) -> None:
         """Check a request by its user (`user` is the authenticated one, also when impersonating)."""
-        ...
 
     def failed(self, request: HandlerRequest) -> None:
         """Judge a request whose credential was refused."""
-        ...
 
 
 class CompletedRequest(Struct, frozen=True):
@@ -99,7 +97,6 @@ class ApiServer:
         self._config = config
 
     async def handle(self, request: Request) -> Response:
-        """Handle one request."""
         asked = HandlerRequest(
             read_request_info(request.method, request.path, request.query),
             request.method,
@@ -210,7 +207,6 @@ NOT_FOUND = Response(
 
 
 def require_route(kind: ResourceKind, info: RequestInfo) -> None:
-    """Refuse a path that no kind has (404), or a method that the path does not have (405)."""
     is_namespace = info.resource == "namespaces" and not info.group
     if not kind.resource.namespaced:
         if info.namespace and not is_namespace:

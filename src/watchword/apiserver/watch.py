@@ -26,7 +26,6 @@ class EventReceiver(Protocol):
 
     def receive(self, event: StoreEvent) -> None:
         """Receive one change; must neither wait nor raise."""
-        ...
 
 
 class WatchBroadcaster:
@@ -41,7 +40,6 @@ class WatchBroadcaster:
         self._stops: dict[str, Callable[[], None]] = {}
 
     def add(self, bucket: str, receiver: EventReceiver) -> None:
-        """Deliver the bucket's changes to the receiver from now on."""
         if bucket not in self._watched:
             self._watched[bucket] = {}
             self._stops[bucket] = self._store.subscribe(bucket, self._deliver)
@@ -56,7 +54,6 @@ class WatchBroadcaster:
             selections.pop(selection, None)
 
     def count(self) -> int:
-        """Return how many watchers there are."""
         return sum(len(receivers) for selections in self._watched.values() for receivers in selections.values())
 
     def _deliver(self, event: StoreEvent) -> None:
@@ -79,7 +76,6 @@ ObjectTransform = Callable[[Object], Object]
 
 
 def encode_event(kind: str, body: bytes) -> bytes:
-    """Return one event with an encoded object."""
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), body)
 
 
@@ -92,7 +88,6 @@ def bookmark(resource: Resource, revision: int, *, initial_events_end: bool = Fa
 
 
 def encode_error_event(error: ApiError) -> bytes:
-    """Return the event that ends a stream with a refusal."""
     return encode_event("ERROR", orjson.dumps(status_object(error)))
 
 
@@ -104,13 +99,11 @@ class EventEncoder(Struct, frozen=True):
     show: ObjectTransform | None = None  # None: the object itself, as plain JSON
 
     def record(self, word: str, record: Record) -> bytes:
-        """Return the event that shows a record."""
         if self.show is None:
             return encode_event(word, self.objects.wire(self.kind, record))
         return encode_event(word, orjson.dumps(self.show(self.objects.decode(self.kind, record))))
 
     def change(self, word: str, event: StoreEvent) -> bytes:
-        """Return the event that shows the new state of a change."""
         if self.show is not None:
             return self.record(word, event.record)
         shared = (word, self.kind.resource.version, self.kind.resource.group)
@@ -129,7 +122,6 @@ class EventEncoder(Struct, frozen=True):
         return encode_event("DELETED", encode_object(obj))
 
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
-        """Return a bookmark event."""
         obj = bookmark(self.kind.resource, revision, initial_events_end=initial_events_end)
         return encode_event("BOOKMARK", orjson.dumps(obj if self.show is None else self.show(obj)))
 
@@ -241,7 +233,6 @@ class Watch:
         return b""
 
     def _wait_for_event(self) -> asyncio.Future[None]:
-        """Return the encoded events as soon as there are any."""
         # One timer for many waits: setting one up for each costs more than handing on an event.
         when = min(self._end, self._next_bookmark)
         if self._timer is None or self._timer[0] > when:

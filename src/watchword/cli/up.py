@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import sys
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -17,7 +16,7 @@ from watchword.cli.common_options import fleet_directory_of
 from watchword.cli.discovery_options import parse_duration_flag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from watchword.kube.client import Client
     from watchword.local.data_directory import FleetDirectory
@@ -106,20 +105,9 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
 
     # Objects made by imports are never garbage: exempt them from collection.
     gc.freeze()
-    with folder.lock(), discard_failed_start(folder), open_log(folder.log) as log:
-        configure_logging(stream=cast("TextIO", PodLogStream(log)), json=True)
+    with folder.lock(), discard_failed_start(folder):
+        configure_logging(stream=cast("TextIO", PodLogStream(folder.log)), json=True)
         run(main())
-
-
-@contextmanager
-def open_log(log: Path) -> Iterator[TextIO]:
-    """Open a log to write at its end; a disk that is full must not hide what else went wrong."""
-    stream = log.open("a", encoding="utf-8")
-    try:
-        yield stream
-    finally:
-        with suppress(OSError):
-            stream.close()
 
 
 def flag_readers() -> FlagParsers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import orjson
 import structlog
@@ -148,8 +148,7 @@ class DashboardServer(Struct, frozen=True):
             return _see("/login" if self.viewers.login else "/", ("Set-Cookie", gone))
         if not self.viewers.login:
             return _text(404, "there is no such page")
-        form = dict(parse_qsl(request.body.decode("utf-8", "replace"), max_num_fields=8))
-        token = form.get("token", "").strip()
+        token = dict(request.form()).get("token", "").strip()
         cookie = await self.viewers.sign_in(token) if token else None
         return _see("/login#refused") if cookie is None else _see("/", ("Set-Cookie", self._set_cookie(cookie)))
 

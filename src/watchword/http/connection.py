@@ -13,7 +13,7 @@ from http import HTTPStatus
 from inspect import isasyncgen
 from typing import Any, Protocol, cast
 
-from watchword.api.http import Peer, Request, Response
+from watchword.api.http import InvalidForm, Peer, Request, Response
 from watchword.http.limits import ServerLimits
 from watchword.http.request_parser import ParsedRequest, RejectedRequest, RequestLimits, RequestParser
 
@@ -22,14 +22,10 @@ class RequestProgress(Protocol):
     """How far a request has come."""
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no request is incomplete."""
-        ...
+    def is_idle(self) -> bool: ...
 
     @property
-    def is_head_complete(self) -> bool:
-        """Whether the head of the request has been read."""
-        ...
+    def is_head_complete(self) -> bool: ...
 
 
 class ConnectionDeadlines:
@@ -47,11 +43,9 @@ class ConnectionDeadlines:
         self._is_first = is_first
 
     def writable(self) -> None:
-        """Take note that the client reads again."""
         self._written = None
 
     def is_read_overdue(self, now: float, request: RequestProgress) -> bool:
-        """Whether the client took too long with what it is expected to send."""
         if request.is_idle and not self._is_first:
             patience = self._limits.keepalive_seconds
         elif not request.is_head_complete:
@@ -84,7 +78,6 @@ class Handshake:
         self._has_begun = False
 
     def begin(self, protocol: asyncio.Protocol, failed: Callable[[], None]) -> None:
-        """Begin, and go on in a task of its own."""
         self._task = asyncio.get_running_loop().create_task(self._run(protocol, failed))
 
     def cancel(self) -> None:
@@ -146,8 +139,10 @@ log = logging.getLogger(__name__)
 
 RequestHandler = Callable[[Request], Awaitable[Response]]
 RejectionHandler = Callable[[RejectedRequest], Response]
-LINGER = 2.0
+LINGER = 0.5
 """How long a rejected client may go on sending: cut off immediately, it would never read the response."""
+LINGER_BYTES = 1024 * 1024
+"""How much of that is read."""
 FAREWELL = 0.25
 """How long a client may take to confirm the end of a connection when the server stops."""
 
@@ -160,17 +155,11 @@ class ServerContext(Protocol):
     limits: ServerLimits
     reading: RequestLimits
 
-    def authenticate(self, connection: ServerConnection, user: str) -> None:
-        """Count a connection as one of a user."""
-        ...
+    def authenticate(self, connection: ServerConnection, user: str) -> None: ...
 
-    def unregister(self, connection: ServerConnection) -> None:
-        """Unregister a connection."""
-        ...
+    def unregister(self, connection: ServerConnection) -> None: ...
 
-    def date(self) -> str:
-        """Return the current time in HTTP's format."""
-        ...
+    def date(self) -> str: ...
 
 
 class ServerConnection(asyncio.Protocol):
@@ -188,6 +177,7 @@ class ServerConnection(asyncio.Protocol):
         self._paused = False
         self._writable: asyncio.Future[None] | None = None
         self._ending: asyncio.TimerHandle | None = None
+        self._discarded: int | None = None  # bytes that came after a rejected request
         self._deadlines = ConnectionDeadlines(server.limits, self._loop.time())
 
     def establish(self, handshake: Handshake) -> None:
@@ -196,7 +186,6 @@ class ServerConnection(asyncio.Protocol):
         handshake.begin(self, lambda: self._server.unregister(self))
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the client has had its time to send a request, or to read what was written."""
         if not self._connected:
             return False  # the handshake has a deadline of its own
         if self._writable is not None:
@@ -204,7 +193,6 @@ class ServerConnection(asyncio.Protocol):
         return self._task is None and self._deadlines.is_read_overdue(now, self._reader)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to listen."""
         self._transport = cast("asyncio.Transport", transport)
         self._reader = RequestParser(self._server.reading, peer_of(transport))
         self._deadlines.restart(self._loop.time(), is_first=True)
@@ -221,7 +209,11 @@ class ServerConnection(asyncio.Protocol):
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes."""
+        if self._discarded is not None:
+            self._discarded += len(data)
+            if self._discarded > LINGER_BYTES:
+                self._transport.pause_reading()
+            return
         was_idle = self._reader.is_idle
         self._waiting.extend(self._reader.feed(data))
         if was_idle and not self._reader.is_idle:
@@ -237,7 +229,6 @@ class ServerConnection(asyncio.Protocol):
         self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        """Resume writing."""
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
@@ -254,7 +245,6 @@ class ServerConnection(asyncio.Protocol):
             self._task.cancel()
 
     def abort(self) -> None:
-        """Close the connection immediately."""
         if self._connected:
             self._transport.abort()
         elif self._handshake is not None:
@@ -286,11 +276,17 @@ class ServerConnection(asyncio.Protocol):
 
     def _reject(self, rejected: RejectedRequest) -> None:
         self._transport.write(encode_response(self._server.reject(rejected), self._server.date(), keep_alive=False))
-        self._end_after(LINGER, self._close)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._discarded = 0
+        self._end_after(LINGER, self._transport.abort)
 
     async def _serve(self, received: ParsedRequest) -> None:
         try:
-            answer = await self._server.handle(received.request)
+            try:
+                answer = await self._server.handle(received.request)
+            except InvalidForm:
+                answer = self._server.reject(RejectedRequest(400, "Bad Request"))
             if answer.user:
                 self._server.authenticate(self, answer.user)
             keep_alive = received.keep_alive and not self._finishing
@@ -342,12 +338,10 @@ class ServerConnection(asyncio.Protocol):
 
 
 def plain_text_rejection(rejected: RejectedRequest) -> Response:
-    """Return the response to a request that cannot be parsed."""
     return Response(rejected.status, (("Content-Type", "text/plain"),), f"{rejected.status} {rejected.reason}".encode())
 
 
 def peer_of(transport: asyncio.BaseTransport) -> Peer:
-    """Return the peer, as far as TLS has verified it."""
     address = transport.get_extra_info("peername")
     secure = transport.get_extra_info("ssl_object")
     return Peer(str(address[0]) if address else "", _chain(secure) if secure is not None else ())

@@ -30,11 +30,9 @@ class ConnectionTable(Generic[T]):
         self._users: dict[str, dict[T, None]] = {}  # by name, the oldest first
 
     def __len__(self) -> int:
-        """Return how many connections there are."""
         return len(self._group_of)
 
     def connections(self) -> tuple[T, ...]:
-        """Return all connections."""
         return tuple(self._group_of)
 
     def choose_victim(self, address: str) -> T | None:
@@ -58,13 +56,11 @@ class ConnectionTable(Generic[T]):
         return True
 
     def authenticate(self, connection: T, user: str) -> None:
-        """Count a connection as one of this user from now on."""
         if connection in self._group_of and connection not in self._users.get(user, {}):
             self.discard(connection)
             self._put(self._users, user, connection)
 
     def discard(self, connection: T) -> None:
-        """Forget a connection."""
         name = self._group_of.pop(connection, None)
         if name is None:
             return
@@ -117,12 +113,10 @@ def choose_connection_limit(wanted: int, descriptors: int) -> int:
 
 
 def choose_address_limit(connections: int) -> int:
-    """Return how many connections one address may hold before it authenticates."""
     return min(connections, max(FEWEST_CONNECTIONS, connections // 4))
 
 
 def descriptor_limit() -> int:
-    """Return how many files this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
 

@@ -65,12 +65,10 @@ class RequestParser:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is incomplete."""
         return not self._begun
 
     @property
     def is_head_complete(self) -> bool:
-        """Whether the head of the request has been read."""
         return self._head_complete
 
     def feed(self, data: bytes) -> list[ParsedRequest | RejectedRequest]:
@@ -96,13 +94,11 @@ class RequestParser:
         return wanted
 
     def on_message_begin(self) -> None:
-        """Start a request."""
         overhead = self._overhead
         self._reset()
         self._begun, self._overhead = True, overhead
 
     def on_url(self, url: bytes) -> None:
-        """Store a part of the target."""
         self._target += url
         self._count(len(url))
 
@@ -117,7 +113,6 @@ class RequestParser:
         self._headers.append((name.decode("ascii", "replace"), value.decode("utf-8", "replace")))
 
     def on_headers_complete(self) -> None:
-        """Validate the head before a body is read."""
         self._head_complete = True
         version = self._parser.get_http_version()
         if version not in {"1.1", "1.0"}:
@@ -136,7 +131,6 @@ class RequestParser:
         self._overhead = max(0, self._overhead - CHUNK_OVERHEAD)
 
     def on_body(self, body: bytes) -> None:
-        """Store a part of the body."""
         self._wants_continue = False
         self._overhead -= len(body)
         self._body += body  # not a list of chunks: a client that sends single bytes must not cost more memory
@@ -144,7 +138,6 @@ class RequestParser:
             self._stop(413, "Request Entity Too Large")
 
     def on_message_complete(self) -> None:
-        """Assemble the request."""
         parser = self._parser
         place = split_target(self._target)
         if place is None:

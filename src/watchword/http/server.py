@@ -149,7 +149,6 @@ class HttpServer:
         self._table.authenticate(connection, user)
 
     def unregister(self, connection: ServerConnection) -> None:
-        """Unregister a connection."""
         self._table.discard(connection)
         if not self._table:
             self._all_closed.set()
@@ -210,7 +209,6 @@ class HttpServer:
 
 
 def http_date(seconds: float) -> str:
-    """Return an instant in the format of HTTP headers, independent of the locale."""
     at = time.gmtime(seconds)
     return (
         f"{_DAYS[at.tm_wday]}, {at.tm_mday:02} {_MONTHS[at.tm_mon - 1]} {at.tm_year} "

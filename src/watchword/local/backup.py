@@ -35,12 +35,10 @@ class PlaneDirectory(Struct, frozen=True):
 
     @property
     def path(self) -> Path:
-        """Its folder."""
         return self.root / self.name
 
     @property
     def prefix(self) -> str:
-        """What the names of its files in a backup begin with."""
         return f"{self.name}/" if self.name else ""
 
 
@@ -82,7 +80,6 @@ async def copy_plane(plane: PlaneDirectory) -> bytes:
 
 
 def copy_stopped(plane: PlaneDirectory) -> bytes:
-    """Return the data file of a control plane whose lock the caller holds."""
     log = RevisionLog(plane.path / DATA_FILE)
     try:
         return log.copy()
@@ -91,7 +88,6 @@ def copy_stopped(plane: PlaneDirectory) -> bytes:
 
 
 def summarize_stopped(plane: PlaneDirectory) -> SnapshotSummary:
-    """Return what a control plane holds whose lock the caller holds."""
     return read_snapshot(copy_stopped(plane), str(plane.path / DATA_FILE))
 
 
@@ -178,7 +174,6 @@ def carry_out(restore: Restore, now: datetime) -> Path | None:
 
 
 def compare(saved: Mapping[str, SnapshotSummary], present: Mapping[str, SnapshotSummary]) -> Differences:
-    """Decide what a restore changes in the data that is there."""
     returning, lost, undone = list[str](), list[str](), list[str]()
     for name in sorted(present.keys() & saved.keys()):
         before, today = saved[name].objects, present[name].objects

@@ -48,7 +48,6 @@ class LocalCloud(Struct):
         return command
 
     async def start(self, hub: Path, clusters: list[Path]) -> None:
-        """Run the emulator for control planes with these kubeconfigs, which need not exist yet."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         write_private(self.folder / "accounts.json", orjson.dumps(self.trial.accounts(hub, clusters)))
         own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -81,7 +80,6 @@ class LocalCloud(Struct):
         await self._write_token("hub", client, self.trial.hub_account)
 
     async def prove_agent(self, name: str, client: Client) -> None:
-        """Write the token with which the agent of a cluster proves who it is."""
         await self._write_token(name, client, self.trial.agent_account)
 
     def agent_environment(self, name: str, number: int) -> Mapping[str, str]:
@@ -89,7 +87,6 @@ class LocalCloud(Struct):
         return self._variables(name, self.trial.cluster_settings(number)) if self.endpoint else {}
 
     async def stop(self) -> None:
-        """End the emulator."""
         if self._process is None or self._process.stdin is None:
             return
         self._process.stdin.close()
@@ -113,6 +110,5 @@ class LocalCloud(Struct):
 
 
 def read_cloud_files(root: Path) -> Mapping[str, bytes]:
-    """Return the state of the emulators that a fleet in this folder has, by path, for a backup."""
     names = [f"{trial.name}/{JOURNAL}" for trial in CLOUDS.values()]
     return {name: (root / name).read_bytes() for name in names if (root / name).exists()}

@@ -39,17 +39,14 @@ class LocalControlPlane:
 
     @property
     def name(self) -> str:
-        """The name of the cluster, or `hub`."""
         return self.address.name
 
     @property
     def kubeconfig(self) -> Path:
-        """The file in which a running control plane says how its administrator reaches it."""
         return self.folder / KUBECONFIG_NAME
 
     @property
     def entries(self) -> tuple[ClusterEntry, UserEntry]:
-        """How the administrator reaches it over the socket."""
         material = self.instance.material
         server = ClusterEntry(self.instance.server, ca_data=material.root_bundle)
         return server, UserEntry(token=material.admin_token)
@@ -81,7 +78,6 @@ class LocalControlPlane:
         self.client = Client.from_handler(instance.plane.handle, authorization=Sensitive(f"Bearer {token}"))
 
     def explain_start_failure(self, cause: OSError) -> AdminError:
-        """Return why it cannot start, and what to do."""
         port = self.address.port
         if cause.errno == errno.EADDRINUSE:
             other = "give another --port" if self.in_memory or self.is_new else f"begin anew with `{self._reset}`"
@@ -103,5 +99,4 @@ class LocalControlPlane:
         return reset_command(self.folder.parent)
 
     async def stop(self) -> None:
-        """End the service and close the data."""
         await self.instance.stop()

@@ -54,7 +54,6 @@ class FleetLayout(msgspec.Struct, frozen=True):
 
     @property
     def addresses(self) -> tuple[ControlPlaneAddress, ...]:
-        """Every control plane, the hub first."""
         return (self.hub, *self.clusters)
 
 
@@ -83,7 +82,6 @@ def read_layout(data: bytes) -> FleetLayout | None:
 
 
 def reset_command(folder: Path) -> str:
-    """Return the command that removes the fleet of this folder, and no other."""
     return shlex.join(["watchword", "reset", "--data-dir", str(folder)])
 
 
@@ -115,7 +113,6 @@ def choose_layout(
 
 
 def add_clusters(layout: FleetLayout, count: int, requested: LayoutRequest, free_port: FreePort) -> FleetLayout:
-    """Return the layout with at least that many clusters."""
     numbers = range(len(layout.clusters) + 1, count + 1)
     taken = {address.port for address in layout.addresses}  # the port is free just now
     others = (port for port in iter(free_port, None) if port not in taken)
@@ -124,14 +121,12 @@ def add_clusters(layout: FleetLayout, count: int, requested: LayoutRequest, free
 
 
 def add_server_port(layout: FleetLayout, free_port: FreePort) -> FleetLayout:
-    """Return the layout with a port for the server of its driver."""
     taken = {address.port for address in layout.addresses}
     port = next(port for port in iter(free_port, None) if port not in taken)
     return msgspec.structs.replace(layout, server_port=port)
 
 
 def replace_clusters(layout: FleetLayout, clusters: tuple[ControlPlaneAddress, ...]) -> FleetLayout:
-    """Return the layout with other clusters."""
     return msgspec.structs.replace(layout, clusters=clusters)
 
 
@@ -190,12 +185,10 @@ class FleetDirectory(Struct, frozen=True):
     path: Path
 
     def control_plane_path(self, name: str) -> Path:
-        """Return the data directory of one control plane."""
         return self.path / name
 
     @property
     def log(self) -> Path:
-        """The log file of the process, since the terminal shows the fleet."""
         return self.path / LOG
 
     @property
@@ -204,7 +197,6 @@ class FleetDirectory(Struct, frozen=True):
         return self.path / "kubeconfig"
 
     def recorded(self) -> FleetLayout | None:
-        """Return the layout of an earlier start."""
         try:
             return read_layout((self.path / LAYOUT_FILE).read_bytes())
         except FileNotFoundError:

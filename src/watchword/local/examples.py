@@ -37,10 +37,7 @@ from watchword.runtime.clock import Clock
 
 ACCOUNT = ObjectKey("demo", "robot")
 CLUSTER_SET = "global"
-ENABLED_ON = 2  # the first clusters: one for each driver
-
-
-async def start_accounts(fleet: LocalFleet) -> list[LocalControlPlane]:
+ENABLED_ON = 2  async def start_accounts(fleet: LocalFleet) -> list[LocalControlPlane]:
     """Have the hub serve accounts, enable the add-on on the first clusters, declare one account; return them."""
     members = fleet.clusters[:ENABLED_ON]
     client = fleet.hub.client
@@ -61,15 +58,9 @@ async def start_accounts(fleet: LocalFleet) -> list[LocalControlPlane]:
 
 
 async def use_account(fleet: LocalFleet, members: list[LocalControlPlane]) -> list[str]:
-    """Ask each cluster who the holder of the account's token is, and return what they answer."""
     async with ClusterClients(fleet.hub.client, ACCOUNT.name, namespace=ACCOUNT.namespace) as clusters:
         answers = [await who_am_i(await clusters.client(member.name, within=60)) for member in members]
     return [answer.username for answer in answers]
-
-
-REGISTRY, AUDIENCE = "registry.example:5000", "registry.example"
-PULLING_ACCOUNT = ObjectKey("default", "default")
-_ADVICE = "see `kubectl -n watchword-pull-secrets get pods`"
 
 
 async def start_pull_secrets(member: LocalControlPlane) -> None:
@@ -96,7 +87,7 @@ async def await_pull_secret(member: LocalControlPlane, clock: Clock, progress: P
 def validate_reference(account: Object | None) -> str:
     """Return what is missing until an account names its pull secret; empty when it does."""
     named = annotations_of(account or {}).get(ANNOTATION_PULL_SECRET)
-    return "" if named else f"ServiceAccount {ACCOUNT} waits for its pull secret"
+    return "" if named else f"ServiceAccount {PULLING_ACCOUNT} waits for its pull secret"
 
 
 def validate_token(secret: Object | None, *, now: datetime) -> str:
@@ -104,10 +95,7 @@ def validate_token(secret: Object | None, *, now: datetime) -> str:
     projected = None if secret is None else project_pull_secret(secret)
     found = None if projected is None else PullSecret.read(projected)
     is_healthy = found is not None and pull_secret_row(found, now=now).health is PullSecretHealth.HEALTHY
-    return "" if is_healthy else f"the pull secret of ServiceAccount {ACCOUNT} waits for a token"
-
-
-# the first clusters: one for each driver
+    return "" if is_healthy else f"the pull secret of ServiceAccount {PULLING_ACCOUNT} waits for a token"
 
 
 async def start_sample_addon(fleet: LocalFleet) -> list[LocalControlPlane]:
@@ -124,7 +112,6 @@ async def start_sample_addon(fleet: LocalFleet) -> list[LocalControlPlane]:
 
 
 def is_addon_ready(addon: Object | None) -> bool:
-    """Whether an add-on has its credential, and shows that it works with it."""
     if addon is None:
         return False
     return decide_addon_row(addon).credential == "yes" and is_true(addon, ConditionType.ADDON_AVAILABLE)

@@ -90,7 +90,6 @@ class LocalFleet:
 
     @property
     def authorities(self) -> tuple[Certificate, ...]:
-        """The hub's authorities, as its administrator knows them."""
         return split_bundle(self.hub.instance.material.root_bundle)
 
     @property
@@ -104,15 +103,12 @@ class LocalFleet:
         return build_inventory(self.observer.facts(), now=self.clock.now()) if self.observer is not None else None
 
     def lease_of(self, cluster: str) -> Object | None:
-        """Return the lease that a cluster's agent renews, as last read from the hub."""
         return self.hub_observer.cache.get(LEASES, ObjectKey(cluster, CLUSTER_LEASE))
 
     def hub_lease(self) -> Object | None:
-        """Return the lease that the hub's controllers hold."""
         return self.hub_observer.cache.get(LEASES, HUB_LEASE)
 
     async def start_members(self, members: Iterable[LocalControlPlane]) -> None:
-        """Start control planes, all or none."""
         await for_each(members, self._start_member)
 
     async def start_cloud(self) -> None:
@@ -124,7 +120,6 @@ class LocalFleet:
         self.hub.reviewer = self.cloud.reviewer
 
     def write_kubeconfig(self) -> None:
-        """Write how the administrator reaches every control plane, the hub by default."""
         members = [self.hub, *self.clusters]
         entries = {member.name: member.entries for member in members}
         config = Kubeconfig(

@@ -6,7 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import orjson
 from msgspec import Struct, field
@@ -51,7 +51,6 @@ class BackgroundWriter:
         self._thread.start()
 
     def write(self, text: str) -> int:
-        """Take over a text."""
         with self._ready:
             self._waiting.append(text.encode(self._encoding, "replace"))
             self.busy = True
@@ -88,39 +87,32 @@ class BackgroundWriter:
 ViewReader = Callable[[], FleetView]
 
 
-class UpOutput(Protocol):
+class UpOutput(Struct):
     """Shows what happens; `read_view` gives the whole picture of the moment."""
 
-    def step(self, line: StepStatus) -> None:
-        """Record a step that went on."""
-        ...
-
-    def refresh(self, read_view: ViewReader) -> None:
-        """Show the picture, if it is one that changes."""
-        ...
-
-    def ready(self, read_view: ViewReader, seconds: float) -> None:
-        """Report that all is healthy."""
-        ...
-
-    def close(self, final_message: str) -> None:
-        """Return how it ended."""
-        ...
-
-    @property
-    def reader_closed(self) -> bool:
-        """Whether the reader is gone."""
-        ...
-
-
-class TerminalOutput(Struct):
-    """Output for a terminal: one picture, redrawn."""
-
-    screen: Screen
     writer: BackgroundWriter
 
     def step(self, line: StepStatus) -> None:
-        """Nothing: the picture shows it."""
+        """Show every change of a step."""
+
+    def refresh(self, read_view: ViewReader) -> None:
+        raise NotImplementedError
+
+    def ready(self, read_view: ViewReader, seconds: float) -> None:
+        raise NotImplementedError
+
+    def close(self, final_message: str) -> None:
+        raise NotImplementedError
+
+    @property
+    def reader_closed(self) -> bool:
+        return self.writer.reader_closed
+
+
+class TerminalOutput(UpOutput):
+    """Output for a terminal: one picture, redrawn."""
+
+    screen: Screen
 
     def refresh(self, read_view: ViewReader) -> None:
         """Draw the picture, unless the terminal has not taken the last one yet."""
@@ -128,7 +120,6 @@ class TerminalOutput(Struct):
             self.screen.draw(render_view(read_view(), self.screen.size()))
 
     def ready(self, read_view: ViewReader, seconds: float) -> None:  # noqa: ARG002 - the picture shows it
-        """Draw the picture."""
         self.refresh(read_view)
 
     def close(self, final_message: str) -> None:
@@ -137,16 +128,10 @@ class TerminalOutput(Struct):
         self.writer.write(f"{final_message}\n" if final_message else "")
         self.writer.close()
 
-    @property
-    def reader_closed(self) -> bool:
-        """Whether the terminal was closed."""
-        return self.writer.reader_closed
 
-
-class PlainOutput(Struct):
+class PlainOutput(UpOutput):
     """Output for a log: one line per event."""
 
-    writer: BackgroundWriter
     unicode: bool
     _reported: set[FleetEvent] = field(default_factory=set)
 
@@ -157,63 +142,45 @@ class PlainOutput(Struct):
             self._write(f"{mark} {line.title}: {line.detail} ({line.seconds:.1f} s)")
 
     def refresh(self, read_view: ViewReader) -> None:
-        """Write what is new."""
         for row in select_unreported(read_view().recent_events, self._reported):
             self._write(f"{row.at[11:19]}  {row.about}: {row.what}")
 
     def ready(self, read_view: ViewReader, seconds: float) -> None:  # noqa: ARG002 - the page says it
-        """Write both tables and what to try."""
         view = read_view()
         self._reported.update(view.recent_events)
         for line in render_view(replace(view, recent_events=(), unicode=self.unicode), TerminalSize(999, 999)):
             self._write(plain_text(line).rstrip())
 
     def close(self, final_message: str) -> None:
-        """Write how it ended."""
         for line in final_message.splitlines():
             self._write(line)
         self.writer.close()
-
-    @property
-    def reader_closed(self) -> bool:
-        """Whether the reader has closed its end."""
-        return self.writer.reader_closed
 
     def _write(self, line: str) -> None:
         self.writer.write(f"{escape_text(line)}\n")
 
 
-class JsonOutput(Struct):
+class JsonOutput(UpOutput):
     """Output for a program: one JSON object per line, each with its type under `event`."""
 
-    writer: BackgroundWriter
     _reported: set[FleetEvent] = field(default_factory=set)
 
     def step(self, line: StepStatus) -> None:
-        """Write every change of a step."""
         self._write("step", step=line.key, title=line.title, state=line.state, detail=line.detail, seconds=line.seconds)
 
     def refresh(self, read_view: ViewReader) -> None:
-        """Write what is new."""
         for row in select_unreported(read_view().recent_events, self._reported):
             self._write("happening", at=row.at, about=row.about, what=row.what, warning=row.is_warning)
 
     def ready(self, read_view: ViewReader, seconds: float) -> None:
-        """Write the whole inventory and what to try."""
         view = read_view()
         inventory = inventory_document(view.inventory, view.now) if view.inventory is not None else {}
         ready = {"at": rfc3339(view.now), "seconds": seconds, "commands": list(view.commands)}
         self._write("ready", **ready, dashboard=view.dashboard, **inventory)
 
     def close(self, final_message: str) -> None:
-        """Write how it ended."""
         self._write("stopped", detail=final_message)
         self.writer.close()
-
-    @property
-    def reader_closed(self) -> bool:
-        """Whether the reader has closed its end."""
-        return self.writer.reader_closed
 
     def _write(self, event: str, **fields: Any) -> None:
         self.writer.write(escape_text(orjson.dumps({"event": event, **fields}).decode()) + "\n")
@@ -227,10 +194,9 @@ def select_unreported(rows: Sequence[FleetEvent], reported: set[FleetEvent]) -> 
 
 
 def choose_output(stream: TextIO, *, json: bool) -> UpOutput:
-    """Return the front that suits a stream."""
     writer = BackgroundWriter(stream)
     if json:
         return JsonOutput(writer)
     if can_redraw(stream, os.environ):
-        return TerminalOutput(Screen(writer, supports_color(stream, os.environ), lambda: terminal_size(stream)), writer)
+        return TerminalOutput(writer, Screen(writer, supports_color(stream, os.environ), lambda: terminal_size(stream)))
     return PlainOutput(writer, supports_unicode(stream))

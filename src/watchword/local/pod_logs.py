@@ -7,7 +7,6 @@ from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
-from typing import TextIO
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -51,24 +50,23 @@ def log_to(path: Path) -> None:
 
 
 class PodLogStream(Struct, frozen=True):
-    """A stream that writes each line to the log of the whole, and to that of the pod whose task logs it."""
+    """A stream that writes each line to the log of the whole, and to that of the pod whose task logs it.
 
-    whole: TextIO
+    A log that cannot be written, on a full disk, stops nothing. One older file of each log is kept.
+    """
+
+    whole: Path
 
     def write(self, text: str) -> int:
-        """Write a line; a pod's log that cannot be written never stops anything."""
-        path = _pod_log.get()
-        if path is not None:
+        for path in filter(None, (self.whole, _pod_log.get())):
             with suppress(OSError):
                 _append(path, text)
-        return self.whole.write(text)
+        return len(text)
 
     def flush(self) -> None:
-        """Send what was written to the log of the whole."""
-        self.whole.flush()
+        """Return: every line is written at once."""
 
     def isatty(self) -> bool:
-        """Whether people read along; never."""
         return False
 
 

@@ -47,7 +47,6 @@ class RunningTask(Struct):
     launch: Launch
 
     async def wait(self) -> int:
-        """Return the exit code once it has ended."""
         await asyncio.wait({self.task})
         if self.task.cancelled():
             return KILLED
@@ -57,15 +56,12 @@ class RunningTask(Struct):
         return 1
 
     def terminate(self) -> None:
-        """Terminate it."""
         self.stop.set()
 
     def kill(self) -> None:
-        """End it."""
         self.task.cancel()
 
     async def probe(self, question: HttpProbe) -> bool:  # noqa: ARG002 - a task needs no probe
-        """Return whether it still runs."""
         return not self.task.done()
 
 
@@ -104,9 +100,7 @@ TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
 class ServerRunner(Protocol):
     """Runs the server that a driver brings to the hub, as its command line says."""
 
-    async def __call__(self, arguments: Sequence[str], port: int, client: Client, stop: asyncio.Event) -> None:
-        """Serve on a loopback port until the event is set."""
-        ...
+    async def __call__(self, arguments: Sequence[str], port: int, client: Client, stop: asyncio.Event) -> None: ...
 
 
 class FlagParsers(Struct, frozen=True):
@@ -128,7 +122,6 @@ class PodCommands(Struct, frozen=True):
     agent_environment: Callable[[], Mapping[str, str]] = dict  # what the agent has beside the variables of its pod
 
     def runner(self) -> TaskRunner:
-        """Return who runs them."""
         return TaskRunner(
             {
                 "operator": self.operator,
@@ -143,7 +136,6 @@ class PodCommands(Struct, frozen=True):
         )
 
     async def operator(self, launch: Launch, stop: asyncio.Event) -> None:
-        """Carry out the ClusterManager or the Klusterlet."""
         flags = parse_flags(launch.arguments)
         options = OperatorOptions(identity=launch.pod.name, namespace=flags["namespace"], timing=TIMING)
         async with self._connect(launch) as client:
@@ -160,7 +152,6 @@ class PodCommands(Struct, frozen=True):
             )
 
     async def server(self, launch: Launch, stop: asyncio.Event) -> None:
-        """Be the server through which agents reach the hub."""
         async with self._connect(launch) as client:
             await self.read.server(launch.arguments[1:], self.server_port, client, stop)
 
@@ -171,7 +162,6 @@ class PodCommands(Struct, frozen=True):
             await ClusterCleanup(client, self.clock, parse_duration(retention) if retention else RETENTION).run()
 
     async def agent(self, launch: Launch, stop: asyncio.Event) -> None:
-        """Be the agent that the Klusterlet describes."""
         options = replace(self.read.agent(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING)
         environment = {**launch.environment, **self.agent_environment()}
         runtime = AgentRuntime(clock=self.clock, random=SystemRandom(), environment=environment)
@@ -179,7 +169,6 @@ class PodCommands(Struct, frozen=True):
             await run_agent(client, options, runtime=runtime, stop=stop)
 
     async def sample_addon(self, launch: Launch, stop: asyncio.Event) -> None:
-        """Report to the hub with the add-on's own credential."""
         flags = parse_flags(launch.arguments)
         kubeconfig = Path(flags["hub-kubeconfig"])
         name = kubeconfig.with_name("cluster-name").read_text().strip()
@@ -207,7 +196,6 @@ class PodCommands(Struct, frozen=True):
             await hub.close()
 
     async def pull_secrets(self, launch: Launch, stop: asyncio.Event) -> None:
-        """Keep the image pull secrets of the pod's own cluster."""
         options = dataclasses.replace(
             self.read.pull_secrets(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING
         )

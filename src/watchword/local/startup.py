@@ -51,28 +51,22 @@ class StepTracker(Struct):
 
     @classmethod
     def of(cls, steps: Iterable[tuple[str, str]], now: Callable[[], float]) -> StepTracker:
-        """Return a tracker whose steps, as key and title, all lie ahead."""
         return cls([StepStatus(key, title) for key, title in steps], now)
 
     def begin(self, key: str) -> None:
-        """Report that a step is under way."""
         self._started_at[key] = self.now()
         self._set(key, StepState.RUNNING, "")
 
     def note(self, key: str, detail: str) -> None:
-        """Report progress of a step that is running."""
         self._set(key, StepState.RUNNING, detail)
 
     def end(self, key: str, detail: str) -> None:
-        """Report that a step is done."""
         self._set(key, StepState.DONE, detail)
 
     def fail(self, key: str, reason: str) -> None:
-        """Report that a step failed."""
         self._set(key, StepState.FAILED, reason)
 
     def step(self, key: str) -> StepStatus:
-        """Return one step."""
         return next(step for step in self.steps if step.key == key)
 
     def _set(self, key: str, state: StepState, detail: str) -> None:
@@ -89,7 +83,6 @@ MIN_FREE_BYTES = 1024 * 1024  # with less than that left, writes begin to fail
 
 
 def track_steps(steps: Sequence[UpStep]) -> StepTracker:
-    """Return the tracker of these steps, none of them taken."""
     return StepTracker.of([(step.key, step.title) for step in steps], asyncio.get_running_loop().time)
 
 
@@ -133,7 +126,6 @@ def full_disk_reasons(folder: Path) -> list[str]:
 
 
 def inventory_problems(inventory: Inventory | None) -> list[str]:
-    """Return a sentence for each row that needs attention."""
     if inventory is None:
         return []
     clusters = [f"{row.name}: {row.note}" for row in inventory.clusters if row.health.needs_attention]

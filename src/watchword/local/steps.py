@@ -90,7 +90,6 @@ def is_settled(cluster: Object | None, lease: Object | None, since: datetime) ->
 
 
 def is_renewed_since(lease: Object | None, since: datetime) -> bool:
-    """Whether the holder of a lease has renewed it since then."""
     renewed = ((lease or {}).get("spec") or {}).get("renewTime") or ""
     return str(renewed) >= rfc3339_micro(since)
 
@@ -111,7 +110,6 @@ class UpStep(Struct, frozen=True):
 
 
 async def start_control_planes(fleet: LocalFleet, report: ReportDetail) -> str:
-    """Serve a Kubernetes API for the hub and for every cluster."""
     if fleet.cloud is not None:
         report(f"the emulator of {fleet.cloud.trial.name}")
         await fleet.start_cloud()
@@ -143,7 +141,6 @@ async def make_hub(fleet: LocalFleet, report: ReportDetail) -> str:
 
 
 async def make_token(fleet: LocalFleet, report: ReportDetail) -> str:
-    """Make the token by which clusters find the hub and introduce themselves."""
     record = fleet.token = await ensure_token(TokenStore(fleet.hub.client), TokenSpec(), now=fleet.clock.now())
     look = SignatureCondition(record.token.id)
 
@@ -158,7 +155,6 @@ async def make_token(fleet: LocalFleet, report: ReportDetail) -> str:
 
 
 async def discover_hub(fleet: LocalFleet, report: ReportDetail) -> str:
-    """Let each cluster find the hub by address, token and pin, and verify it."""
     record = fleet.token
     assert record is not None, "made in the step before"
     pins = tuple(authority.pin for authority in fleet.authorities)
@@ -212,7 +208,6 @@ def addon_drivers(fleet: LocalFleet) -> dict[str, str]:
 
 
 async def cloud_settings(fleet: LocalFleet, member: LocalControlPlane) -> Settings:
-    """Return the flags of a cluster in the emulated cloud, whose agent can prove there who it is from now on."""
     if fleet.cloud is None:
         return {}
     await fleet.cloud.prove_agent(member.name, member.client)
@@ -280,7 +275,6 @@ async def enable_addon(fleet: LocalFleet, report: ReportDetail) -> str:
 
 
 async def report_tokens(fleet: LocalFleet, report: ReportDetail) -> str:
-    """Put one service account on the first clusters, and use its tokens against them."""
     members = await start_accounts(fleet)
     report("waiting for the tokens at the hub")
     names = await use_account(fleet, members)
@@ -289,7 +283,6 @@ async def report_tokens(fleet: LocalFleet, report: ReportDetail) -> str:
 
 
 async def issue_pull_secrets(fleet: LocalFleet, report: ReportDetail) -> str:
-    """Give every service account of the first cluster a pull secret for a registry."""
     member = fleet.clusters[0]
     await start_pull_secrets(member)
     name = await await_pull_secret(member, fleet.clock, report)
@@ -311,7 +304,6 @@ async def _await_addon(
 
 
 def cluster_of(fleet: LocalFleet, name: str) -> Object | None:
-    """Return a ManagedCluster as last read from the hub."""
     return fleet.hub_observer.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
 
 
@@ -334,5 +326,4 @@ STEPS: tuple[UpStep, ...] = (
 
 
 def choose_steps(clusters: int) -> tuple[UpStep, ...]:
-    """Return the steps that there are for so many clusters."""
     return tuple(step for step in STEPS if clusters or not step.of_clusters)

@@ -28,7 +28,6 @@ class Supervisor(Struct):
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def start(self, name: str, work: SupervisedTask) -> None:
-        """Run a task under a name until `stop`."""
         self._tasks[name] = asyncio.create_task(self._supervise(name, work), name=name)
 
     async def stop(self, grace: timedelta) -> None:

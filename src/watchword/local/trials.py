@@ -48,17 +48,14 @@ CLUSTER_ACCOUNTS = 444_400_000_000  # each cluster has an account of its own: th
 
 
 def managed_arn(number: int) -> EksClusterArn:
-    """Return the ARN of a cluster."""
     return EksClusterArn("aws", HUB.region, str(CLUSTER_ACCOUNTS + number), f"cluster{number}")
 
 
 def cluster_settings(number: int) -> Settings:
-    """Return the flags with which a cluster joins."""
     return {HUB_CLUSTER_ARN.flag: str(HUB), MANAGED_CLUSTER_ARN.flag: str(managed_arn(number))}
 
 
 def accounts(hub: Path, clusters: Sequence[Path]) -> Object:
-    """Return what the emulator is told."""
     numbered = enumerate(clusters, 1)
     return {
         "hub": {"arn": str(HUB), "kubeconfig": str(hub)},
@@ -67,7 +64,6 @@ def accounts(hub: Path, clusters: Sequence[Path]) -> Object:
 
 
 def environment(endpoint: str, token: Path, settings: Settings) -> Mapping[str, str]:
-    """Return what EKS sets for the pods of a ServiceAccount with a role, and where AWS is."""
     is_hub = MANAGED_CLUSTER_ARN.flag not in settings
     role = hub_account_annotations(settings)[ROLE_ANNOTATION] if is_hub else ClusterPair.read(settings).managed_role
     return {

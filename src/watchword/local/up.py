@@ -111,7 +111,6 @@ class ProgressDisplay(Struct):
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     def view(self) -> FleetView:
-        """Return the picture of this moment."""
         fleet, now = self.fleet, self.fleet.clock.now()
         count, doing = len(fleet.clusters), "stopping " if self.stopping else ""
         return FleetView(
@@ -132,7 +131,6 @@ class ProgressDisplay(Struct):
         return "; ".join([*full, f"Ctrl-C stops it, and {kept}"])
 
     async def show(self) -> None:
-        """Show it for ever."""
         while True:
             seen = self.fleet.observer.changes if self.fleet.observer is not None else 0
             self.changed.clear()
@@ -143,7 +141,6 @@ class ProgressDisplay(Struct):
             await self._wait_for_change(seen)
 
     def refresh(self) -> None:
-        """Show it now."""
         try:
             self.output.refresh(self.view)
         except Exception:  # noqa: BLE001 - a picture that cannot be drawn must not end a fleet
@@ -161,7 +158,6 @@ class ProgressDisplay(Struct):
 
 
 def commands_to_try(kubeconfig: Path, cluster: str) -> list[str]:
-    """Return three commands that show what there is and what can be done."""
     where, program = _from_home(kubeconfig), program_name(sys.argv[0])
     commands = [
         f"kubectl --kubeconfig {where} get managedclusters",

@@ -192,7 +192,6 @@ def wrap_command(command: str, columns: int) -> list[str]:
 
 
 def style_of(health: InventoryHealth) -> Style:
-    """Return how a state of health is shown."""
     if health is InventoryHealth.GOOD:
         return Style.GOOD
     return Style.BAD if health < InventoryHealth.PENDING else Style.WARN

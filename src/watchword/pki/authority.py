@@ -112,7 +112,6 @@ class Authority(Struct, frozen=True):
     def issue_serving(
         self, key: PublicKey, names: AlternativeNames, *, now: datetime, lifetime: timedelta, common_name: str = ""
     ) -> Certificate:
-        """Sign a server certificate for its DNS names and addresses."""
         validity = choose_validity(now=now, lifetime=lifetime, signer_not_after=self.certificate.not_after)
         subject = CertificateSubject(common_name or next(iter((*names.dns, *names.ips)), "server"))
         return self.issue(CertificateTemplate(key, subject, validity, SERVING_USAGES, names))
@@ -120,7 +119,6 @@ class Authority(Struct, frozen=True):
     def issue_client(
         self, key: PublicKey, subject: CertificateSubject, *, now: datetime, lifetime: timedelta
     ) -> Certificate:
-        """Sign a client certificate for a user and its groups."""
         validity = choose_validity(now=now, lifetime=lifetime, signer_not_after=self.certificate.not_after)
         return self.issue(CertificateTemplate(key, subject, validity))
 

@@ -50,17 +50,14 @@ class Certificate(HiddenFields, frozen=True, dict=True):
 
     @property
     def subject(self) -> CertificateSubject:
-        """CN and O."""
         return CertificateSubject(self.common_name, self.organisations)
 
     @property
     def pem(self) -> bytes:
-        """The certificate as a PEM block."""
         return armour(self.der)
 
     @property
     def pin(self) -> Pin:
-        """The pin of the certificate's key."""
         return Pin.of(self.key)
 
     @cached_property
@@ -69,7 +66,6 @@ class Certificate(HiddenFields, frozen=True, dict=True):
         return x509.load_der_x509_certificate(self.der)
 
     def is_current(self, now: datetime) -> bool:
-        """Whether the instant lies within the validity."""
         return self.not_before <= now <= self.not_after
 
 

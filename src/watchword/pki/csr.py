@@ -46,12 +46,10 @@ class ParsedCsr(Struct, frozen=True):
 
     @property
     def subject(self) -> CertificateSubject:
-        """CN and O, as claimed."""
         return CertificateSubject(self.common_name, self.organisations)
 
 
 def build_csr(key: PrivateKey, subject: CertificateSubject, names: AlternativeNames = _NO_NAMES) -> bytes:
-    """Return a CERTIFICATE REQUEST block that is signed with the key."""
     builder = x509.CertificateSigningRequestBuilder().subject_name(encode_subject(subject))
     try:
         if names:

@@ -45,12 +45,10 @@ class EncryptionKeys:
             raise DecryptionFailed("encrypted data was changed or belongs elsewhere") from cause
 
     def is_current(self, data: bytes) -> bool:
-        """Whether data is encrypted with the first key."""
         return data.startswith(PREFIX + self._first)
 
 
 def is_encrypted(data: bytes) -> bool:
-    """Whether data was made by `EncryptionKeys`."""
     return data.startswith(PREFIX)
 
 

@@ -1,4 +1,4 @@
-"""Signs and verifies JSON Web Tokens of service accounts."""
+"""Signs and verifies JSON Web Tokens of service accounts, and detached signatures of bootstrap tokens."""
 
 from __future__ import annotations
 
@@ -16,41 +16,16 @@ from watchword.api.sensitive import Sensitive
 from watchword.pki.errors import InvalidJwt, KeyRefused
 from watchword.pki.keys import KeyType, PrivateKey, PublicKey
 
-
-def sign_detached(content: bytes, *, key_id: str, secret: Sensitive[str]) -> str:
-    """Return `header..signature`, byte for byte as Kubernetes writes it."""
-    # Not made by a JOSE library: verifiers compare strings, so key order and spacing are part of the format,
-    # and the 16-byte key is shorter than such libraries accept.
-    header = _base64url(orjson.dumps({"alg": "HS256", "kid": key_id}))
-    signing_input = b"%s.%s" % (header, _base64url(content))
-    signature = hmac.digest(secret.reveal().encode(), signing_input, "sha256")
-    return f"{header.decode()}..{_base64url(signature).decode()}"
-
-
-def is_detached_signature(signature: str, content: bytes, *, key_id: str, secret: Sensitive[str]) -> bool:
-    """Whether this is the one signature that the token gives to the content.
-
-    The expected text is rebuilt and compared as a whole; the given header is not evaluated.
-    """
-    expected = sign_detached(content, key_id=key_id, secret=secret)
-    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogatepass"))
-
-
-def _base64url(raw: bytes) -> bytes:
-    return base64.urlsafe_b64encode(raw).rstrip(b"=")
-
+if TYPE_CHECKING:
+    from joserfc.jwk import ECKey, RSAKey
 
 MAXIMUM_TOKEN_BYTES = 32 * 1024
+_ALGORITHMS = {KeyType.EC: "ES256", KeyType.RSA: "RS256"}
 
 
 def read_unverified_claims(token: str) -> dict[str, Any]:
     """Return the token's claims; none of them is verified."""
     return split_token(token)[1]
-
-
-def read_unverified_header(token: str) -> dict[str, Any]:
-    """Return the token's header; it is not verified."""
-    return split_token(token)[0]
 
 
 def split_token(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -74,12 +49,6 @@ def _json(part: str) -> dict[str, Any]:
     return decoded
 
 
-if TYPE_CHECKING:
-    from watchword.pki.jose import NativeKey
-
-_ALGORITHMS = {KeyType.EC: "ES256", KeyType.RSA: "RS256"}
-
-
 def algorithm_of(key: PublicKey) -> str:
     """Return the one algorithm a key is used with; the token's header does not choose it."""
     if key.type not in _ALGORITHMS or (key.type == KeyType.EC and key.bits != 256):
@@ -97,20 +66,17 @@ class TokenSigner(Struct, frozen=True, dict=True):
     certificates: tuple[bytes, ...] = ()
 
     def sign(self, claims: Mapping[str, Any]) -> Sensitive[str]:
-        """Return a compact JWT."""
-        from watchword.pki.jose import signed
+        from joserfc import jws
 
         header: dict[str, Any] = {"typ": "JWT"} if self.certificates else {}
         header |= {"alg": algorithm_of(self.key.public), "kid": self.key.public.key_id}
         if self.certificates:
             header["x5c"] = [base64.b64encode(der).decode() for der in self.certificates]
-        return Sensitive(signed(header, orjson.dumps(claims), self._native))
+        return Sensitive(jws.serialize_compact(header, orjson.dumps(claims), self._native, algorithms=[header["alg"]]))
 
     @cached_property
-    def _native(self) -> NativeKey:
-        from watchword.pki.jose import native_key
-
-        return native_key(self.key.public.type, self.key.pem.reveal())
+    def _native(self) -> ECKey | RSAKey:
+        return _native_key(self.key.public.type, self.key.pem.reveal())
 
 
 class TokenVerifier(Struct, frozen=True, dict=True):
@@ -121,22 +87,18 @@ class TokenVerifier(Struct, frozen=True, dict=True):
     def verify(self, token: str) -> dict[str, Any]:
         """Return the claims of a token that one of the keys signed; raise `InvalidJwt` otherwise.
 
-        Only the signature is checked here; `jwt_claims.check_claims` checks time, issuer and audience.
+        Only the signature is checked, not time, issuer and audience.
         """
-        from watchword.pki.jose import is_signed_by
-
         header, claims = split_token(token)
         wanted = header.get("kid")
         candidates = [row for row in self._natives if wanted is None or row[0] == wanted]
-        if not any(is_signed_by(token, native, algorithm) for _, native, algorithm in candidates):
+        if not any(_is_signed_by(token, native, algorithm) for _, native, algorithm in candidates):
             raise InvalidJwt("no known key signed the token")
         return claims
 
     @cached_property
-    def _natives(self) -> list[tuple[str, NativeKey, str]]:
-        from watchword.pki.jose import native_key
-
-        return [(k.key_id, native_key(k.type, k.pem), algorithm_of(k)) for k in self.keys]
+    def _natives(self) -> list[tuple[str, ECKey | RSAKey, str]]:
+        return [(k.key_id, _native_key(k.type, k.pem), algorithm_of(k)) for k in self.keys]
 
 
 def sign(claims: Mapping[str, Any], key: PrivateKey) -> Sensitive[str]:
@@ -149,28 +111,35 @@ def verify(token: str, keys: Sequence[PublicKey]) -> dict[str, Any]:
     return TokenVerifier(tuple(keys)).verify(token)
 
 
+def _native_key(kind: KeyType, key: bytes | dict[str, Any]) -> ECKey | RSAKey:
+    """Return a key (PEM or JWK) in the library's own form; parsing a key costs more than signing with it."""
+    from joserfc.jwk import ECKey, RSAKey
+
+    return (ECKey if kind is KeyType.EC else RSAKey).import_key(key)
+
+
+def _is_signed_by(token: str, key: ECKey | RSAKey, algorithm: str) -> bool:
+    from joserfc import jws
+    from joserfc.errors import JoseError
+
+    try:
+        jws.deserialize_compact(token.encode("ascii"), key, algorithms=[algorithm])
+    except (JoseError, ValueError):
+        return False
+    return True
+
+
 def key_set_document(keys: Sequence[PublicKey]) -> dict[str, Any]:
     """Return the JWKS that `/openid/v1/jwks` serves."""
-    return {"keys": [_public_jwk(key) for key in keys]}
-
-
-def _public_jwk(key: PublicKey) -> dict[str, Any]:
-    from watchword.pki.jose import public_jwk
-
-    return {
-        **public_jwk(key.type, key.pem),
-        "use": "sig",
-        "kid": key.key_id,
-        "alg": algorithm_of(key),
-    }
+    names = ({"use": "sig", "kid": key.key_id, "alg": algorithm_of(key)} for key in keys)
+    jwks = (_native_key(key.type, key.pem).as_dict(private=False) for key in keys)
+    return {"keys": [{**jwk, **named} for jwk, named in zip(jwks, names, strict=True)]}
 
 
 def parse_key_set(document: Mapping[str, Any]) -> tuple[PublicKey, ...]:
     """Return the EC and RSA keys of a JWKS; others are left out."""
-    from watchword.pki.jose import public_pem
-
     rows = [row for row in document.get("keys", []) if row.get("kty") in {KeyType.EC, KeyType.RSA}]
-    return tuple(PublicKey.from_pem(public_pem(row)) for row in rows)
+    return tuple(PublicKey.from_pem(_native_key(KeyType(row["kty"]), row).as_pem(private=False)) for row in rows)
 
 
 def audiences_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
@@ -181,3 +150,26 @@ def audiences_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     return ()
+
+
+def sign_detached(content: bytes, *, key_id: str, secret: Sensitive[str]) -> str:
+    """Return `header..signature`, byte for byte as Kubernetes writes it."""
+    # Not made by a JOSE library: verifiers compare strings, so key order and spacing are part of the format,
+    # and the 16-byte key is shorter than such libraries accept.
+    header = _base64url(orjson.dumps({"alg": "HS256", "kid": key_id}))
+    signing_input = b"%s.%s" % (header, _base64url(content))
+    signature = hmac.digest(secret.reveal().encode(), signing_input, "sha256")
+    return f"{header.decode()}..{_base64url(signature).decode()}"
+
+
+def is_detached_signature(signature: str, content: bytes, *, key_id: str, secret: Sensitive[str]) -> bool:
+    """Whether this is the one signature that the token gives to the content.
+
+    The expected text is rebuilt and compared as a whole; the given header is not evaluated.
+    """
+    expected = sign_detached(content, key_id=key_id, secret=secret)
+    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogatepass"))
+
+
+def _base64url(raw: bytes) -> bytes:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=")

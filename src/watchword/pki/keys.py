@@ -55,7 +55,6 @@ class PublicKey:
 
     @classmethod
     def wrap(cls, handle: PublicKeyTypes) -> PublicKey:
-        """Return the key of a library object of a supported type."""
         if isinstance(handle, ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey):
             return cls(handle)
         raise KeyRefused("the key is of an unsupported type: use EC P-256, Ed25519 or RSA with 2048 bits or more")
@@ -67,19 +66,16 @@ class PublicKey:
 
     @property
     def pem(self) -> bytes:
-        """A PUBLIC KEY block."""
         return self.handle.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
     @property
     def type(self) -> KeyType:
-        """The type of the key."""
         if isinstance(self.handle, ec.EllipticCurvePublicKey):
             return KeyType.EC
         return KeyType.RSA if isinstance(self.handle, rsa.RSAPublicKey) else KeyType.ED25519
 
     @property
     def bits(self) -> int:
-        """The size of the key: modulus or curve."""
         return 256 if isinstance(self.handle, ed25519.Ed25519PublicKey) else self.handle.key_size
 
     @cached_property
@@ -109,7 +105,6 @@ class PrivateKey(Struct, frozen=True, eq=False, dict=True):
 
     @classmethod
     def generate(cls) -> PrivateKey:
-        """Make a new EC P-256 key."""
         return cls(ec.generate_private_key(ec.SECP256R1()))
 
     @classmethod
@@ -119,7 +114,6 @@ class PrivateKey(Struct, frozen=True, eq=False, dict=True):
 
     @classmethod
     def generate_rsa(cls, bits: int = SHORTEST_RSA_BITS) -> PrivateKey:
-        """Make a new RSA key, for peers that support no other type."""
         return cls(rsa.generate_private_key(public_exponent=65537, key_size=bits))
 
     @classmethod
@@ -135,7 +129,6 @@ class PrivateKey(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def public(self) -> PublicKey:
-        """The public key of the pair."""
         return PublicKey(self.handle.public_key())
 
     @property
@@ -241,7 +234,6 @@ class Pin(Struct, frozen=True, order=True):
 
     @classmethod
     def of(cls, key: PublicKey) -> Pin:
-        """Return the pin of a key."""
         return cls(key.thumbprint)
 
     @classmethod
@@ -257,6 +249,5 @@ class Pin(Struct, frozen=True, order=True):
 
 
 def is_pinned(keys: Iterable[PublicKey], pins: Iterable[Pin]) -> bool:
-    """Whether at least one of the keys is among the pins."""
     wanted = set(pins)
     return any(Pin.of(key) in wanted for key in keys)

@@ -36,7 +36,6 @@ class AlternativeNames(Struct, frozen=True):
 
     @classmethod
     def for_hosts(cls, hosts: Iterable[str]) -> AlternativeNames:
-        """Separate host names from IP addresses."""
         dns: list[str] = []
         ips: list[str] = []
         for host in hosts:
@@ -63,7 +62,6 @@ def decode_name(name_of: x509.CertificateSigningRequest | x509.Certificate) -> t
 
 
 def values_of(attributes: Iterable[tuple[str, str]], oid: str) -> tuple[str, ...]:
-    """Return the values of one attribute type, duplicates included."""
     return tuple(value for key, value in attributes if key == oid)
 
 
@@ -80,7 +78,6 @@ def encode_alternative_names(names: AlternativeNames) -> x509.SubjectAlternative
 
 
 def decode_alternative_names(extension: x509.SubjectAlternativeName) -> AlternativeNames:
-    """Read every name of the extension."""
     modelled = (x509.DNSName, x509.IPAddress, x509.UniformResourceIdentifier, x509.RFC822Name)
     return AlternativeNames(
         dns=tuple(extension.get_values_for_type(x509.DNSName)),
@@ -141,7 +138,6 @@ _NAMES = {
 
 
 def encode_key_usage(usages: Iterable[Usage], *, authority: bool = False) -> x509.KeyUsage:
-    """Write the key usage extension."""
     wanted = set(usages)
     return x509.KeyUsage(
         digital_signature=authority or Usage.DIGITAL_SIGNATURE in wanted,

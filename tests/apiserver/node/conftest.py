@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +75,17 @@ class NodeHarness:
 
     def __init__(self, folder: Path) -> None:
         self.clock = VirtualClock(asyncio.get_running_loop())
+        self.ahead = timedelta(0)  # of the loop's time
         self.runner = TaskRunner()
         self.settings = NodeSettings(folder, "127.0.0.1", 6443, WORKLOADS)
-        self._rules: AccessConfig = ephemeral_access_config(self.clock.now)
-        self._plane = ControlPlane(MemoryStore(), self.clock.now, self._compose)
+        self._rules: AccessConfig = ephemeral_access_config(self.now)
+        self._plane = ControlPlane(MemoryStore(), self.now, self._compose)
 
     def _compose(self, registry: Registry) -> AccessControl:
-        return access_control_factory(self._rules, now=self.clock.now, entropy=os.urandom)(registry)
+        return access_control_factory(self._rules, now=self.now, entropy=os.urandom)(registry)
+
+    def now(self) -> datetime:
+        return self.clock.now() + self.ahead
 
     @property
     def registry(self) -> Registry:
@@ -93,7 +98,7 @@ class NodeHarness:
 
     async def start_node(self) -> None:
         issuer = TokenIssuer(self._rules.issuer, TokenSigner(self._rules.token_keys.signing))
-        parts = NodeContext(self.registry, issuer, self._rules.audiences, self.clock.now)
+        parts = NodeContext(self.registry, issuer, self._rules.audiences, self.now)
         self.node = ProcessNode(parts, self.settings, self.runner)
         await self.node.start()
 

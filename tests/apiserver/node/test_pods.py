@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import stat
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,8 @@ from tests.apiserver.node.conftest import NodeHarness, TaskContainer, a_template
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CORE_EVENTS, PODS, SECRETS
 from watchword.apiserver.node.container_run import choose_backoff, is_restart_needed
-from watchword.apiserver.node.containers import expand, relocate
+from watchword.apiserver.node.containers import UnmountedPath, expand, is_served, relocate, validate_runnable_pod
 from watchword.apiserver.node.model import NodeSettings
-from watchword.apiserver.node.pod_admission import find_unmounted, is_served, validate_runnable_pod
 from watchword.apiserver.node.pod_factory import PodFactory
 from watchword.kube.connect import incluster_credential, incluster_endpoint, is_in_cluster
 from watchword.local.workloads import WORKLOADS
@@ -25,6 +25,11 @@ from watchword.local.workloads import WORKLOADS
 SETTINGS = NodeSettings(Path("/pods"), "127.0.0.1", 6443, WORKLOADS)
 BOOTSTRAP = {"name": "boot", "secret": {"secretName": "boot", "optional": True}}
 MOUNT = {"name": "boot", "mountPath": "/spoke/bootstrap"}
+MOUNTED = {"volumeMounts": [{"name": "a", "mountPath": "/etc/k"}]}
+
+
+def kubeconfig(value: str) -> list[Object]:
+    return [{"name": "KUBECONFIG", "value": value}]
 
 
 async def a_pod(harness: NodeHarness, *arguments: str, **spec: Any) -> Object:
@@ -64,6 +69,17 @@ async def test_a_token_is_replaced_before_it_expires(harness: NodeHarness) -> No
 
     assert place.read_bytes() != first
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
+
+
+async def test_an_expired_token_is_replaced_after_the_clock_jumped_ahead(harness: NodeHarness) -> None:
+    await a_pod(harness, "hub")
+    place = Path(harness.runner.started[0].launch.environment["WATCHWORD_SERVICE_ACCOUNT"]) / "token"
+    first = place.read_bytes()
+
+    harness.ahead = timedelta(hours=2)
+    await harness.settles(10)
+
+    assert place.read_bytes() != first
 
 
 async def test_mounted_secrets_are_private_files_that_follow_the_secret(harness: NodeHarness) -> None:
@@ -172,6 +188,8 @@ async def test_what_ran_before_a_restart_of_the_node_runs_again_in_the_same_pod(
         pytest.param({"args": ["hub", "--kubeconfig=../../admin"]}, "is not mounted", id="a way out"),
         pytest.param({"args": ["hub", "--kubeconfig", "~/.kube/config"]}, "is not mounted", id="a home"),
         pytest.param({"env": [{"name": "KUBECONFIG", "value": "/admin"}]}, "is not mounted", id="by a variable"),
+        pytest.param({"env": kubeconfig("/etc/k/own:/admin"), **MOUNTED}, "'/admin' is not mounted", id="in a list"),
+        pytest.param({"env": kubeconfig("http://admin/x"), **MOUNTED}, "'//admin/x' is not mounted", id="as a URL"),
         pytest.param(
             {
                 "args": ["hub", "--kubeconfig=$(A)"],
@@ -196,14 +214,18 @@ async def test_what_ran_before_a_restart_of_the_node_runs_again_in_the_same_pod(
         pytest.param({}, None, id="ours"),
         pytest.param({"image": "watchword:1.2"}, None, id="with a tag"),
         pytest.param(
-            {"args": ["hub", "--kubeconfig=/etc/k/config"], "volumeMounts": [{"name": "a", "mountPath": "/etc/k"}]},
+            {"args": ["hub", "--kubeconfig=/etc/k/config"], **MOUNTED},
             None,
             id="a mounted file",
         ),
+        pytest.param({"env": kubeconfig("/etc/k/a:/etc/k/b"), **MOUNTED}, None, id="two mounted files"),
     ],
 )
 def test_which_pods_are_run(spec: Object, objection: str | None) -> None:
-    pod = {"metadata": {"annotations": {"a": "/admin"}}, "spec": a_template(container=spec)["spec"]}
+    pod = {
+        "metadata": {"name": "a", "uid": "1", "annotations": {"a": "/admin"}},
+        "spec": a_template(container=spec)["spec"],
+    }
 
     verdict = validate_runnable_pod(pod, SETTINGS)
 
@@ -239,7 +261,10 @@ def test_expand(text: str, expected: str) -> None:
     [
         pytest.param("--a=/spoke/hub/x", "--a=/pods/hub/x", id="below"),
         pytest.param("/spoke/hub", "/pods/hub", id="itself"),
-        pytest.param("/spoke/hubs", "/spoke/hubs", id="a longer name"),
+        pytest.param("--a=/spoke/hub/x,/spoke/hub/y", "--a=/pods/hub/x,/pods/hub/y", id="a list"),
+        pytest.param("/spoke/hub/x:/spoke/hub/y", "/pods/hub/x:/pods/hub/y", id="a list as KUBECONFIG is"),
+        pytest.param("///spoke/./hub//x", "/pods/hub/x", id="spelled otherwise"),
+        pytest.param("https://a:443/spoke/hub", "https://a:443/spoke/hub", id="part of a URL with a port"),
         pytest.param("https://a/spoke/hub", "https://a/spoke/hub", id="part of a URL"),
     ],
 )
@@ -261,9 +286,21 @@ def test_is_served_by_name_alone() -> None:
     assert not is_served("watchword2", served)
 
 
-def test_find_unmounted_searches_lists() -> None:
-    assert find_unmounted(["--files=/ok/a,/etc/b"], ["/ok"]) == "/etc/b"
-    assert find_unmounted(["--files=/ok/a,/ok/b", "https://host/etc"], ["/ok"]) is None
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/spoke/hubs",
+        "//spoke/hub/x",
+        "--a=/spoke/hub/x,/etc/b",
+        "@/etc/b",
+        "/spoke/hub/x:/etc/b",
+        "file:///etc/b",
+        "x:~/b",
+    ],
+)
+def test_relocate_refuses_paths_outside_of_the_mounts(text: str) -> None:
+    with pytest.raises(UnmountedPath):
+        relocate(text, {"/spoke/hub": Path("/pods/hub")})
 
 
 @pytest.mark.parametrize(

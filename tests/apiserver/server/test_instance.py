@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,13 +10,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
+import apsw
 import orjson
 import pytest
 
 from watchword.api.http import Request
 from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.apiserver.pki_directory import ANNOUNCED, PkiDirectory
-from watchword.apiserver.store.model import StoreLocked, StoreMissing, StoreOpenError
+from watchword.apiserver.store.model import StoreCorrupt, StoreLocked, StoreMissing, StoreOpenError
 
 NAMESPACES = "/api/v1/namespaces"
 
@@ -83,6 +85,54 @@ async def test_instance_whose_objects_are_gone_does_not_start_blank(tmp_path: Pa
         file.unlink()
 
     with pytest.raises(StoreMissing, match="to begin anew"):
+        Instance(InstanceSettings(tmp_path / "data", port=0), now)
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("name", ["ca-1.key", "service-accounts.key"])
+async def test_instance_does_not_replace_a_lost_signing_key(tmp_path: Path, name: str) -> None:
+    async with running(tmp_path / "data"):
+        pass
+    pki = tmp_path / "data" / "pki"
+    certificate = (pki / "ca-1.crt").read_bytes()
+    (pki / name).unlink()
+
+    with pytest.raises(StoreMissing, match=rf"{name} is gone.* from a backup"):
+        Instance(InstanceSettings(tmp_path / "data", port=0), now)
+
+    assert not (pki / name).exists()
+    assert (pki / "ca-1.crt").read_bytes() == certificate
+
+
+@pytest.mark.real_time
+async def test_instance_whose_keys_are_all_gone_does_not_start(tmp_path: Path) -> None:
+    async with running(tmp_path / "data"):
+        pass
+    shutil.rmtree(tmp_path / "data" / "pki")
+
+    with pytest.raises(StoreMissing, match=r"service-accounts\.key is gone"):
+        Instance(InstanceSettings(tmp_path / "data", port=0), now)
+
+
+@pytest.mark.real_time
+async def test_instance_replaces_lost_serving_key(tmp_path: Path) -> None:
+    async with running(tmp_path / "data"):
+        pass
+    (tmp_path / "data" / "pki" / "serving.key").unlink()
+
+    async with running(tmp_path / "data") as second:
+        assert (await second.plane.handle(request(second, "GET", NAMESPACES))).status == 200
+
+
+@pytest.mark.real_time
+async def test_instance_names_an_object_that_is_not_json(tmp_path: Path) -> None:
+    async with running(tmp_path / "data"):
+        pass
+    database = apsw.Connection(str(tmp_path / "data" / "state.db"))
+    database.execute("UPDATE log SET body = x'7b' WHERE bucket = 'namespaces' AND path LIKE '%default'")
+    database.close()
+
+    with pytest.raises(StoreCorrupt, match=r"state\.db is damaged: namespaces/.*default .* restore a backup"):
         Instance(InstanceSettings(tmp_path / "data", port=0), now)
 
 

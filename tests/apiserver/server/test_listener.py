@@ -14,6 +14,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from tests.http.test_malformed_requests import count_accepted
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.listener import API_LIMITS, api_listener
@@ -124,6 +125,16 @@ async def test_a_new_certificate_is_shown_without_a_restart(tmp_path: Path) -> N
 
         async with harness.client() as client, client.get("/") as answer:
             assert answer.status == 200
+
+
+async def test_client_that_goes_on_sending_after_a_refusal_is_cut_off(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (harness, _):
+        context = ssl.create_default_context(cadata=harness.material.root_bundle.decode())
+        _, writer = await asyncio.open_connection("127.0.0.1", harness.port, ssl=context)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"x" * 70_000)
+
+        assert await count_accepted(writer) < 64 * 1024 * 1024
+        writer.close()
 
 
 async def test_a_body_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:

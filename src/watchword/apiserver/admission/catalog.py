@@ -28,7 +28,6 @@ class AdmissionSteps(Struct, frozen=True):
 def admission_steps(
     registry: Registry, authorizer: RbacAuthorizer, policies: Admit, *, now: Now, entropy: Callable[[int], bytes]
 ) -> AdmissionSteps:
-    """Return the steps of a standard control plane."""
     return AdmissionSteps(
         mutating=(
             deduplicate_owners,
@@ -56,7 +55,6 @@ async def protect_namespaces(operation: Operation) -> None:
 
 
 async def taint_new_nodes(operation: Operation) -> None:
-    """Put the taint on a node that is created without it."""
     kind = operation.kind.resource
     if operation.old is not None or operation.new is None or (kind.group, kind.kind) != ("", "Node"):
         return
@@ -67,7 +65,6 @@ async def taint_new_nodes(operation: Operation) -> None:
 
 
 async def deduplicate_owners(operation: Operation) -> None:
-    """Drop repeated owner references of a new state, with a warning."""
     if operation.new is None:
         return
     metadata = operation.new.get("metadata") or {}

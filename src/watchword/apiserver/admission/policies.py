@@ -38,7 +38,6 @@ class Binding(Struct, frozen=True):
 
     @classmethod
     def read(cls, obj: Object) -> Binding:
-        """Read a stored binding."""
         spec = obj.get("spec") or {}
         return cls(
             obj["metadata"]["name"],
@@ -64,7 +63,6 @@ class PolicyIndex(Struct):
         ]
 
     def bound_policies(self) -> list[tuple[Policy, list[Binding]]]:
-        """Return every policy that has bindings, in the order of names."""
         if self._bound is None:
             self._bound = [(self._compile(name), bindings) for name, bindings in sorted(self._by_policy().items())]
         return self._bound
@@ -109,11 +107,9 @@ class AdmissionPolicies(Struct):
     _stops: list[Callable[[], None]] = field(default_factory=list)
 
     async def start(self) -> None:
-        """Follow policies and bindings."""
         self._stops = self.index.follow(self.registry)
 
     async def stop(self) -> None:
-        """Follow no more."""
         while self._stops:
             self._stops.pop()()
 

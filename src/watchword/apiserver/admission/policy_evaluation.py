@@ -41,7 +41,6 @@ class AccessCheck(Struct, frozen=True):
 
 
 def request_resource(asking: UserAuthorizer, request: AdmissionAttributes) -> AccessCheck:
-    """Return the value of `authorizer.requestResource`."""
     resource = request.resource
     info = RequestInfo(
         verb="",
@@ -115,7 +114,6 @@ class PolicyExpression(Struct, frozen=True):
 
     @classmethod
     def compile(cls, text: str, environment: Environment) -> PolicyExpression:
-        """Compile a text."""
         try:
             return cls(text, compile_expression(text, environment))
         except CelSyntaxError as error:
@@ -160,7 +158,6 @@ class Policy(Struct, frozen=True):
     problem: str = ""  # why it cannot be evaluated at all
 
     def decide(self, variables: Variables) -> Iterator[Denial]:
-        """Return the validations that refuse, in order."""
         if self.problem:
             if self.fails_closed:
                 yield Denial(f"failed to configure policy: {self.problem}")
@@ -200,13 +197,11 @@ class Policy(Struct, frozen=True):
 
 
 def environment_of(names: Iterable[str], *, authorizer: bool = True) -> Environment:
-    """Return what expressions of a policy with these variables may use."""
     known = _REQUEST | (_AUTHORIZER if authorizer else frozenset())
     return Environment(known | {f"variables.{name}" for name in names}, methods=METHODS)
 
 
 def compile_policy(obj: Object) -> Policy:
-    """Compile a stored policy."""
     name, spec = obj["metadata"]["name"], obj.get("spec") or {}
     fails_closed = spec.get("failurePolicy") != "Ignore"
     match = MatchResources.read(spec.get("matchConstraints") or {})
@@ -256,7 +251,6 @@ def message_of(validation: Validation, variables: Variables) -> str:
 def request_variables(
     operation: Operation, request: AdmissionAttributes, namespace: Object | None, authorizer: Authorizer
 ) -> Variables:
-    """Return the variables that every expression about a request may use."""
     asking = UserAuthorizer(authorizer, operation.user)
     return {
         "object": request.object,

@@ -30,12 +30,10 @@ class AdmissionAttributes(Struct, frozen=True):
 
     @property
     def is_namespace(self) -> bool:
-        """Whether the object is a namespace."""
         return (self.resource.group, self.resource.plural) == ("", NAMESPACES.plural)
 
 
 def read_attributes(operation: Operation) -> AdmissionAttributes:
-    """Return what a write is about."""
     resource, key = operation.kind.resource, operation.key
     is_namespace = (resource.group, resource.plural) == ("", NAMESPACES.plural)
     new, old = operation.new, operation.old
@@ -67,7 +65,6 @@ class ResourceRule(Struct, frozen=True):
 
     @classmethod
     def read(cls, row: Object) -> ResourceRule:
-        """Read one rule."""
         split = (str(text).partition("/") for text in row.get("resources") or ())
         return cls(
             operations=frozenset(row.get("operations") or ()),
@@ -91,7 +88,6 @@ class ResourceRule(Struct, frozen=True):
         return self.scope == "*" or (self.scope == "Cluster") is (request.is_namespace or not request.namespace)
 
     def covers(self, resource: Resource) -> bool:
-        """Whether it is about this group and version."""
         return bool(self.groups & {resource.group, "*"} and self.versions & {resource.version, "*"})
 
 
@@ -106,7 +102,6 @@ class MatchResources(Struct, frozen=True):
 
     @classmethod
     def read(cls, spec: Object) -> MatchResources:
-        """Read matchConstraints or matchResources."""
         return cls(
             rules=tuple(ResourceRule.read(row) for row in spec.get("resourceRules") or ()),
             excluded=tuple(ResourceRule.read(row) for row in spec.get("excludeResourceRules") or ()),
@@ -155,7 +150,6 @@ class PolicyMatcher(Struct, frozen=True):
         return next((other for other in others if any(rule.covers(other.resource) for rule in concerned)), None)
 
     def _equivalents(self, kind: ResourceKind) -> Iterable[ResourceKind]:
-        """Return the other versions in which the objects of a kind are served."""
         bucket = bucket_of(kind)
         return (other for other in self.registry.kinds() if other is not kind and bucket_of(other) == bucket)
 

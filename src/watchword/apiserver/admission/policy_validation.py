@@ -24,7 +24,6 @@ _BOTH_ACTIONS = (
 
 
 def default_policy(policy: Object) -> None:
-    """Set the failure policy and what matchConstraints leave open."""
     spec = policy.get("spec") or {}
     if "spec" in policy and not spec.get("failurePolicy"):
         spec["failurePolicy"] = "Fail"
@@ -33,7 +32,6 @@ def default_policy(policy: Object) -> None:
 
 
 def default_policy_binding(binding: Object) -> None:
-    """Set what matchResources leave open."""
     match = (binding.get("spec") or {}).get("matchResources")
     if match is not None:
         _default_match(match)
@@ -51,13 +49,11 @@ def _default_match(match: Object) -> None:
 
 
 def validate_policy(operation: Operation) -> list[FieldError]:
-    """Return the errors of a policy's spec; an expression that cannot be compiled is one."""
     spec = (operation.new or {}).get("spec") or {}
     return [*_match_constraint_errors(spec), *_expression_errors(spec), *_validation_errors(spec)]
 
 
 def validate_policy_binding(operation: Operation) -> list[FieldError]:
-    """Return the errors of a binding's spec."""
     spec = (operation.new or {}).get("spec") or {}
     found = list(_name_errors(spec.get("policyName") or "", "spec.policyName"))
     actions, path = spec.get("validationActions") or [], "spec.validationActions"

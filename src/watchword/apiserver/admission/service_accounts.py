@@ -60,7 +60,6 @@ def wants_token(spec: Object, account: Object) -> bool:
 
 
 def mount_token(spec: Object, volume: str) -> None:
-    """Mount the projected token into each container that has nothing at that place."""
     mounted = False
     for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
         mounts = container.setdefault("volumeMounts", [])

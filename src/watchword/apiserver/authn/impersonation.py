@@ -65,7 +65,6 @@ def impersonate(user: User, headers: Iterable[tuple[str, str]], authorizer: Auth
 
 
 def required_permissions(requested: ImpersonationRequest) -> Iterator[RequestInfo]:
-    """Yield what the caller must be allowed, one question for each part."""
     account = split_service_account(requested.name)
     if account is not None:
         yield _permission_check("", "serviceaccounts", account[1], namespace=account[0])
@@ -81,7 +80,6 @@ def required_permissions(requested: ImpersonationRequest) -> Iterator[RequestInf
 
 
 def impersonated_user(requested: ImpersonationRequest) -> User:
-    """Return the identity that a granted requested becomes."""
     groups = requested.groups
     account = split_service_account(requested.name)
     if account is not None and not groups:

@@ -38,23 +38,19 @@ class TokenAuthenticator(Protocol):
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return the token's user, None when it is of another kind; raise CredentialRefused when it is bad."""
-        ...
 
 
 def authenticated(user: User) -> User:
-    """Return the user with the group that every authenticated user has."""
     if user.name == ANONYMOUS_NAME or AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user
     return replace(user, groups=(*user.groups, AUTHENTICATED))
 
 
 def service_account_name(namespace: str, name: str) -> str:
-    """Return the user name of a ServiceAccount."""
     return f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"
 
 
 def service_account_groups(namespace: str) -> tuple[str, ...]:
-    """Return the groups every ServiceAccount of the namespace is in."""
     return (ALL_SERVICE_ACCOUNTS, f"{ALL_SERVICE_ACCOUNTS}:{namespace}")
 
 

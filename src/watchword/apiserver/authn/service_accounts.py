@@ -121,7 +121,6 @@ class BoundTokenClaims(Struct, frozen=True):
 
     @classmethod
     def read(cls, claims: Mapping[str, Any]) -> BoundTokenClaims:
-        """Read the `kubernetes.io` claim of a verified token."""
         private = claims.get("kubernetes.io")
         if not isinstance(private, Mapping):
             private = {}
@@ -135,7 +134,6 @@ class BoundTokenClaims(Struct, frozen=True):
         )
 
     def user(self, token_id: str) -> User:
-        """Return the user that the token authenticates."""
         extra: dict[str, tuple[str, ...]] = {}
         if token_id:
             extra[CREDENTIAL_ID] = (f"JTI={token_id}",)

@@ -26,13 +26,10 @@ class AuthorizationDecision(Struct, frozen=True):
 class Authorizer(Protocol):
     """Decides immediately, from memory, on every request."""
 
-    def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
-        """Return whether `user` may do what `info` describes."""
-        ...
+    def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision: ...
 
 
 def is_superuser(user: User) -> bool:
-    """Whether the user bypasses authorization altogether."""
     return SUPERUSERS in user.groups
 
 
@@ -44,7 +41,6 @@ def require(authorizer: Authorizer, user: User, info: RequestInfo) -> None:
 
 
 def forbidden_request(user: User, info: RequestInfo, reason: str = "") -> ApiError:
-    """Return the 403 that names user, verb and object."""
     message = describe_refusal(user, info)
     if reason:
         message = f"{message}: {reason}"
@@ -53,7 +49,6 @@ def forbidden_request(user: User, info: RequestInfo, reason: str = "") -> ApiErr
 
 
 def describe_refusal(user: User, info: RequestInfo) -> str:
-    """Return `User "u" cannot …`, safe to print where markup is read."""
     return _describe(user, info).translate(_MARKUP)
 
 

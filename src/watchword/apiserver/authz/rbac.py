@@ -25,7 +25,6 @@ class BindingSubject(Struct, frozen=True):
     identity: str
 
     def applies_to(self, user: User) -> bool:
-        """Whether the user is this subject."""
         if not self.identity:
             return False
         return self.identity in user.groups if self.kind == "Group" else self.identity == user.name
@@ -45,7 +44,6 @@ class Binding(Struct, frozen=True):
 
     @classmethod
     def read(cls, obj: Mapping[str, Any]) -> Binding:
-        """Read a binding as it is stored."""
         key = ObjectKey.of(obj)
         ref = obj.get("roleRef") or {}
         rows = obj.get("subjects") or ()
@@ -53,7 +51,6 @@ class Binding(Struct, frozen=True):
         return cls(key, ref.get("kind") or "", ref.get("name") or "", subjects)
 
     def describe(self, user: User) -> str:
-        """Name binding, role and the first subject that the user is."""
         subject = next(subject for subject in self.subjects if subject.applies_to(user))
         kind, name = "ClusterRoleBinding", self.key.name
         if self.key.namespace:
@@ -78,14 +75,12 @@ class BindingTable(Struct):
     by_group: dict[str, dict[str, Binding]] = field(default_factory=dict)
 
     def add(self, binding: Binding) -> None:
-        """Enter a binding under each of its subjects."""
         for subject in binding.subjects:
             if subject.identity:
                 table = self.by_group if subject.kind == "Group" else self.by_user
                 table.setdefault(subject.identity, {})[binding.key.name] = binding
 
     def remove(self, binding: Binding) -> None:
-        """Take a binding out again."""
         for subject in binding.subjects:
             table = self.by_group if subject.kind == "Group" else self.by_user
             row = table.get(subject.identity)
@@ -107,7 +102,6 @@ class BindingTable(Struct):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is bound in this scope any more."""
         return not self.by_user and not self.by_group
 
 
@@ -144,7 +138,6 @@ class RbacIndex(Struct):
         return None
 
     def bindings_for(self, user: User, namespace: str) -> Iterator[Binding]:
-        """Yield the bindings that count for the user in that scope."""
         yield from self.cluster_bindings.of(user)
         if namespace:
             table = self.bindings.get(namespace)
@@ -195,7 +188,6 @@ class RbacAuthorizer(Struct, frozen=True):
     index: RbacIndex
 
     def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
-        """Return whether any binding of the user allows the request."""
         if is_superuser(user):
             return _SUPERUSER
         combined = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
@@ -213,7 +205,6 @@ class RbacAuthorizer(Struct, frozen=True):
         return _NO_OPINION
 
     def rules_for(self, user: User, namespace: str) -> HeldRules:
-        """Return every rule that applies to the user in that namespace."""
         rules: list[Rule] = []
         problems: list[str] = []
         for binding in _distinct(self.index.bindings_for(user, namespace)):

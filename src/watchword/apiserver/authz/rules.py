@@ -26,7 +26,6 @@ class Rule(Struct, frozen=True):
 
     @classmethod
     def read(cls, row: Mapping[str, Any]) -> Rule:
-        """Read a rule as a Role carries it."""
         return cls(
             verbs=tuple(row.get("verbs") or ()),
             groups=tuple(row.get("apiGroups") or ()),
@@ -69,7 +68,6 @@ class Rule(Struct, frozen=True):
         )
 
     def manifest(self) -> Object:
-        """Write the rule as a Role carries it."""
         row: Object = {"verbs": list(self.verbs)}
         for key, values in (
             ("apiGroups", self.groups),
@@ -93,7 +91,6 @@ class Rule(Struct, frozen=True):
 
 
 def read_rules(role: Mapping[str, Any]) -> tuple[Rule, ...]:
-    """Read the rules of a Role or ClusterRole."""
     return tuple(Rule.read(row) for row in role.get("rules") or ())
 
 
@@ -105,7 +102,6 @@ def uncovered(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
 
 
 def compacted(singles: Iterable[Rule]) -> list[Rule]:
-    """Join single rules that differ in the verb only."""
     joined: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for rule in singles:
         joined.setdefault((rule.groups, rule.resources, rule.names, rule.urls), []).extend(rule.verbs)

@@ -34,7 +34,6 @@ class AllKindsWatch(Struct):
             self._stop_definitions = self.registry.subscribe(CUSTOM_RESOURCE_DEFINITIONS, self._definition_changed)
 
     async def stop(self) -> None:
-        """Follow nothing any more."""
         if self._stop_definitions is not None:
             self._stop_definitions()
         for stop in self._stops.values():
@@ -64,7 +63,6 @@ class AllKindsWatch(Struct):
 
 
 def stored_kinds(kinds: Iterable[ResourceKind]) -> list[ResourceKind]:
-    """Return one kind for each stored resource: the version it is stored in."""
     chosen: dict[tuple[str, str], ResourceKind] = {}
     for kind in kinds:
         place = (kind.resource.group, kind.resource.plural)

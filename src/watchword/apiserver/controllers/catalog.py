@@ -59,7 +59,6 @@ class BuiltInControllers(Struct):
     _running: list[Service] = field(default_factory=list)
 
     async def start(self) -> None:
-        """Start all of them."""
         all_kinds_watch = AllKindsWatch(self.context.registry)
         registry = self.context.registry
         self._running = [
@@ -71,6 +70,5 @@ class BuiltInControllers(Struct):
         await all_kinds_watch.start()
 
     async def stop(self) -> None:
-        """Stop all of them."""
         while self._running:
             await self._running.pop().stop()

@@ -59,7 +59,6 @@ class CertificateRequestController:
         self.worker: Worker[str] = Worker("certificate requests", self.sync)
 
     def watches(self) -> Watches:
-        """Subscribe to requests, and to rights that may approve one."""
         return {
             CERTIFICATE_SIGNING_REQUESTS: self._request_changed,
             CLUSTER_ROLE_BINDINGS: self._rights_changed,
@@ -77,7 +76,6 @@ class CertificateRequestController:
             self.worker.enqueue(name)
 
     async def sync(self, name: str) -> float | None:
-        """Process one request; return when to do so again."""
         csr = self.registry.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
         if csr is None:
             return None

@@ -22,7 +22,6 @@ class ClusterRoleAggregationController:
         self.worker: Worker[str] = Worker("cluster role aggregation", self.sync)
 
     def watches(self) -> Watches:
-        """Subscribe to ClusterRoles."""
         return {CLUSTER_ROLES: self._role_changed}
 
     def _role_changed(self, change: str, new: Object) -> None:
@@ -39,7 +38,6 @@ class ClusterRoleAggregationController:
                 self.worker.enqueue(each)
 
     async def sync(self, name: str) -> float | None:
-        """Write the union into one aggregated role, when it differs."""
         role = self.registry.get(CLUSTER_ROLES, ObjectKey.cluster(name))
         if role is None or not selectors_of(role):
             return None
@@ -69,7 +67,6 @@ def union_of(role: Object, roles: Iterable[Object]) -> list[Object]:
 
 
 def selectors_of(role: Object) -> list[Object]:
-    """Return what the role aggregates."""
     return (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
 
 

@@ -28,7 +28,6 @@ class EventExpiryController:
         self._queue: list[tuple[datetime, ObjectKey]] = []  # a heap; entries of earlier writes are passed over
 
     def watches(self) -> Watches:
-        """Subscribe to Events."""
         return {CORE_EVENTS: self._changed}
 
     def _changed(self, change: str, event: Object) -> None:
@@ -70,7 +69,6 @@ class EventExpiryController:
 
 
 def last_write(event: Object, now: datetime) -> datetime:
-    """Return when a stored Event was last written, as far as it tells."""
     metadata = event["metadata"]
     texts = [metadata.get("creationTimestamp"), *(row.get("time") for row in metadata.get("managedFields") or ())]
     return max((found for text in texts if text and (found := parse_rfc3339(text)) and found <= now), default=now)

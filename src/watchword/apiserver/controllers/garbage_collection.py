@@ -26,7 +26,6 @@ class OwnerGraphNode(Struct, frozen=True):
 
     @classmethod
     def of(cls, resource: Resource, obj: Mapping[str, Any]) -> OwnerGraphNode:
-        """Return the node of an object."""
         return cls(resource, ObjectKey.of(obj), uid_of(obj))
 
     def __str__(self) -> str:
@@ -40,7 +39,6 @@ class OwnerGraph(Struct):
     dependents: dict[str, set[OwnerGraphNode]] = field(default_factory=dict)
 
     def put(self, node: OwnerGraphNode, obj: Object) -> None:
-        """Enter or change an object."""
         fresh = frozenset(str(ref.get("uid") or "") for ref in owner_references_of(obj))
         known = self.owners.get(node, frozenset())
         for uid in known - fresh:
@@ -60,7 +58,6 @@ class OwnerGraph(Struct):
         return owners
 
     def dependents_of(self, uid: str) -> list[OwnerGraphNode]:
-        """Return the objects that name this owner."""
         return list(self.dependents.get(uid, ()))
 
     def _unlink(self, uid: str, node: OwnerGraphNode) -> None:
@@ -89,7 +86,6 @@ class DependentDecision(Struct, frozen=True):
 
 
 def decide_owner_state(owner: Object | None, uid: str) -> OwnerState:
-    """Return whether an owner of this UID exists, given the object of that name."""
     if owner is None or uid_of(owner) != uid:
         return OwnerState.DANGLING
     if is_deleting(owner) and FOREGROUND in finalizers_of(owner):
@@ -109,24 +105,20 @@ def decide_dependent(standings: Mapping[str, OwnerState], *, has_dependents: boo
 
 
 def owner_references_of(obj: Mapping[str, Any]) -> list[Object]:
-    """Return the owner references."""
     return (obj.get("metadata") or {}).get("ownerReferences") or []
 
 
 def is_blocking_owner(obj: Object, owner_uid: str) -> bool:
-    """Whether the object blocks that owner's foreground deletion."""
     return any(ref.get("uid") == owner_uid and ref.get("blockOwnerDeletion") for ref in owner_references_of(obj))
 
 
 def without_references(obj: Object, uids: frozenset[str]) -> Object:
-    """Return the object without references to these owners."""
     kept = [ref for ref in owner_references_of(obj) if ref.get("uid") not in uids]
     metadata = {key: value for key, value in obj["metadata"].items() if key != "ownerReferences"}
     return {**obj, "metadata": {**metadata, **({"ownerReferences": kept} if kept else {})}}
 
 
 def without_finalizer(obj: Object, name: str) -> Object:
-    """Return the object without that finalizer."""
     kept = [each for each in finalizers_of(obj) if each != name]
     return {**obj, "metadata": {**obj["metadata"], "finalizers": kept}}
 
@@ -138,12 +130,10 @@ def without_blocking_references(obj: Object) -> Object:
 
 
 def group_and_kind(ref: Object) -> tuple[str, str]:
-    """Return what kind of object a reference names."""
     return str(ref.get("apiVersion") or "").rpartition("/")[0], str(ref.get("kind") or "")
 
 
 def each_live(nodes: list[OwnerGraphNode], get: Any) -> Iterator[tuple[OwnerGraphNode, Object]]:
-    """Yield the nodes that still are what they were, with their objects."""
     for node in nodes:
         obj = get(node.resource, node.key)
         if obj is not None and uid_of(obj) == node.uid:
@@ -161,7 +151,6 @@ class OwnerWatch(Struct):
     owners: dict[tuple[str, str], Resource] = field(default_factory=dict)  # kinds that can own, by group and kind
 
     def changed(self, resource: Resource, change: str, obj: Object) -> None:
-        """Record one change."""
         node = OwnerGraphNode.of(resource, obj)
         if change == "DELETED":
             self._gone(node)
@@ -220,7 +209,6 @@ class GarbageCollector:
         return {}
 
     async def sync(self, node: OwnerGraphNode) -> float | None:
-        """Bring one object in line with its owners and with its own deletion."""
         obj = self.registry.get(node.resource, node.key)
         if obj is None or uid_of(obj) != node.uid:
             return None

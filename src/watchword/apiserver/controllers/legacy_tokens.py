@@ -28,7 +28,6 @@ class LegacyTokenController:
         self.worker: Worker[ObjectKey] = Worker("legacy tokens", self.sync)
 
     def watches(self) -> Watches:
-        """Subscribe to Secrets, and to created or deleted accounts."""
         return {SECRETS: self._secret_changed, SERVICE_ACCOUNTS: self._account_changed}
 
     def _secret_changed(self, change: str, new: Object) -> None:
@@ -50,7 +49,6 @@ class LegacyTokenController:
                 self.worker.enqueue(key)
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Fill one Secret, or delete it when its account is gone."""
         secret = self.registry.get(SECRETS, key)
         if secret is None:
             await self._forget(key)
@@ -81,7 +79,6 @@ class LegacyTokenController:
         return {**secret, "metadata": {**secret["metadata"], "annotations": annotations}, "data": data}
 
     async def _forget(self, key: ObjectKey) -> None:
-        """Remove a deleted Secret from the accounts that still list it."""
         for account in self.registry.list(SERVICE_ACCOUNTS, key.namespace):
             kept = [ref for ref in account.get("secrets") or () if ref.get("name") != key.name]
             if len(kept) != len(account.get("secrets") or ()):

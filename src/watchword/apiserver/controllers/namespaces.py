@@ -33,7 +33,6 @@ class NamespaceDefaultsController:
         self.worker: Worker[str] = Worker("namespace defaults", self.sync)
 
     def watches(self) -> Watches:
-        """Subscribe to namespaces, accounts and bundles."""
         return {
             NAMESPACES: self._namespace_changed,
             SERVICE_ACCOUNTS: self._account_changed,
@@ -58,7 +57,6 @@ class NamespaceDefaultsController:
             self.worker.enqueue(new["metadata"]["namespace"])
 
     async def sync(self, name: str) -> float | None:
-        """Create or mend both objects of one namespace."""
         namespace = self.registry.get(NAMESPACES, ObjectKey.cluster(name))
         if namespace is None or is_deleting(namespace):
             return None
@@ -99,7 +97,6 @@ async def _create(registry: Registry, resource: Resource, obj: Object) -> None:
 
 
 def _ends(refusal: ApiError) -> bool:
-    """Whether the namespace went away meanwhile."""
     causes = (refusal.details or {}).get("causes") or ()
     return refusal.code == 404 or any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
@@ -138,7 +135,6 @@ class NamespaceLifecycleController:
         self.all_kinds_watch.listeners.append(self._content_changed)
 
     def watches(self) -> Watches:
-        """Subscribe to namespaces; `all_kinds_watch` delivers their content."""
         return {NAMESPACES: self._namespace_changed}
 
     def _namespace_changed(self, change: str, new: Object) -> None:
@@ -219,7 +215,6 @@ def next_grace_end(remaining: dict[Resource, list[Object]], *, now: datetime) ->
 
 
 def remaining_content_conditions(remaining: dict[Resource, list[Object]]) -> list[Condition]:
-    """Return the five conditions that report what blocks the deletion of a namespace."""
     counts = ", ".join(
         f"{resource.plural}.{resource.group} has {len(left)} resource instances"
         for resource, left in sorted(remaining.items(), key=lambda row: row[0].plural)

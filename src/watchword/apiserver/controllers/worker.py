@@ -36,7 +36,6 @@ class Worker(Struct, Generic[K]):
     _failures: dict[K, int] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Start to accept triggers."""
         self._open = True
 
     async def stop(self) -> None:
@@ -53,7 +52,6 @@ class Worker(Struct, Generic[K]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def enqueue(self, key: K) -> None:
-        """Enqueue the key."""
         if not self._open:
             return
         timer = self._timers.pop(key, None)
@@ -65,6 +63,11 @@ class Worker(Struct, Generic[K]):
             self._ready.add(key)
             self._queue.append(key)
             self._pump()
+
+    def recheck(self) -> None:
+        """Enqueue every key that waits for a time: the wall clock, by which that time was chosen, has changed."""
+        for key in list(self._timers):
+            self.enqueue(key)
 
     def _pump(self) -> None:
         while self._queue and len(self._running) < self.parallel:
@@ -113,9 +116,7 @@ class BuiltInController(Protocol):
 
     worker: Worker[Any]
 
-    def watches(self) -> Watches:
-        """Return the subscriptions that trigger the worker."""
-        ...
+    def watches(self) -> Watches: ...
 
 
 class ControllerService(Struct):

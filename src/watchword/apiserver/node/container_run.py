@@ -35,7 +35,6 @@ class ContainerTermination(Struct, frozen=True):
 
     @property
     def reason_text(self) -> str:
-        """The reason as a kubelet reports it."""
         return self.reason or ("Completed" if self.exit_code == 0 else "Error")
 
 
@@ -52,7 +51,6 @@ class ContainerState(Struct, frozen=True):
 
 
 def is_restart_needed(policy: str, exit_code: int) -> bool:
-    """Whether a container that ended is started again."""
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
 

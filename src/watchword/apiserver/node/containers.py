@@ -1,11 +1,10 @@
-"""What a container is started with: its arguments and variables, with every reference resolved."""
+"""Which containers this node runs, and what they are started with: arguments, variables, paths of mounted files."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid_of
 from watchword.apiserver.admission.service_accounts import MOUNT_PATH
@@ -18,8 +17,73 @@ SERVICE_ACCOUNT = "WATCHWORD_SERVICE_ACCOUNT"
 INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "LD_LIBRARY_PATH")
 """All that a container gets of the server's own environment: credentials stay behind."""
 
+PROGRAM = ["watchword"]
+VOLUMES = frozenset({"name", "secret", "configMap", "projected", "downwardAPI", "emptyDir"})
+
+_FORBIDDEN_VARIABLES = re.compile(
+    r"(?:PYTHON|LD_|DYLD_|OPENSSL|SSL|GLIBC_|GCONV_|MALLOC_|WATCHWORD_|AWS_|BOTO).*|LOCPATH|NLSPATH|PATH|HOME|TMPDIR",
+    re.IGNORECASE,
+)
+"""Variables that make an interpreter, a loader or a library read or run other files, and those of the node itself."""
+_SEPARATORS = re.compile(r"([=,@:\s])")
+"""What may stand around a path: flags, lists, `@file`, and lists like KUBECONFIG."""
 _REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
 _KEYED = re.compile(r"^metadata\.(labels|annotations)\['([^']+)'\]$")
+
+
+class UnmountedPath(Exception):
+    """A text names a path outside of the pod's mounts; the message names it."""
+
+
+def validate_runnable_pod(pod: Object, settings: NodeSettings) -> str | None:
+    """Return why this node does not run a pod, or None when it does."""
+    spec = pod.get("spec") or {}
+    if spec.get("initContainers"):
+        return "this node runs no init containers"
+    for volume in spec.get("volumes") or ():
+        unknown = volume.keys() - VOLUMES
+        if unknown:
+            return f"this node has no volumes of type {', '.join(sorted(unknown))}"
+    mounts = [str(mount.get("mountPath")) for c in spec["containers"] for mount in c.get("volumeMounts") or ()]
+    hostile = [path for path in mounts if not is_plain(path)]
+    if hostile:
+        return f"{hostile[0]!r} is not a place to mount at: use an absolute path without '..'"
+    objections = (validate_runnable_container(pod, container, settings) for container in spec["containers"])
+    return next(filter(None, objections), None)
+
+
+def validate_runnable_container(pod: Object, container: Object, settings: NodeSettings) -> str | None:
+    """Return why a container is not run, or None when it is."""
+    image = str(container.get("image") or "")
+    if not is_served(image, settings.workloads.images):
+        return f"image {image!r} is not served: this node runs only {', '.join(settings.workloads.images)}"
+    if (container.get("command") or PROGRAM) != PROGRAM:
+        return "this node runs only the image's own command: leave `command` out"
+    arguments = [str(text) for text in container.get("args") or ()]
+    if not arguments or arguments[0] not in settings.workloads.commands:
+        return f"this node runs only the verbs {', '.join(settings.workloads.commands)}"
+    variables = environment_of(pod, container)
+    forbidden = next(filter(_FORBIDDEN_VARIABLES.fullmatch, variables), None)
+    if forbidden is not None:
+        return f"variable {forbidden!r} is not set here: it could make the process run other code"
+    try:
+        build_launch(pod, container, settings, {})
+    except UnmountedPath as refusal:
+        return str(refusal)
+    return None
+
+
+def is_served(image: str, names: Iterable[str]) -> bool:
+    """Whether the image is one of ours, whatever its tag or digest."""
+    name = image.partition("@")[0]
+    folder, slash, last = name.rpartition("/")
+    return f"{folder}{slash}{last.partition(':')[0]}" in names
+
+
+def is_plain(path: str) -> bool:
+    """Whether a path is absolute and has no `..`."""
+    parts = PurePosixPath(path).parts
+    return path.startswith("/") and len(parts) > 1 and ".." not in parts
 
 
 def pod_root(folder: Path, pod: Object) -> Path:
@@ -28,11 +92,12 @@ def pod_root(folder: Path, pod: Object) -> Path:
 
 
 def build_launch(pod: Object, container: Object, settings: NodeSettings, own: Mapping[str, str]) -> Launch:
-    """Return a container of a bound pod as it is started; `own` is the server's environment."""
+    """Return a container as it is started; `own` is the server's environment. Raises `UnmountedPath`."""
     root = pod_root(settings.folder, pod)
     mounts = {str(row["mountPath"]): root / str(row["mountPath"]).lstrip("/") for row in mounts_of(container)}
     said = environment_of(pod, container)
-    variables = {name: relocate(text, mounts) for name, text in said.items()}
+    # As kubectl does, clients split KUBECONFIG at every colon.
+    variables = {name: relocate(text, mounts, with_urls=name != "KUBECONFIG") for name, text in said.items()}
     arguments = [relocate(expand(str(text), said), mounts) for text in container.get("args") or ()]
     environment = {name: own[name] for name in INHERITED if name in own} | {
         # Not the server's home, whose kubeconfig belongs to another user.
@@ -50,7 +115,6 @@ def build_launch(pod: Object, container: Object, settings: NodeSettings, own: Ma
 
 
 def mounts_of(container: Object) -> list[Object]:
-    """Return the container's mounts."""
     return list(container.get("volumeMounts") or ())
 
 
@@ -89,14 +153,28 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replaced, text)
 
 
-def relocate(text: str, mounts: Mapping[str, Path]) -> str:
-    """Map paths below a mount to the files that represent it on this machine."""
-    places = {mount.rstrip("/"): str(place) for mount, place in mounts.items()}
-    if not places:
-        return text
-    # One pass, the longest first: what was replaced may itself look like a mount.
-    names = "|".join(re.escape(mount) for mount in sorted(places, key=len, reverse=True))
-    return re.sub(rf"(?<![^=,@\s])({names})(?=[/,\s]|$)", lambda match: places[match[1]], text)
+def relocate(text: str, mounts: Mapping[str, Path], *, with_urls: bool = True) -> str:
+    """Map every path in a text to the file that represents it on this machine; raises `UnmountedPath`.
+
+    Processes of this node see the machine's files: a path that is not mapped would be another user's file.
+    """
+    parts = _SEPARATORS.split(text)
+    for index in range(0, len(parts), 2):
+        is_url = parts[max(index - 2, 0) : index] in (["http", ":"], ["https", ":"]) and parts[index].startswith("//")
+        if not (with_urls and is_url):
+            parts[index] = _relocate_path(parts[index], mounts)
+    return "".join(parts)
+
+
+def _relocate_path(text: str, mounts: Mapping[str, Path]) -> str:
+    path = PurePosixPath(text)
+    if text.startswith("/") and ".." not in path.parts:
+        for mount in sorted(mounts, key=len, reverse=True):
+            if path.is_relative_to(mount):
+                return str(mounts[mount] / path.relative_to(mount))
+    if text.startswith(("/", "~")) or ".." in path.parts:
+        raise UnmountedPath(f"{text!r} is not mounted: pods see only what is mounted into them")
+    return text
 
 
 def probe_of(pod: Object, container: Object, name: str) -> tuple[HttpProbe, Object] | None:
@@ -111,8 +189,3 @@ def probe_of(pod: Object, container: Object, name: str) -> tuple[HttpProbe, Obje
         return None
     host = str(http.get("host") or (pod.get("status") or {}).get("podIP") or "127.0.0.1")
     return HttpProbe(host, port, str(http.get("path") or "/"), float(row.get("timeoutSeconds") or 1)), row
-
-
-def own_environment() -> Mapping[str, str]:
-    """Return the server's environment."""
-    return os.environ

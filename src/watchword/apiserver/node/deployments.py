@@ -1,4 +1,4 @@
-"""Rolls a deployment out: one replica set for each pod template, the newest with the pods."""
+"""Rolls deployments out, one replica set for each pod template, and keeps the pods of replica sets."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ import hashlib
 
 import orjson
 
-from watchword.api.conditions import Condition, find_condition, merge_condition
+from watchword.api.conditions import Condition, find_condition, is_true, merge_condition
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference
-from watchword.api.resources import DEPLOYMENTS
+from watchword.api.resources import DEPLOYMENTS, PODS
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
-from watchword.apiserver.model import Now, Registry
-from watchword.apiserver.node.pod_factory import ALPHABET, controlled_by, enqueue_owner
+from watchword.apiserver.model import ApiError, Now, Registry
+from watchword.apiserver.node.pod_factory import (
+    ALPHABET,
+    LOOK_AGAIN,
+    NodeEvents,
+    PodFactory,
+    controlled_by,
+    enqueue_owner,
+    is_active,
+)
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -29,14 +37,12 @@ class DeploymentController:
         self.worker: Worker[ObjectKey] = Worker("deployments", self.sync)
 
     def watches(self) -> Watches:
-        """Subscribe to deployments and replica sets."""
         return {
             DEPLOYMENTS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
             REPLICA_SETS: lambda _change, new: enqueue_owner(self.worker, new, "Deployment"),
         }
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Bring one deployment a step further."""
         found = self.registry.get(DEPLOYMENTS, key)
         if found is None or is_deleting(found):
             return None
@@ -114,7 +120,6 @@ class DeploymentController:
 
 
 def revision_of(found: Object) -> int:
-    """Return the revision of a replica set."""
     text = annotations_of(found).get(REVISION, "0")
     return int(text) if text.isascii() and text.isdigit() else 0
 
@@ -126,7 +131,6 @@ def template_hash(template: Object) -> str:
 
 
 def replica_set(found: Object, own: str, revision: str) -> Object:
-    """Return the new replica set of a deployment, at first without pods."""
     template = copy_json(found["spec"]["template"])
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = {**(metadata.get("labels") or {}), HASH_LABEL: own}
@@ -162,7 +166,6 @@ def rollout_status(found: Object, new: Object | None, sets: list[Object]) -> Obj
 
 
 def rollout_conditions(found: Object, new: Object | None, status: Object) -> list[Condition]:
-    """Return whether enough pods are available, and whether the rollout is done."""
     replicas = int(found["spec"].get("replicas") or 0)
     available = int(status.get("availableReplicas") or 0)
     if available >= replicas - replicas // 4:
@@ -196,3 +199,62 @@ def _with_update_times(rows: list[Object], before: list[Object], now: str) -> li
         same = all(old.get(name) == row.get(name) for name in ("status", "reason", "message"))
         dated.append({**row, "lastUpdateTime": old["lastUpdateTime"] if same and old.get("lastUpdateTime") else now})
     return dated
+
+
+class ReplicaSetController:
+    """Triggered by replica sets and their pods."""
+
+    def __init__(self, registry: Registry, pod_factory: PodFactory, events: NodeEvents) -> None:
+        self.registry = registry
+        self.pod_factory = pod_factory
+        self.events = events
+        self.worker: Worker[ObjectKey] = Worker("replica sets", self.sync)
+
+    def watches(self) -> Watches:
+        return {
+            REPLICA_SETS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
+            PODS: lambda _change, new: enqueue_owner(self.worker, new, "ReplicaSet"),
+        }
+
+    async def sync(self, key: ObjectKey) -> float | None:
+        found = self.registry.get(REPLICA_SETS, key)
+        if found is None or is_deleting(found):
+            return None
+        wait = None
+        try:
+            await self._scale(found, self._pods(found))
+        except ApiError as refusal:
+            await self.events.warn(found, "FailedCreate", f"Error creating: {refusal.message}")
+            wait = LOOK_AGAIN
+        pods = self._pods(found)
+        ready = sum(is_true(pod, "Ready") for pod in pods)
+        numbers = {"fullyLabeledReplicas": len(pods), "readyReplicas": ready, "availableReplicas": ready}
+        status = {name: number for name, number in numbers.items() if number} | {
+            "replicas": len(pods),
+            "observedGeneration": found["metadata"].get("generation"),
+        }
+        if status != found.get("status"):
+            await self.registry.update(REPLICA_SETS, {**found, "status": status}, "status")
+        return wait
+
+    def _pods(self, found: Object) -> list[Object]:
+        return [pod for pod in controlled_by(self.registry, PODS, found) if is_active(pod)]
+
+    async def _scale(self, found: Object, pods: list[Object]) -> None:
+        wanted = int(found["spec"].get("replicas") or 0)
+        for _ in range(wanted - len(pods)):
+            await self.pod_factory.make(found, found["spec"]["template"])
+        for pod in choose_surplus(pods, len(pods) - wanted):
+            await delete_if_unchanged(self.registry, PODS, pod)
+
+
+def choose_surplus(pods: list[Object], number: int) -> list[Object]:
+    """Return the pods that are missed least: those not bound, not ready, and the youngest."""
+    if number <= 0:
+        return []
+
+    def worth(pod: Object) -> tuple[bool, bool]:
+        return bool(pod["spec"].get("nodeName")), is_true(pod, "Ready")
+
+    young_first = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), reverse=True)
+    return sorted(young_first, key=worth)[:number]

@@ -15,11 +15,16 @@ from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.kinds.cron import parse_schedule
 from watchword.apiserver.model import ApiError, Now, Registry
-from watchword.apiserver.node.events import NodeEvents
-from watchword.apiserver.node.pod_factory import PodFactory, controlled_by, enqueue_owner, is_active
+from watchword.apiserver.node.pod_factory import (
+    LOOK_AGAIN,
+    NodeEvents,
+    PodFactory,
+    controlled_by,
+    enqueue_owner,
+    is_active,
+)
 
 RETRY_AFTER = timedelta(seconds=10)  # doubled by each failure
-LOOK_AGAIN = 5.0
 _PAST = timedelta(days=1)  # how far back a missed time is looked for
 _SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
@@ -62,12 +67,10 @@ def _phase(pod: Object) -> str:
 
 
 def is_finished(job: Object) -> bool:
-    """Whether a job came to an end."""
     return is_true(job, "Complete") or is_true(job, "Failed")
 
 
 def is_run(job: Object) -> bool:
-    """Whether it is a job that this node runs."""
     spec = job["spec"]
     return spec.get("completions") == spec.get("parallelism") == 1 and not spec.get("suspend")
 
@@ -83,14 +86,12 @@ class JobController:
         self.worker: Worker[ObjectKey] = Worker("jobs", self.sync)
 
     def watches(self) -> Watches:
-        """Subscribe to jobs and pods."""
         return {
             JOBS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
             PODS: lambda _change, new: enqueue_owner(self.worker, new, "Job"),
         }
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Bring one job a step further."""
         job = self.registry.get(JOBS, key)
         if job is None or is_deleting(job) or is_finished(job) or not is_run(job):
             return None
@@ -145,14 +146,12 @@ class CronJobController:
         self.worker: Worker[ObjectKey] = Worker("cron jobs", self.sync)
 
     def watches(self) -> Watches:
-        """Subscribe to CronJobs and jobs."""
         return {
             CRON_JOBS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
             JOBS: lambda _change, new: enqueue_owner(self.worker, new, "CronJob"),
         }
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Start what is due; return how long it is until the next."""
         cron_job = self.registry.get(CRON_JOBS, key)
         if cron_job is None or is_deleting(cron_job):
             return None
@@ -189,7 +188,6 @@ class CronJobController:
 
 
 def decide_schedule(cron_job: Object, *, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """Return the latest time that has come since the last run, and the next one to come."""
     spec, status = cron_job["spec"], cron_job.get("status") or {}
     schedule = parse_schedule(spec["schedule"])
     zone = ZoneInfo(spec["timeZone"]) if spec.get("timeZone") else UTC
@@ -201,7 +199,6 @@ def decide_schedule(cron_job: Object, *, now: datetime) -> tuple[datetime | None
 
 
 def choose_history(jobs: Sequence[Object], spec: Object) -> list[Object]:
-    """Return the finished jobs beyond the history limits, oldest first."""
     gone: list[Object] = []
     for outcome, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
         rows = [job for job in jobs if is_true(job, outcome)]

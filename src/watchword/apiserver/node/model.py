@@ -59,19 +59,12 @@ class Running(Protocol):
 
     async def wait(self) -> int:
         """Return the exit code once it has ended; 128 and the number of a signal that ended it."""
-        ...
 
-    def terminate(self) -> None:
-        """Terminate it."""
-        ...
+    def terminate(self) -> None: ...
 
-    def kill(self) -> None:
-        """End it."""
-        ...
+    def kill(self) -> None: ...
 
-    async def probe(self, probe_spec: HttpProbe) -> bool:
-        """Probe it."""
-        ...
+    async def probe(self, probe_spec: HttpProbe) -> bool: ...
 
 
 class Runner(Protocol):
@@ -79,4 +72,3 @@ class Runner(Protocol):
 
     async def start(self, launch: Launch) -> Running:
         """Start one; raises OSError when that cannot be."""
-        ...

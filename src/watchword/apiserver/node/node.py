@@ -14,18 +14,17 @@ from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import NODES, PODS
 from watchword.apiserver.controllers.worker import ControllerService
 from watchword.apiserver.model import ApiError, Now, Registry
-from watchword.apiserver.node.containers import own_environment
-from watchword.apiserver.node.deployments import DeploymentController
-from watchword.apiserver.node.events import NodeEvents
+from watchword.apiserver.node.deployments import DeploymentController, ReplicaSetController
 from watchword.apiserver.node.jobs import CronJobController, JobController
 from watchword.apiserver.node.model import NodeSettings, Runner
-from watchword.apiserver.node.pod_factory import PodFactory
+from watchword.apiserver.node.pod_factory import NodeEvents, PodFactory
 from watchword.apiserver.node.pods import PodController
-from watchword.apiserver.node.replica_sets import ReplicaSetController
 from watchword.apiserver.node.volumes import Volumes
 from watchword.apiserver.tokens import TokenIssuer
 
 STOP_GRACE = 10.0
+CLOCK_CHECK_SECONDS = 5.0
+SMALLEST_CLOCK_JUMP = 2.0
 
 
 class NodeContext(Struct, frozen=True):
@@ -50,6 +49,7 @@ class ProcessNode(Struct):
     runner: Runner
     _controllers: list[ControllerService] = field(default_factory=list)
     _pods: PodController | None = None
+    _clock_watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start; pods of an earlier run are started again."""
@@ -62,7 +62,7 @@ class ProcessNode(Struct):
         volumes = Volumes(registry, context.issuer, context.audiences, now, settings.folder)
         pod_factory = PodFactory(registry, context.entropy)
         pods = self._pods = PodController(
-            registry, settings, self.runner, volumes, events, now, context.entropy, own_environment()
+            registry, settings, self.runner, volumes, events, now, context.entropy, os.environ
         )
         workloads = (
             DeploymentController(registry, now),
@@ -74,9 +74,12 @@ class ProcessNode(Struct):
         self._controllers = [ControllerService(registry, controller) for controller in workloads]
         for controller in self._controllers:
             await controller.start()
+        self._clock_watch = asyncio.get_running_loop().create_task(self._watch_clock())
 
     async def stop(self) -> None:
         """End every process; the pods' status stays, because they will be started again."""
+        if self._clock_watch is not None:
+            self._clock_watch.cancel()
         while self._controllers:
             await self._controllers.pop().stop()
         pods, self._pods = self._pods, None
@@ -87,6 +90,16 @@ class ProcessNode(Struct):
         for run in runs:
             pods.volumes.close(run.uid)
 
+    async def _watch_clock(self) -> None:
+        """Let controllers decide again when the wall clock jumps ahead: timers of the loop do not follow it."""
+        loop, now = asyncio.get_running_loop(), self.context.now
+        while True:
+            wall, monotonic = now(), loop.time()
+            await asyncio.sleep(CLOCK_CHECK_SECONDS)
+            if (now() - wall).total_seconds() - (loop.time() - monotonic) >= SMALLEST_CLOCK_JUMP:
+                for service in self._controllers:
+                    service.controller.worker.recheck()
+
     def _sweep(self) -> None:
         """Remove the files of deleted pods of an earlier run, and every file with a secret."""
         living = {uid_of(pod) for pod in self.context.registry.list(PODS)}
@@ -95,7 +108,6 @@ class ProcessNode(Struct):
 
 
 async def ensure_node(registry: Registry, settings: NodeSettings, now: Now) -> None:
-    """Create the Node that pods are bound to, and report it as ready."""
     key = ObjectKey.cluster(settings.name)
     found = registry.get(NODES, key)
     if found is None:
@@ -115,7 +127,6 @@ async def ensure_node(registry: Registry, settings: NodeSettings, now: Now) -> N
 
 
 def capacity() -> Object:
-    """Return the machine's capacity as Kubernetes quantities."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     has = {"cpu": str(os.cpu_count() or 1), "memory": f"{pages * size // 1024}Ki", "pods": "110"}
     return {"capacity": has, "allocatable": dict(has)}

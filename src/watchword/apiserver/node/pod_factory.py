@@ -1,22 +1,26 @@
-"""Makes pods from templates, as every workload's controller does."""
+"""What the controllers of workloads share: pods from templates, owners, and Events about failures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, owner_reference, uid_of
-from watchword.api.resources import PODS
+from watchword.api.resources import CORE_EVENTS, PODS
+from watchword.api.time import rfc3339
 from watchword.apiserver.admission.service_accounts import ServiceAccountAdmission
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.errors import resource_not_found
-from watchword.apiserver.model import Operation, Registry, User
+from watchword.apiserver.model import ApiError, Now, Operation, Registry, User
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 CONTROLLER = User("system:kube-controller-manager")
 FINISHED = ("Succeeded", "Failed")
+LOOK_AGAIN = 5.0
+"""Seconds until an operation that the API server refused is tried again."""
 
 
 class PodFactory(Struct, frozen=True):
@@ -26,7 +30,6 @@ class PodFactory(Struct, frozen=True):
     entropy: Callable[[int], bytes]
 
     async def make(self, owner: Object, template: Object, **annotations: str) -> Object:
-        """Create one pod from the template, owned and controlled by the workload."""
         metadata = template.get("metadata") or {}
         name = f"{owner['metadata']['name'][:57]}-{self.suffix()}"
         key = ObjectKey(owner["metadata"]["namespace"], name)
@@ -49,12 +52,56 @@ class PodFactory(Struct, frozen=True):
         return await self.registry.create(PODS, pod)
 
     def suffix(self) -> str:
-        """Return five characters that make a name unique."""
         return "".join(ALPHABET[byte % len(ALPHABET)] for byte in self.entropy(5))
 
 
+class NodeEvents(Struct):
+    """Writes Events about workloads."""
+
+    registry: Registry
+    now: Now
+    component: str
+    _reported: set[tuple[str, str, str]] = field(default_factory=set)
+
+    async def warn(self, obj: Object, reason: str, message: str) -> None:
+        """Record a warning, unless it was recorded already."""
+        said = (uid_of(obj), reason, message)
+        if said in self._reported:
+            return
+        self._reported.add(said)
+        metadata, instant = obj["metadata"], rfc3339(self.now())
+        key = ObjectKey(metadata["namespace"], f"{metadata['name']}.{uuid4().hex[:16]}")
+        event = CORE_EVENTS.manifest(
+            key,
+            involvedObject={
+                "apiVersion": obj["apiVersion"],
+                "kind": obj["kind"],
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": uid_of(obj),
+            },
+            reason=reason,
+            message=message,
+            type="Warning",
+            count=1,
+            firstTimestamp=instant,
+            lastTimestamp=instant,
+            source={"component": self.component},
+            reportingComponent=self.component,
+            reportingInstance="",
+        )
+        try:
+            await self.registry.create(CORE_EVENTS, event)
+        except ApiError as refusal:
+            if refusal.code not in {403, 404}:  # the namespace is being deleted
+                raise
+
+    def forget(self, uid: str) -> None:
+        """Allow events about an object again: it is gone."""
+        self._reported = {said for said in self._reported if said[0] != uid}
+
+
 def controlled_by(registry: Registry, resource: Resource, owner: Object) -> list[Object]:
-    """Return the objects of a kind that a workload controls."""
     return [
         obj
         for obj in registry.list(resource, owner["metadata"]["namespace"])
@@ -65,21 +112,11 @@ def controlled_by(registry: Registry, resource: Resource, owner: Object) -> list
     ]
 
 
-def controller_of(obj: Object, kind: str) -> ObjectKey | None:
-    """Return the key of the workload of that kind that controls an object."""
+def enqueue_owner(worker: Worker[ObjectKey], obj: Object, kind: str) -> None:
     for ref in obj["metadata"].get("ownerReferences") or ():
         if ref.get("controller") and ref.get("kind") == kind:
-            return ObjectKey(obj["metadata"]["namespace"], str(ref.get("name")))
-    return None
-
-
-def enqueue_owner(worker: Worker[ObjectKey], obj: Object, kind: str) -> None:
-    """Trigger the workload of that kind that controls an object."""
-    owner = controller_of(obj, kind)
-    if owner is not None:
-        worker.enqueue(owner)
+            worker.enqueue(ObjectKey(obj["metadata"]["namespace"], str(ref.get("name"))))
 
 
 def is_active(pod: Object) -> bool:
-    """Whether a pod counts as one that runs or will."""
     return not is_deleting(pod) and (pod.get("status") or {}).get("phase") not in FINISHED

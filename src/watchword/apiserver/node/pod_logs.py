@@ -21,7 +21,6 @@ TEXT = (("Content-Type", "text/plain"),)
 
 
 def container_log(folder: Path, pod: Object, container: str) -> Path:
-    """Return the file into which a container writes."""
     return folder / uid_of(pod) / f"{container}.log"
 
 

@@ -15,7 +15,6 @@ KILLED = 137
 
 
 def choose_phase(states: Sequence[ContainerState]) -> str:
-    """Return the phase that the containers make together."""
     ends = [state.ended for state in states]
     if all(end is not None for end in ends):
         return "Failed" if any(end is not None and end.exit_code for end in ends) else "Succeeded"
@@ -46,7 +45,6 @@ def pod_status(pod: Object, states: Mapping[str, ContainerState], *, now: dateti
 
 
 def conditions(phase: str, *, ready: bool) -> list[Condition]:
-    """Return the four conditions of a pod that is bound to a node."""
     if ready:
         own = [Condition.true("ContainersReady", ""), Condition.true("Ready", "")]
     else:
@@ -56,7 +54,6 @@ def conditions(phase: str, *, ready: bool) -> list[Condition]:
 
 
 def container_status(name: str, image: str, state: ContainerState, uid: str) -> Object:
-    """Return the status of one container."""
     number = f"process://{uid}/{name}/{state.restarts}"
     row: Object = {
         "name": name,

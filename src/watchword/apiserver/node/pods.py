@@ -10,21 +10,18 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from watchword.api.conditions import Condition, merge_condition
-from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.api.resources import CONFIG_MAPS, PODS, SECRETS
 from watchword.apiserver.controllers.worker import Watches, Worker
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.container_run import ContainerPlan, ContainerRun
-from watchword.apiserver.node.containers import build_launch, probe_of
-from watchword.apiserver.node.events import NodeEvents
+from watchword.apiserver.node.containers import build_launch, probe_of, validate_runnable_pod
 from watchword.apiserver.node.model import NodeSettings, Runner
-from watchword.apiserver.node.pod_admission import validate_runnable_pod
+from watchword.apiserver.node.pod_factory import FINISHED, LOOK_AGAIN, NodeEvents
 from watchword.apiserver.node.pod_status import pod_status, restore_container_state
 from watchword.apiserver.node.volumes import MissingVolumeSource, Volumes, sources_of
 
-FINISHED = ("Succeeded", "Failed")
 NOT_SERVED = "ImageNotServed"
-LOOK_AGAIN = 5.0
 
 
 class PodRun(Struct):
@@ -35,7 +32,6 @@ class PodRun(Struct):
     ending: asyncio.Task[None] | None = None
 
     async def stop(self, grace: float) -> None:
-        """End all of them."""
         await asyncio.gather(*(container.stop(grace) for container in self.containers.values()))
 
 
@@ -58,22 +54,18 @@ class PodController:
         self.worker = Worker("pods", self.sync, parallel=32)
 
     def watches(self) -> Watches:
-        """Subscribe to pods, Secrets and ConfigMaps."""
-        return {PODS: self._pod_changed, SECRETS: self._secret_changed, CONFIG_MAPS: self._config_changed}
+        return {
+            PODS: self._pod_changed,
+            SECRETS: lambda _change, new: self._source_changed(SECRETS, new),
+            CONFIG_MAPS: lambda _change, new: self._source_changed(CONFIG_MAPS, new),
+        }
 
     def _pod_changed(self, change: str, new: Object) -> None:
         if change == "DELETED":
             self.events.forget(uid_of(new))
         self.worker.enqueue(ObjectKey.of(new))
 
-    def _secret_changed(self, _change: str, new: Object) -> None:
-        self._wake_users(new, sources=SECRETS)
-
-    def _config_changed(self, _change: str, new: Object) -> None:
-        self._wake_users(new, sources=CONFIG_MAPS)
-
-    def _wake_users(self, obj: Object, *, sources: object) -> None:
-        resource = SECRETS if sources is SECRETS else CONFIG_MAPS
+    def _source_changed(self, resource: Resource, obj: Object) -> None:
         key = ObjectKey.of(obj)
         for pod_key in [each for each in self.runs if each.namespace == key.namespace]:
             pod = self.registry.get(PODS, pod_key)
@@ -81,7 +73,6 @@ class PodController:
                 self.worker.enqueue(pod_key)
 
     async def sync(self, key: ObjectKey) -> float | None:
-        """Bind, start, stop or report one pod."""
         pod = self.registry.get(PODS, key)
         run = self.runs.get(key)
         if run is not None and (pod is None or uid_of(pod) != run.uid):

@@ -28,7 +28,6 @@ class RunningProcess(Struct):
     lifeline: int
 
     async def wait(self) -> int:
-        """Return the exit code once the process has ended."""
         try:
             code = await self.process.wait()
         finally:
@@ -38,7 +37,6 @@ class RunningProcess(Struct):
         return code if code >= 0 else 128 - code
 
     def terminate(self) -> None:
-        """Send SIGTERM."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -79,7 +77,6 @@ class ProcessRunner(Struct, frozen=True):
     executable: str = sys.executable
 
     async def start(self, launch: Launch) -> RunningProcess:
-        """Start one process; raises OSError when that cannot be."""
         launch.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         theirs, ours = os.pipe()
         try:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -17,8 +15,8 @@ from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import CONFIG_MAPS, NODES, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.model import Now, Registry
-from watchword.apiserver.node.containers import mounts_of, pod_root, read_field
-from watchword.apiserver.node.pod_admission import is_plain
+from watchword.apiserver.node.containers import is_plain, mounts_of, pod_root, read_field
+from watchword.apiserver.pki_directory import write_private
 from watchword.apiserver.tokens import BoundObjects, TokenIssuer, TokenLifetime
 
 RENEW_AT = 0.8
@@ -51,20 +49,20 @@ class Volumes(Struct):
 
     def write_files(self, pod: Object) -> float | None:
         """Write what differs; return in how many seconds to look again. Raises `MissingVolumeSource`."""
-        contents = {volume["name"]: dict(self._files(pod, volume)) for volume in pod["spec"].get("volumes") or ()}
+        volumes = pod["spec"].get("volumes") or ()
+        contents = {volume["name"]: dict(self._files(pod, volume)) for volume in volumes}
+        kept = {volume["name"] for volume in volumes if "emptyDir" in volume}
         root = pod_root(self.folder, pod)
         for container in pod["spec"]["containers"]:
             for mount in mounts_of(container):
                 place = root / str(mount["mountPath"]).lstrip("/")
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if mount["name"] in contents:
-                    kept = "emptyDir" in _volume(pod, mount["name"])
-                    _sync_files(place, contents[mount["name"]], keep_others=kept)
+                    _sync_files(place, contents[mount["name"]], keep_others=mount["name"] in kept)
         due = [held.renew_at for (uid, _, _), held in self._tokens.items() if uid == uid_of(pod)]
         return max(1.0, (min(due) - self.now()).total_seconds()) if due else None
 
     def forget(self, uid: str) -> None:
-        """Remove everything a pod had."""
         for key in [key for key in self._tokens if key[0] == uid]:
             del self._tokens[key]
         shutil.rmtree(self.folder / uid, ignore_errors=True)
@@ -74,29 +72,17 @@ class Volumes(Struct):
         shutil.rmtree(self.folder / uid / "root", ignore_errors=True)
 
     def _files(self, pod: Object, volume: Object) -> Iterator[tuple[str, bytes]]:
-        if "secret" in volume:
-            yield from self._of_object(SECRETS, pod, volume["secret"], volume["secret"].get("secretName"))
-        if "configMap" in volume:
-            yield from self._of_object(CONFIG_MAPS, pod, volume["configMap"], volume["configMap"].get("name"))
-        if "downwardAPI" in volume:
-            yield from _downward(pod, volume["downwardAPI"])
-        for source in (volume.get("projected") or {}).get("sources") or ():
-            yield from self._projected(pod, volume["name"], source)
+        for source in (volume, *((volume.get("projected") or {}).get("sources") or ())):
+            for resource, kind in ((SECRETS, "secret"), (CONFIG_MAPS, "configMap")):
+                if kind in source:
+                    yield from self._of_object(resource, pod, source[kind])
+            for item in (source.get("downwardAPI") or {}).get("items") or ():
+                yield str(item["path"]), read_field(pod, str((item.get("fieldRef") or {}).get("fieldPath"))).encode()
+            if "serviceAccountToken" in source:
+                yield self._token(pod, volume["name"], source["serviceAccountToken"])
 
-    def _projected(self, pod: Object, volume: str, source: Object) -> Iterator[tuple[str, bytes]]:
-        if "secret" in source:
-            yield from self._of_object(SECRETS, pod, source["secret"], source["secret"].get("name"))
-        if "configMap" in source:
-            yield from self._of_object(CONFIG_MAPS, pod, source["configMap"], source["configMap"].get("name"))
-        if "downwardAPI" in source:
-            yield from _downward(pod, source["downwardAPI"])
-        if "serviceAccountToken" in source:
-            yield self._token(pod, volume, source["serviceAccountToken"])
-
-    def _of_object(
-        self, resource: Resource, pod: Object, source: Object, name: str | None
-    ) -> Iterator[tuple[str, bytes]]:
-        key = ObjectKey(pod["metadata"]["namespace"], name or "")
+    def _of_object(self, resource: Resource, pod: Object, source: Object) -> Iterator[tuple[str, bytes]]:
+        key = ObjectKey(pod["metadata"]["namespace"], source.get("secretName") or source.get("name") or "")
         found = self.registry.get(resource, key)
         if found is None:
             if source.get("optional"):
@@ -137,26 +123,19 @@ class Volumes(Struct):
 
 
 def sources_of(pod: Object, resource: Resource) -> set[str]:
-    """Return the names of the Secrets or ConfigMaps that a pod mounts."""
-    field_name, name_key = ("secret", "secretName") if resource is SECRETS else ("configMap", "name")
+    kind = "secret" if resource is SECRETS else "configMap"
     names: set[str] = set()
     for volume in (pod.get("spec") or {}).get("volumes") or ():
-        names.add((volume.get(field_name) or {}).get(name_key) or "")
-        for source in (volume.get("projected") or {}).get("sources") or ():
-            names.add((source.get(field_name) or {}).get("name") or "")
+        for source in (volume, *((volume.get("projected") or {}).get("sources") or ())):
+            found = source.get(kind) or {}
+            names.add(found.get("secretName") or found.get("name") or "")
     return names - {""}
 
 
-def _downward(pod: Object, source: Object) -> Iterator[tuple[str, bytes]]:
-    for item in source.get("items") or ():
-        yield str(item["path"]), read_field(pod, str((item.get("fieldRef") or {}).get("fieldPath"))).encode()
-
-
 def _content(found: Object) -> dict[str, bytes]:
-    if found["kind"] == "ConfigMap":
-        texts = {name: str(text).encode() for name, text in (found.get("data") or {}).items()}
-        return texts | {name: _decoded(text) for name, text in (found.get("binaryData") or {}).items()}
-    return {name: _decoded(text) for name, text in (found.get("data") or {}).items()}
+    texts, encoded = ("data", "binaryData") if found["kind"] == "ConfigMap" else ("", "data")
+    plain = {name: str(text).encode() for name, text in (found.get(texts) or {}).items()}
+    return plain | {name: _decoded(text) for name, text in (found.get(encoded) or {}).items()}
 
 
 def _decoded(text: str) -> bytes:
@@ -166,31 +145,14 @@ def _decoded(text: str) -> bytes:
         return b""
 
 
-def _volume(pod: Object, name: str) -> Mapping[str, object]:
-    return next((volume for volume in pod["spec"].get("volumes") or () if volume["name"] == name), {})
-
-
 def _sync_files(place: Path, wanted: Mapping[str, bytes], *, keep_others: bool) -> None:
     safe = {name: data for name, data in wanted.items() if is_plain(f"/{name}")}
     for name, data in safe.items():
-        _write(place / name, data)
+        path = place / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(path, data)
     if keep_others:
         return
     for found in [path for path in place.rglob("*") if path.is_file()]:
         if str(found.relative_to(place)) not in safe:
             found.unlink(missing_ok=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Replace a file atomically, so that no reader sees half of it."""
-    try:
-        if path.read_bytes() == data:
-            return
-    except OSError:
-        pass
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
-        file.write(data)
-    temporary.replace(path)

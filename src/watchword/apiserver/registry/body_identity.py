@@ -44,7 +44,6 @@ def _wrong_version(kind: ResourceKind, version: str, name: str) -> str:
 
 
 def unregistered(version: str, name: str) -> str:
-    """Return kube-apiserver's message about an unknown kind."""
     return f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
 
 

@@ -17,7 +17,6 @@ from watchword.apiserver.store.model import RevisionConflict
 
 
 def require_namespace_open(objects: ObjectStorage, kinds: KindTable, kind: ResourceKind, key: ObjectKey) -> None:
-    """Refuse a create in a namespace that is missing (404) or terminating (403)."""
     if not kind.resource.namespaced:
         return
     namespaces = kinds.find("", "v1", NAMESPACES.plural)
@@ -51,7 +50,6 @@ class Create(Struct, frozen=True):
     tools: VerbDependencies
 
     async def __call__(self, kind: ResourceKind, namespace: str, obj: Object, call: WriteRequest) -> VerbResult:
-        """Store a conformed body; 409 when the name is taken."""
         require_type(kind, obj)
         require_namespace(kind, obj, namespace)
         metadata = obj["metadata"]

@@ -36,7 +36,6 @@ class DeleteOptions(Struct, frozen=True):
     dry_run: bool = False
 
     def write_request(self, request: HandlerRequest) -> WriteRequest:
-        """Return the context of a deletion that a client asked for."""
         preconditions = {"uid": self.uid, "resourceVersion": self.resource_version}
         options = {
             "dryRun": ["All"] if self.dry_run else [],
@@ -124,7 +123,6 @@ class Delete(Struct, frozen=True):
     async def __call__(
         self, kind: ResourceKind, key: ObjectKey, options: DeleteOptions, call: WriteRequest
     ) -> VerbResult:
-        """Delete one object, or begin to."""
         for _ in range(ATTEMPTS):
             stored = self.tools.objects.latest(kind, key)
             if stored is None:
@@ -165,7 +163,6 @@ class Delete(Struct, frozen=True):
 
 
 def require_preconditions(kind: ResourceKind, obj: Object, options: DeleteOptions) -> None:
-    """Refuse with 409 to delete another object, or another state, than the caller means."""
     metadata, name = obj["metadata"], obj["metadata"]["name"]
     if options.uid and options.uid != metadata["uid"]:
         detail = (
@@ -215,7 +212,6 @@ def _is_namespace(kind: ResourceKind) -> bool:
 
 
 def _choose_finalizers(metadata: dict[str, Any], propagation: str) -> None:
-    """Add or remove the two finalizers of a propagation policy."""
     if not propagation:
         return
     wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation)

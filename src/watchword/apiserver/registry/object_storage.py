@@ -29,7 +29,6 @@ class KindTable:
         self.add(kinds)
 
     def add(self, kinds: Iterable[ResourceKind]) -> None:
-        """Serve these kinds, instead of older ones of the same place."""
         for kind in kinds:
             resource = kind.resource
             self._kinds[resource.group, resource.version, resource.plural] = kind
@@ -38,21 +37,17 @@ class KindTable:
         self.generation += 1
 
     def remove_group_resource(self, group: str, plural: str) -> None:
-        """Stop serving every version of a resource."""
         for place in [place for place in self._kinds if place[0] == group and place[2] == plural]:
             del self._kinds[place]
         self.generation += 1
 
     def find(self, group: str, version: str, plural: str) -> ResourceKind | None:
-        """Return the kind served at that place."""
         return self._kinds.get((group, version, plural))
 
     def has_builtin_group(self, group: str) -> bool:
-        """Whether the group is part of Kubernetes itself."""
         return group in self._builtin_groups
 
     def all(self) -> Sequence[ResourceKind]:
-        """Return every served kind."""
         return tuple(self._kinds.values())
 
 
@@ -67,7 +62,6 @@ class StoredObject(Struct, frozen=True):
 
     @property
     def revision(self) -> int:
-        """The revision to expect when writing."""
         return self.record.revision
 
 
@@ -79,7 +73,6 @@ class ConvertedBodies(Struct, frozen=True):
 
 
 def bucket_of(kind: ResourceKind) -> str:
-    """Return the bucket of the kind: one for all its versions."""
     return (kind.stored_as or kind.resource).group_resource
 
 
@@ -91,7 +84,6 @@ class ObjectStorage(Struct, frozen=True):
     _converted: dict[Resource, ConvertedBodies] = field(default_factory=dict)
 
     def get(self, kind: ResourceKind, key: ObjectKey) -> Object | None:
-        """Return a copy of the committed object."""
         record = self.store.get(bucket_of(kind), path_of(key))
         return self.decode(kind, record) if record is not None else None
 
@@ -101,7 +93,6 @@ class ObjectStorage(Struct, frozen=True):
         return StoredObject(self.decode(kind, record), record) if record is not None else None
 
     def decode(self, kind: ResourceKind, record: Record) -> Object:
-        """Return a fresh copy of a record's object in the version of `kind`."""
         if kind.custom:
             return _loaded(self._custom(kind, record))
         obj = _loaded(record.body)
@@ -123,7 +114,6 @@ class ObjectStorage(Struct, frozen=True):
         return known[1] if known[1] is not None else record.body
 
     def _bodies(self, kind: ResourceKind) -> dict[str, tuple[int, bytes | None]]:
-        """Return what is known under the schema of today, with room for one more."""
         converted = self._converted.get(kind.resource)
         if converted is None or converted.schema is not kind.schema:
             converted = self._converted[kind.resource] = ConvertedBodies(kind.schema)
@@ -139,7 +129,6 @@ class ObjectStorage(Struct, frozen=True):
         return b"{", memoryview(body)[len(self.head(kind.resource)) :]
 
     def head(self, resource: Resource) -> bytes:
-        """Return how every encoded object of the resource begins."""
         known = self._heads.get(resource)
         if known is None:
             known = b'{"apiVersion":"%b","kind":"%b",' % (resource.api_version.encode(), resource.kind.encode())
@@ -191,7 +180,6 @@ def _convert_to_current_schema(kind: ResourceKind, body: bytes) -> bytes:
 
 
 def convert(obj: Object, kind: ResourceKind, other: ResourceKind) -> Object:
-    """Return a copy of an object of `kind` in another version in which it is served."""
     stored = _stored_form(kind, copy_json(obj))
     if other.custom:
         return _loaded(_convert_to_current_schema(other, encode_object(stored)))
@@ -231,16 +219,13 @@ class Matcher(Struct, frozen=True):
 
     @property
     def beginning(self) -> str:
-        """How every path begins that can match."""
         return f"{self.namespace}/" if self.namespace else ""
 
     @property
     def selective(self) -> bool:
-        """Whether some objects of the namespace may not match."""
         return bool(self.labels.requirements) or bool(self.fields)
 
     def matches(self, record: Record) -> bool:
-        """Whether the record's object matches."""
         if self.path:
             if record.path != self.path:
                 return False

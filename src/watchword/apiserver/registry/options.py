@@ -97,7 +97,6 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
 
 
 def read_write_request(request: HandlerRequest, *, options_kind: str, apply: bool = False) -> WriteRequest:
-    """Read the options of a write."""
     errors: list[FieldError] = []
     dry_run = parse_dry_run([value for name, value in request.query if name == "dryRun"], errors)
     manager = request.parameter("fieldManager")
@@ -128,7 +127,6 @@ def read_write_request(request: HandlerRequest, *, options_kind: str, apply: boo
 
 
 def default_manager(user_agent: str) -> str:
-    """Return the manager's name of a client that gave none."""
     return user_agent.partition("/")[0][:_LONGEST_MANAGER] or "unknown"
 
 
@@ -151,7 +149,6 @@ def parse_integer(text: str) -> int:
 
 
 def parse_bool(text: str) -> bool:
-    """Read a boolean as query parameters write it."""
     return is_truthy(text)
 
 

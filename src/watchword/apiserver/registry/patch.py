@@ -85,7 +85,6 @@ def _read(target: UpdateTarget, body: bytes) -> Object:
 
 
 def _require_no_uid(target: UpdateTarget, config: Object) -> None:
-    """Refuse to create an object that must exist according to the configuration."""
     uid = config["metadata"].get("uid")
     if uid:
         detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
@@ -152,7 +151,6 @@ class PatchVerb(Struct, frozen=True):
     apply: Apply
 
     async def __call__(self, target: UpdateTarget, media: str, body: bytes, call: WriteRequest) -> VerbResult:
-        """Change one object by a patch."""
         if media == APPLY_PATCH:
             return await self.apply(target, body, call)
         patch = decode_json(body, "error decoding patch: ")
@@ -173,7 +171,6 @@ class PatchVerb(Struct, frozen=True):
 
 
 def _unknown_patch_fields(media: str, body: bytes, patch: Any) -> list[str]:
-    """Return the unknown and duplicate fields of a JSON patch's operations."""
     if media != JSON_PATCH:
         return []
     from watchword.apiserver.patching.json_patch import unknown_operation_fields
@@ -199,7 +196,6 @@ def _conform_patched(kind: ResourceKind, new: Object, call: WriteRequest, odd: l
 
 
 def _type_mismatch_message(misfit: WrongFieldType) -> str:
-    """Return kube-apiserver's message about a value of a wrong type."""
     source = {"array": "slice", "object": "map", "number": "int64"}.get(misfit.found, misfit.found)
     if misfit.wanted.startswith("[]"):
         return f"cannot restore slice from {source}"

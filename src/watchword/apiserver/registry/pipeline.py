@@ -46,7 +46,6 @@ class WriteRequest(Struct, frozen=True):
         old: Object | None,
         subresource: str = "",
     ) -> Operation:
-        """Return the write of one object on its way to the store."""
         return Operation(
             verb,
             kind,
@@ -110,7 +109,6 @@ class ManagedFieldsTracker(Struct, frozen=True):
 
 
 def reset_fields(operation: Operation) -> frozenset[str]:
-    """Return the top-level fields that this endpoint does not take from the client."""
     if operation.subresource or "status" not in operation.kind.subresources:
         return frozenset()
     return _STATUS
@@ -123,14 +121,12 @@ class Pipeline(Struct, frozen=True):
     validating: tuple[Admit, ...] = ()
 
     async def mutate(self, operation: Operation) -> None:
-        """Let mutating admission change the object, then the kind prepare it."""
         for admit in self.mutating:
             await admit(operation)
         for prepare in operation.kind.prepare:
             prepare(operation)
 
     async def validate_write(self, operation: Operation) -> None:
-        """Refuse invalid objects with 422, and what validating admission refuses."""
         errors = find_errors(operation)
         if errors:
             kind = operation.kind
@@ -144,7 +140,6 @@ class Pipeline(Struct, frozen=True):
 
 
 def find_errors(operation: Operation) -> list[FieldError]:
-    """Return every broken rule of the new object."""
     kind, new, old = operation.kind, operation.new, operation.old
     errors: list[FieldError] = []
     if kind.custom:

@@ -38,7 +38,6 @@ class ContinueToken(Struct, frozen=True):
     start: str
 
     def encode(self) -> str:
-        """Return the token for clients, to whom it is opaque."""
         data = orjson.dumps({"v": "meta.k8s.io/v1", "rv": self.revision, "start": self.start})
         return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
@@ -101,7 +100,6 @@ class Read(Struct, frozen=True):
         return record
 
     async def page(self, kind: ResourceKind, namespace: str, options: ListOptions) -> ListPage:
-        """Return one page of records."""
         matcher = matcher_for(kind, self.objects, namespace, options.labels, options.fields)
         start, revision = await self._start(options)
         store = self.objects.store
@@ -152,7 +150,6 @@ def parse_revision(text: str) -> int:
 
 
 def is_revision(text: str) -> bool:
-    """Whether a text is a decimal number that a revision can be."""
     return text.isascii() and text.isdigit() and len(text) < 20
 
 

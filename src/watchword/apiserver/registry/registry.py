@@ -46,7 +46,6 @@ class Verbs(Struct, frozen=True):
 
 
 def verbs(tools: VerbDependencies) -> Verbs:
-    """Put the verbs together."""
     read = Read(tools.objects)
     update = Update(tools, Create(tools))
     delete = Delete(tools)
@@ -77,24 +76,19 @@ class ObjectRegistry:
         self._shared: tuple[Record, ResourceKind, Object] | None = None  # decoded for listeners
 
     def kind(self, group: str, version: str, plural: str) -> ResourceKind | None:
-        """Return the served kind, or None."""
         return self.table.find(group, version, plural)
 
     def kinds(self) -> Sequence[ResourceKind]:
-        """Return every served kind."""
         return self.table.all()
 
     def get(self, resource: Resource, key: ObjectKey) -> Object | None:
-        """Return a copy of the stored object."""
         return self.objects.get(self._require(resource), key)
 
     def list(self, resource: Resource, namespace: str = "") -> list[Object]:
-        """Return copies of the stored objects, in key order."""
         kind = self._require(resource)
         return [self.objects.decode(kind, record) for record in self._records(kind, namespace)]
 
     async def create(self, resource: Resource, obj: Object, call: WriteRequest | None = None) -> Object:
-        """Store a new object through defaulting and validation."""
         kind, body, call = self._require(resource), _copy(obj), call or WriteRequest()
         prune_and_default(kind, body, call)
         return _decoded(await self._verbs.create(kind, ObjectKey.of(body).namespace, body, call))
@@ -102,7 +96,6 @@ class ObjectRegistry:
     async def update(
         self, resource: Resource, obj: Object, subresource: str = "", call: WriteRequest | None = None
     ) -> Object:
-        """Replace a stored object; its resourceVersion must match."""
         kind, call = self._require(resource), call or WriteRequest()
         stated = {name: obj[name] for name in _STATUS_FIELDS if name in obj} if subresource == "status" else obj
 
@@ -125,7 +118,6 @@ class ObjectRegistry:
         propagation: str = "",
         grace_seconds: int | None = None,
     ) -> None:
-        """Begin or finish the deletion of an object, as finalizers, grace and `propagation` allow."""
         options = DeleteOptions(grace_seconds, uid, resource_version, propagation)
         await self._verbs.delete(self._require(resource), key, options, WriteRequest())
 

@@ -26,7 +26,6 @@ def set_new_object_metadata(obj: Object, *, now: datetime, entropy: Entropy) -> 
 
 
 def make_uuid(entropy: Entropy) -> str:
-    """Return a random UUID (version 4) as text; every object and every request gets one."""
     digits = entropy(16).hex()
     variant = "89ab"[int(digits[16], 16) % 4]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

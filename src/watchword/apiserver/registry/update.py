@@ -105,7 +105,6 @@ class Update(Struct, frozen=True):
 
 
 def is_released(obj: Object) -> bool:
-    """Whether an object that is being deleted has nothing left that blocks it."""
     if not is_deleting(obj) or finalizers_of(obj):
         return False
     if obj["metadata"].get("deletionGracePeriodSeconds"):

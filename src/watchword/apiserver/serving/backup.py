@@ -16,9 +16,7 @@ BACKUP_PATH = "/watchword/backup"
 class CopiedStore(Protocol):
     """A store that can be copied while it is in use."""
 
-    async def copy(self) -> bytes:
-        """Return a data file of one revision."""
-        ...
+    async def copy(self) -> bytes: ...
 
 
 class BackupHandler(Struct, frozen=True):
@@ -27,7 +25,6 @@ class BackupHandler(Struct, frozen=True):
     store: CopiedStore
 
     async def handle(self, request: HandlerRequest) -> Response:
-        """Return the file."""
         if request.method != "GET":
             return Response(405, (("Allow", "GET"),))
         return Response(200, (("Content-Type", "application/vnd.sqlite3"),), await self.store.copy())

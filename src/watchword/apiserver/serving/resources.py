@@ -121,7 +121,6 @@ class ResourceServer(Struct, frozen=True):
 
 
 def subresource_verbs(subresource: str) -> tuple[str, ...]:
-    """Return what can be done with a subresource that has no handler of its own."""
     return ("update",) if subresource == "finalize" else ("get", "update", "patch")
 
 

@@ -29,7 +29,6 @@ class ResponseBuilder(Struct, frozen=True):
     def answer(
         self, request: HandlerRequest, kind: ResourceKind, answer: VerbResult, call: WriteRequest | None = None
     ) -> Response:
-        """Show one object, or the Status of a finished deletion."""
         media = choose_media(request)
         headers = warning_headers(call.warnings) if call is not None and call.warnings else ()
         if media.plain:
@@ -51,7 +50,6 @@ class ResponseBuilder(Struct, frozen=True):
         return _columns_once(shown) if media.transform == "Table" else shown
 
     def page(self, request: HandlerRequest, kind: ResourceKind, page: ListPage) -> Response:
-        """Show a list."""
         media = choose_media(request)
         metadata = list_metadata(page, custom=kind.custom)
         if media.transform:
@@ -127,7 +125,6 @@ def list_metadata(page: ListPage, *, custom: bool = False) -> Object:
 
 
 def partial_metadata(obj: Object, version: str = "v1") -> Object:
-    """Return an object reduced to its metadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
 
 

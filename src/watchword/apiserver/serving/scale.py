@@ -50,7 +50,6 @@ def scale_of(obj: Object, paths: Paths) -> Object:
 
 
 def resize(obj: Object, scale: Object, paths: Paths) -> None:
-    """Set the object's replicas to those of the Scale, in place."""
     *parents, name = paths[0].split(".")
     target = obj
     for parent in parents:
@@ -59,7 +58,6 @@ def resize(obj: Object, scale: Object, paths: Paths) -> None:
 
 
 def scale_errors(scale: Object) -> list[FieldError]:
-    """Validate a Scale: sizes are not negative."""
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
         return [broken.invalid("spec.replicas", replicas, "must be greater than or equal to 0")]
@@ -84,7 +82,6 @@ class ScaleServer(Struct, frozen=True):
     verbs: Verbs
 
     async def serve(self, request: HandlerRequest, kind: ResourceKind) -> Response:
-        """Handle get, update and patch."""
         paths = kind.scale_paths or ("spec.replicas", "status.replicas", "")
         key = ObjectKey(request.info.namespace, request.info.name)
         if request.info.verb == "get":

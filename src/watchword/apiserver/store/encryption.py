@@ -23,7 +23,6 @@ class RowCipher:
         self._keys = keys
 
     def encrypt(self, row: Row) -> Row:
-        """Return the row as it is stored."""
         if self._keys is None or row.bucket not in ENCRYPTED_BUCKETS:
             return row
         return replace(row, body=self._keys.encrypt(row.body, _context(row)))

@@ -41,7 +41,6 @@ class FileLock:
             raise StoreLocked(f"{path.with_suffix('')} is in use by another process: stop it first") from cause
 
     def release(self) -> None:
-        """Let others in."""
         os.close(self._descriptor)
 
 
@@ -112,7 +111,6 @@ class RevisionLog:
         return bool(self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'open'").get == 1)
 
     def revision(self) -> int:
-        """Return the highest revision ever committed."""
         in_log = self._db.execute("SELECT coalesce(max(revision), 0) FROM log").get
         as_fact = self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'revision'").get
         return max(int(in_log), int(as_fact))
@@ -127,13 +125,11 @@ class RevisionLog:
         self._transact([(_SET_FACT, rows)])
 
     def rows(self) -> Iterator[Row]:
-        """Yield every stored revision in order."""
         query = "SELECT revision, bucket, path, deleted, body FROM log ORDER BY revision"
         for revision, bucket, path, deleted, body in self._db.execute(query):
             yield Row(revision, bucket, path, bool(deleted), body)
 
     def forgotten(self) -> list[tuple[str, int]]:
-        """Return per bucket up to which revision it is compacted."""
         return list(self._db.execute("SELECT bucket, revision FROM forgotten"))
 
     def append(self, rows: Iterable[Row]) -> None:
@@ -157,7 +153,6 @@ class RevisionLog:
             raise _refusal(cause) from cause
 
     def forget(self, what: Compaction) -> None:
-        """Erase superseded revisions, and record that."""
         self._transact(
             [
                 (_ERASE, [(orjson.dumps(what.revisions).decode(),)]),
@@ -179,14 +174,12 @@ class RevisionLog:
             raise _refusal(cause) from cause
 
     def copy(self) -> bytes:
-        """Return a data file with every revision committed so far."""
         try:
             return copy_database(self._db)
         except apsw.Error as cause:
             raise _refusal(cause) from cause
 
     def close(self) -> None:
-        """Merge the write-ahead log into the file and close it."""
         with contextlib.suppress(WriteFailed):  # a full disk: the write-ahead log stays beside the file
             self._transact([(_SET_FACT, [("open", 0)])])
         self._db.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 
 from msgspec import Struct, field
@@ -26,13 +26,11 @@ class Bucket(Struct):
     listeners: dict[object, Listener] = field(default_factory=dict)
 
     def apply(self, event: StoreEvent) -> None:
-        """Make the change current and add it to the history."""
         self.restore(event)
         self.past.append(event)
         self.past_bytes += len(event.record.body)
 
     def restore(self, event: StoreEvent) -> None:
-        """Make the change current."""
         path = event.record.path
         if event.deleted:
             if self.records.pop(path, None) is not None:
@@ -43,7 +41,6 @@ class Bucket(Struct):
             self.records[path] = event.record
 
     def window(self, namespace: str) -> list[str]:
-        """Return the sorted paths of one namespace, or all."""
         if not namespace:
             return self.paths
         # "0" is the character after "/": the half-open range contains exactly the paths under the namespace.
@@ -78,34 +75,20 @@ class CommittedState:
     def __init__(self) -> None:
         self.revision = 0
         self.floor = 0  # nothing before it may be continued from, in any bucket
-        self._buckets: dict[str, Bucket] = {}
-
-    def bucket(self, name: str) -> Bucket:
-        """Return the bucket, empty when nothing was ever written to it."""
-        found = self._buckets.get(name)
-        if found is None:
-            found = self._buckets[name] = Bucket()
-        return found
-
-    def buckets(self) -> dict[str, Bucket]:
-        """Return every bucket by name."""
-        return self._buckets
+        self.buckets: defaultdict[str, Bucket] = defaultdict(Bucket)
 
     def get(self, bucket: str, path: str) -> Record | None:
-        """Return the current record."""
-        found = self._buckets.get(bucket)
+        found = self.buckets.get(bucket)
         return found.records.get(path) if found is not None else None
 
     def records(self, bucket: str, namespace: str = "") -> list[Record]:
-        """Return current records in order."""
-        found = self._buckets.get(bucket)
+        found = self.buckets.get(bucket)
         if found is None:
             return []
         records = found.records
         return [records[path] for path in found.window(namespace)]
 
     def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
-        """Return the records of a past revision by undoing what came after it."""
         found = self._reaching(bucket, revision)
         undone: dict[str, Record | None] = {}
         for event in reversed(found.past):
@@ -125,7 +108,6 @@ class CommittedState:
         return [records[path] for path in sorted(records)]
 
     def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
-        """Return the changes after a revision, oldest first."""
         found = self._reaching(bucket, revision)
         after: list[StoreEvent] = []
         for event in reversed(found.past):
@@ -136,22 +118,25 @@ class CommittedState:
         return after
 
     def _reaching(self, name: str, revision: int) -> Bucket:
-        bucket = self.bucket(name)
+        bucket = self.buckets[name]
         oldest = max(bucket.forgotten, self.floor)
         if revision < oldest:
             raise Compacted(revision, oldest)
         return bucket
 
     def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
-        """Register a listener; returns how to remove it."""
         handle = object()
-        listeners = self.bucket(bucket).listeners
+        listeners = self.buckets[bucket].listeners
         listeners[handle] = listener
-        return lambda: _discard(listeners, handle)
+
+        def stop() -> None:
+            listeners.pop(handle, None)
+
+        return stop
 
     def commit(self, event: StoreEvent) -> list[int]:
         """Make a change current and call the listeners; return revisions that may be erased from a log."""
-        bucket = self.bucket(event.record.bucket)
+        bucket = self.buckets[event.record.bucket]
         bucket.apply(event)
         self.revision = event.revision
         garbage = bucket.trim()
@@ -163,14 +148,35 @@ class CommittedState:
     def compact(self, revision: int) -> list[int]:
         """Drop the history of every bucket up to a revision; return revisions that may be erased."""
         upto = min(revision, self.revision)
-        return [number for bucket in self._buckets.values() for number in bucket.forget_until(upto)]
+        return [number for bucket in self.buckets.values() for number in bucket.forget_until(upto)]
 
 
-def _discard(listeners: dict[object, Listener], handle: object) -> None:
-    listeners.pop(handle, None)
+class CommittedReads:
+    """The reads of a store that has its committed state in memory."""
+
+    _state: CommittedState
+
+    @property
+    def revision(self) -> int:
+        return self._state.revision
+
+    def get(self, bucket: str, path: str) -> Record | None:
+        return self._state.get(bucket, path)
+
+    def records(self, bucket: str, namespace: str = "") -> list[Record]:
+        return self._state.records(bucket, namespace)
+
+    def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
+        return self._state.snapshot(bucket, revision, namespace)
+
+    def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
+        return self._state.events_after(bucket, revision)
+
+    def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
+        return self._state.subscribe(bucket, listener)
 
 
-class MemoryStore:
+class MemoryStore(CommittedReads):
     """Commits at once."""
 
     def __init__(self) -> None:
@@ -179,47 +185,19 @@ class MemoryStore:
     def copy(self) -> MemoryStore:
         """Return another store with the same records, without their history and listeners."""
         other = MemoryStore()
-        for name, bucket in self._state.buckets().items():
+        for name, bucket in self._state.buckets.items():
             records, paths = dict(bucket.records), list(bucket.paths)
-            other._state.buckets()[name] = Bucket(records, paths, forgotten=self.revision)
+            other._state.buckets[name] = Bucket(records, paths, forgotten=self.revision)
         other._state.revision = self.revision
         return other
 
-    @property
-    def revision(self) -> int:
-        """The revision of the last write."""
-        return self._state.revision
-
-    def get(self, bucket: str, path: str) -> Record | None:
-        """Return the current record."""
-        return self._state.get(bucket, path)
-
     def latest(self, bucket: str, path: str) -> Record | None:
-        """Return the current record: nothing is ever on its way."""
         return self._state.get(bucket, path)
-
-    def records(self, bucket: str, namespace: str = "") -> list[Record]:
-        """Return the current records in order."""
-        return self._state.records(bucket, namespace)
 
     def buckets(self) -> list[str]:
-        """Return the names of all buckets."""
-        return list(self._state.buckets())
-
-    def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
-        """Return the records of a past revision."""
-        return self._state.snapshot(bucket, revision, namespace)
-
-    def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
-        """Return the changes since a revision."""
-        return self._state.events_after(bucket, revision)
-
-    def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with each change."""
-        return self._state.subscribe(bucket, listener)
+        return list(self._state.buckets)
 
     async def write(self, change: StoreChange) -> Record:
-        """Commit one change before returning."""
         previous = self._state.get(change.bucket, change.path)
         event = decide_event(change, previous, self._state.revision + 1)
         self._state.commit(event)
@@ -229,7 +207,6 @@ class MemoryStore:
         """Return: nothing is ever on its way."""
 
     async def compact(self, revision: int) -> None:
-        """Erase superseded revisions."""
         self._state.compact(revision)
 
     async def close(self) -> None:

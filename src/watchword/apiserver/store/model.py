@@ -77,7 +77,6 @@ class Record(HiddenFields, frozen=True):
 
     @property
     def key(self) -> ObjectKey:
-        """Namespace and name."""
         namespace, _, name = self.path.rpartition("/")
         return ObjectKey(namespace, name)
 
@@ -93,7 +92,6 @@ class StoreEvent:
 
     @property
     def revision(self) -> int:
-        """The revision of this change."""
         return self.record.revision
 
 
@@ -119,46 +117,31 @@ class Store(Protocol):
     """
 
     @property
-    def revision(self) -> int:
-        """The revision of the last committed write."""
-        ...
+    def revision(self) -> int: ...
 
-    def get(self, bucket: str, path: str) -> Record | None:
-        """Return the committed record."""
-        ...
+    def get(self, bucket: str, path: str) -> Record | None: ...
 
     def latest(self, bucket: str, path: str) -> Record | None:
         """Return the record a writer must build on: committed, or on its way."""
-        ...
 
-    def records(self, bucket: str, namespace: str = "") -> list[Record]:
-        """Return the committed records in order of their paths."""
-        ...
+    def records(self, bucket: str, namespace: str = "") -> list[Record]: ...
 
     def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
         """Return the records as they were at a revision; raise `Compacted` when that is forgotten."""
-        ...
 
     def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
         """Return the changes since a revision; raise `Compacted` when some are forgotten."""
-        ...
 
     def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
         """Call `listener` with each change as it commits, in order; return how to stop."""
-        ...
 
     async def write(self, change: StoreChange) -> Record:
         """Commit one change; raise `RevisionConflict` when `expected` is not the latest revision, or `WriteFailed`."""
-        ...
 
     async def flush(self) -> None:
         """Return once every write begun so far is committed or undone."""
-        ...
 
-    async def compact(self, revision: int) -> None:
-        """Erase superseded revisions up to and including one."""
-        ...
+    async def compact(self, revision: int) -> None: ...
 
     async def close(self) -> None:
         """Finish what is on its way and release the data file."""
-        ...

@@ -68,7 +68,6 @@ class RestoreMarker(Struct, frozen=True):
 
     @classmethod
     def of(cls, path: Path, revision: int) -> RestoreMarker:
-        """Return the mark of the file as it is."""
         found = path.stat()
         return cls(found.st_dev, found.st_ino, revision)
 
@@ -89,7 +88,6 @@ def read_marker(path: Path) -> RestoreMarker | None:
 
 
 def write_marker(path: Path, mark: RestoreMarker) -> None:
-    """Put the mark in place in one step."""
     fresh = path.with_name(f"{path.name}.new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:

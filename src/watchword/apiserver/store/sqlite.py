@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
+
+import orjson
 
 from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.log import Compaction, FileLock, RevisionLog, Row
-from watchword.apiserver.store.memory import CommittedState, decide_event
-from watchword.apiserver.store.model import Listener, Record, StoreChange, StoreEvent, StoreMissing, WriteFailed
+from watchword.apiserver.store.memory import CommittedReads, CommittedState, decide_event
+from watchword.apiserver.store.model import (
+    Record,
+    StoreChange,
+    StoreCorrupt,
+    StoreEvent,
+    StoreMissing,
+    WriteFailed,
+)
 from watchword.apiserver.store.snapshot import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
 from watchword.apiserver.store.writer import (
     Append,
@@ -34,7 +42,7 @@ RENEWAL_PAUSE = 0.2
 """Seconds between two transactions that hold nothing but renewals of leases: those of a large fleet share them."""
 
 
-class SqliteStore:
+class SqliteStore(CommittedReads):
     """Reads come from memory; a write is acknowledged, and visible, once it is on disk.
 
     Writers build on writes that are not committed yet (`latest`): those commit in the same order or not at all.
@@ -94,37 +102,25 @@ class SqliteStore:
         with self._marking:  # the writer's thread marks, too
             write_marker(self._mark_path, RestoreMarker.of(self._path, revision))
 
-    @property
-    def revision(self) -> int:
-        """The revision of the last committed write."""
-        return self._state.revision
-
-    def get(self, bucket: str, path: str) -> Record | None:
-        """Return the committed record."""
-        return self._state.get(bucket, path)
+    def require_json(self) -> None:
+        """Raise `StoreCorrupt` when a record is not a JSON object: the file was changed by another program."""
+        for name, bucket in self._state.buckets.items():
+            for record in bucket.records.values():
+                try:
+                    sound = isinstance(orjson.loads(record.body), dict)
+                except orjson.JSONDecodeError:
+                    sound = False
+                if not sound:
+                    raise StoreCorrupt(
+                        f"{self._path} is damaged: {name}/{record.path} (revision {record.revision}) is not a JSON "
+                        f"object; nothing was changed; move the file aside and restore a backup"
+                    )
 
     def latest(self, bucket: str, path: str) -> Record | None:
-        """Return the record a writer must build on."""
         event = self._newest.get((bucket, path))
         if event is None:
             return self._state.get(bucket, path)
         return None if event.deleted else event.record
-
-    def records(self, bucket: str, namespace: str = "") -> list[Record]:
-        """Return the committed records in order of their paths."""
-        return self._state.records(bucket, namespace)
-
-    def snapshot(self, bucket: str, revision: int, namespace: str = "") -> list[Record]:
-        """Return the records as they were at a revision."""
-        return self._state.snapshot(bucket, revision, namespace)
-
-    def events_after(self, bucket: str, revision: int) -> list[StoreEvent]:
-        """Return the changes since a revision."""
-        return self._state.events_after(bucket, revision)
-
-    def subscribe(self, bucket: str, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with each change as it commits."""
-        return self._state.subscribe(bucket, listener)
 
     async def write(self, change: StoreChange) -> Record:
         """Commit one change; the write completes even when the caller stops waiting."""
@@ -143,7 +139,6 @@ class SqliteStore:
         return await asyncio.shield(done)
 
     async def flush(self) -> None:
-        """Return once every write begun so far is committed or undone."""
         if self._under_way:
             self._writer.submit(CommitNow())
             await asyncio.wait([done for _, done in self._under_way.values()])
@@ -163,7 +158,7 @@ class SqliteStore:
     async def _erase_garbage(self) -> None:
         """Erase a slice at a time: writes that wait commit between two of them."""
         left, self._garbage = self._garbage, []
-        forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets().items() if bucket.forgotten]
+        forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets.items() if bucket.forgotten]
         try:
             while left:
                 erased, left = left[:ERASED_TOGETHER], left[ERASED_TOGETHER:]
@@ -190,7 +185,6 @@ class SqliteStore:
         return await done
 
     async def close(self) -> None:
-        """Finish what is on its way and release the data file."""
         if self._closed:
             return
         self._closed = True
@@ -277,10 +271,10 @@ def load(log: RevisionLog, cipher: RowCipher) -> tuple[CommittedState, list[int]
     """Rebuild current state and recent past from the log; also return revisions that may be erased from it."""
     state, garbage = CommittedState(), list[int]()
     for name, revision in log.forgotten():
-        state.bucket(name).forgotten = revision
+        state.buckets[name].forgotten = revision
     for row in map(cipher.decrypt, log.rows()):
         record = Record(row.bucket, row.path, row.revision, row.body)
-        bucket = state.bucket(row.bucket)
+        bucket = state.buckets[row.bucket]
         event = StoreEvent(record, bucket.records.get(row.path), deleted=row.deleted)
         if row.revision <= bucket.forgotten:
             bucket.restore(event)

@@ -93,7 +93,6 @@ class LogWriter:
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
         self._thread.start()
 
     def submit(self, item: Append | CommitNow | Compaction | CopyLog | MarkRevision) -> None:

@@ -9,7 +9,6 @@ import re
 import secrets
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from urllib.parse import parse_qsl
 
 import orjson
 from msgspec import Struct
@@ -178,10 +177,9 @@ class TokenService(Struct, frozen=True):
 def read_question(request: Request) -> Question | None:
     """Read a request; None when it carries no password."""
     if request.method == "POST":
-        form = parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=64)
-        fields = dict(form)
+        parameters = request.form()
+        fields = dict(parameters)
         password = fields.get("password", "") if fields.get("grant_type") == "password" else ""
-        parameters = tuple(form)
     else:
         password, parameters = _basic_password(request.header("Authorization")), request.query
     if not password:
