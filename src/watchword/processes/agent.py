@@ -251,7 +251,6 @@ def _manager_options(options: AgentOptions, runtime: AgentRuntime) -> ManagerOpt
 
 
 def validate_agent_options(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
-    """Return everything that keeps the agent from starting, one sentence each."""
     objections = [validate_cluster_name(options.cluster_name) or ""]
     chosen = []
     try:
@@ -271,7 +270,6 @@ def validate_agent_options(options: AgentOptions, catalog: Catalog = CATALOG) ->
 
 
 def agent_option_warnings(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
-    """Return what is allowed and yet unwise."""
     known = (*catalog.options(Side.CLUSTER), *ADDON_CATALOG.options)
     rows = [(option, option.read(options.settings)) for option in known]
     return [warning for option, value in rows if value and (warning := option.warn(value))]

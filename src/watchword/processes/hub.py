@@ -68,7 +68,6 @@ HubExtension: TypeAlias = Callable[[HubControllerContext], Iterable[ControllerSp
 
 
 def addon_controllers(context: HubControllerContext) -> Iterable[ControllerSpec]:
-    """Serve add-ons, for hubs that have them."""
     parts = context.registration
     return hub_addon_controllers(
         AddonHubContext(
@@ -170,7 +169,6 @@ async def run_hub(
 
 
 def find_addon_credential(addon: Object) -> Condition | None:
-    """Return the condition by which an add-on reports its credential."""
     return ADDON_CATALOG.find_credential(Addon.read(addon))
 
 

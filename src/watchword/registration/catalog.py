@@ -38,17 +38,14 @@ class Catalog(Struct, frozen=True, dict=True):
 
     @cached_property
     def by_name(self) -> Mapping[str, ClusterDriver]:
-        """The drivers by their names."""
         return {driver.name: driver for driver in self.drivers}
 
     @cached_property
     def servers(self) -> tuple[HubServer, ...]:
-        """The servers that drivers bring to a hub."""
         return tuple(driver.server for driver in self.drivers if isinstance(driver, HasServer))
 
     @cached_property
     def default(self) -> str:
-        """The driver of clusters that no annotation recognises."""
         return next(driver.name for driver in self.drivers if not isinstance(driver, AnnotatesCluster))
 
     @cached_property
@@ -58,7 +55,6 @@ class Catalog(Struct, frozen=True, dict=True):
         return {annotation: name for name, annotations in named for annotation in annotations}
 
     def options(self, side: Side, driver: str = "") -> tuple[DriverOption, ...]:
-        """Return what can be configured on one side, about one driver or all of them."""
         drivers = [each for each in self.drivers if driver in ("", each.name)]
         return tuple(option for each in drivers for option in each.options if option.side is side)
 

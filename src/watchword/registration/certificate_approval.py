@@ -55,7 +55,6 @@ class AllowList(Struct, frozen=True):
     groups: frozenset[str] = frozenset()
 
     def allows(self, user: str, groups: frozenset[str]) -> bool:
-        """Whether a requester, as it was authenticated, is on the list."""
         return self.enabled and (user in self.users or bool(groups & self.groups))
 
 
@@ -137,7 +136,6 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         return Done()
 
     def allows(self, request: ClusterRequest) -> bool:
-        """Whether the requester is on the allow-list."""
         return request.signer == self.signer and self.allow_list.allows(request.requester, request.requester_groups)
 
     def _is_own(self, csr: Object) -> bool:
@@ -146,11 +144,9 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         return wanted == self.signer or (self.signer == KUBE_CLIENT_SIGNER and wanted != GRPC_SIGNER)
 
     def requests_of(self, cluster: str) -> Sequence[Object]:
-        """Return the requests on record that carry a cluster's label."""
         return self.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
-        """Approve, with the reason in the approval itself."""
         approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
         self.context.events.normal(csr, APPROVED_REASON, message)
@@ -158,7 +154,6 @@ class CertificateApprovalReconciler(Struct, frozen=True):
 
 
 def renewal_review(csr: Object, request: ClusterRequest) -> Object:
-    """Return the question whether the requester may renew a cluster's certificate."""
     spec: Mapping[str, Any] = csr.get("spec") or {}
     if requester_of(csr).is_direct:
         who = {name: spec[name] for name in ("uid", "groups", "extra") if spec.get(name)}
@@ -198,7 +193,6 @@ class CertificateHubDriver(Struct, frozen=True):
         return any(is_approved(csr) and noted.is_of(row) and self.approvals.allows(row) for csr, row in found)
 
     def controllers(self) -> Iterable[ControllerSpec]:
-        """Return the approval of requests."""
         yield ControllerSpec(
             name=self.name,
             root=CERTIFICATE_SIGNING_REQUESTS,

@@ -66,7 +66,6 @@ class TokenSource(Struct, frozen=True):
 
     @classmethod
     def of(cls, pair: ClusterPair) -> TokenSource:
-        """Return the source for a pair of clusters."""
         return cls(pair.hub.region, pair.hub.name, pair.hub_role)
 
     @classmethod
@@ -163,7 +162,6 @@ class AwsIrsaAgentDriver(Struct, frozen=True):
         return frozenset()
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:  # noqa: ARG002 - the protocol's shape
-        """Return that the kubeconfig held is good when it has exactly the entry of this cluster and hub."""
         is_own = TokenSource.read(held) == TokenSource.of(self.pair)
         return ValidCredential(None, None, self._message()) if is_own else None
 

@@ -89,7 +89,6 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
     retired_cluster_names: RetiredClusterNames
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring rights and condition in line with what the administrator decided."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None:  # its finalizers may have been removed: no right may outlive its cluster
             await remove_cluster_rbac(self.ensurer, key.name)
@@ -245,7 +244,6 @@ def choose_missing_metadata(cluster: Cluster) -> Object:
 
 
 def belongs_to(cluster: str) -> Callable[[Object], bool]:
-    """Return the test whether an object was made for this cluster."""
     return lambda obj: labels_of(obj).get(Label.CLUSTER_NAME) == cluster
 
 
@@ -315,7 +313,6 @@ class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
 
 
 def is_undecided(found: Object) -> bool:
-    """Whether a cluster was neither accepted nor denied, by a person or automatically."""
     cluster = Cluster.read(found)
     decided = {Annotation.AUTO_ACCEPTED_ON, Annotation.DENIED_ON} & cluster.annotations.keys()
     return not (cluster.deleting or cluster.accepted or decided)

@@ -30,7 +30,6 @@ class HubDrivers(Struct, frozen=True):
 
     @property
     def servers(self) -> list[HubServer]:
-        """The servers that the enabled drivers bring."""
         found = [self.catalog.by_name[name] for name in self.enabled]
         return [driver.server for driver in found if isinstance(driver, HasServer)]
 
@@ -71,7 +70,6 @@ class HubDrivers(Struct, frozen=True):
         )
 
     def remaining(self, cluster: Cluster) -> list[str]:
-        """Return what drivers have outside the hub for a revoked cluster."""
         return [left for driver in self._holding for left in driver.remaining(cluster)]
 
     @property
@@ -97,7 +95,6 @@ class HubDrivers(Struct, frozen=True):
         return isinstance(driver, AutoAcceptsClusters) and driver.is_auto_accepted(cluster)
 
     def controllers(self) -> Iterable[ControllerSpec]:
-        """Return the controllers that the drivers bring."""
         for driver in self.enabled.values():
             if isinstance(driver, HasReconcilers):
                 yield from driver.controllers()

@@ -59,12 +59,10 @@ class RetiredClusterNames(Struct, frozen=True):
         return None if lease is None else lease_end(lease)
 
     def is_retired(self, name: str) -> bool:
-        """Whether a certificate of an earlier cluster of this name may still be valid."""
         until = self.retired_until(name)
         return until is not None and self.clock.now() < until
 
     def subjects(self, cluster: Object) -> list[Object]:
-        """Return the subjects to which the rights of a cluster are bound."""
         name = cluster["metadata"]["name"]
         if not self.is_retired(name):
             return cluster_subjects(name)
@@ -105,12 +103,10 @@ def choose_subjects(cluster: Object, owner: NameOwner | None, requests: Iterable
 
 
 def retired_name_key(name: str) -> ObjectKey:
-    """Return where the lease of a deleted cluster's name lies."""
     return ObjectKey(HUB_NAMESPACE, PREFIX + name)
 
 
 def retired_name_lease(cluster: Cluster, *, now: datetime) -> Object:
-    """Return the lease of a name to the cluster that had it."""
     return LEASES.manifest(
         retired_name_key(cluster.name),
         metadata={"labels": {Label.CLUSTER_NAME: cluster.name}},
@@ -137,6 +133,5 @@ def lease_end(lease: Object) -> datetime | None:
 
 
 def clusters_with_retired_name(lease: Object) -> list[ObjectKey]:
-    """Map the lease of a retired name to the cluster that has, or may have, that name now."""
     name = retired_name(lease)
     return [ObjectKey.cluster(name)] if name else []
