@@ -193,9 +193,12 @@ def hub_controller_context(connection: ApiServerConnection, options: HubOptions,
         events=connection.events,
         clock=clock,
         validate_registration=BootstrapTokenValidator(connection.cache, connection.client),
-        cluster_subjects=RetiredClusterNames(Ensurer(connection.cache, connection.client), clock),
+        cluster_subjects=RetiredClusterNames(
+            Ensurer(connection.cache, connection.client), clock, options.catalog.user_of
+        ),
         settings=options.settings,
         auto_approval=options.auto_approval,
+        is_certified=options.catalog.is_certified,
     )
     drivers = HubDrivers.make(options.catalog, options.drivers, context)
     for server in drivers.servers:

@@ -81,9 +81,14 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         except CertificateRequestRefused as objection:
             self.context.events.refusal(csr, "CSRRefused", str(objection))
             return Done()
+        cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
+        if cluster is not None and not self.context.is_certified(cluster):
+            message = f"cluster {request.cluster} registers by another driver, which uses no certificates"
+            self.context.events.refusal(csr, "DriverNotAccepted", message)
+            return Done()
         if request.is_renewal:
             return await self._approve_renewal(csr, request)
-        return await self._approve_first_request(csr, request)
+        return await self._approve_first_request(csr, request, cluster)
 
     async def _approve_renewal(self, csr: Object, request: ClusterRequest) -> Outcome:
         review = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr, request))
@@ -92,10 +97,9 @@ class CertificateApprovalReconciler(Struct, frozen=True):
             return Done()
         return await self._approve(csr, "the agent renews its own certificate")
 
-    async def _approve_first_request(self, csr: Object, request: ClusterRequest) -> Outcome:
+    async def _approve_first_request(self, csr: Object, request: ClusterRequest, cluster: Object | None) -> Outcome:
         if not self.allows(request):
             return Done()  # waits for an administrator: `accept`
-        cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
         if cluster is None:
             return RetryAfter(AWAITING_CLUSTER)
         objection = validate_name_ownership(

@@ -120,6 +120,13 @@ class RequestsCertificate(Protocol):
 
 
 @runtime_checkable
+class KnownByUser(Protocol):
+    """The hub knows a cluster by one user: rights are bound to it, and not to the group that certificates contain."""
+
+    def cluster_user(self, cluster: str) -> str: ...
+
+
+@runtime_checkable
 class ReportsHubIdentity(Protocol):
     """Lets the hub make an identity for the cluster, and report how far that is."""
 

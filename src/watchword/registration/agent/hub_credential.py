@@ -95,6 +95,7 @@ class HubCredentialReconciler(Struct, frozen=True, kw_only=True):
     session: HubSession
     hub: Reader
     metrics: CredentialMetricsObserver
+    obsolete_keys: frozenset[str] = frozenset()  # of the Secret: those of drivers that served before
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         if key != self.identity.secret_key:
@@ -105,7 +106,7 @@ class HubCredentialReconciler(Struct, frozen=True, kw_only=True):
             AGENT_NAME: self.identity.agent.encode(),
         }
         endpoint = endpoint_data_of(self.session.connector)
-        extras = SecretExtras(data, endpoint, frozenset({ENDPOINT_CONFIG} - endpoint.keys()))
+        extras = SecretExtras(data, endpoint, self.obsolete_keys | {ENDPOINT_CONFIG} - endpoint.keys())
         return await self.keeper.advance(key, CredentialSpec(self.wanted(), self.driver, extras), self)
 
     async def on_answer(self, answer: ObtainResult, data: SecretData) -> None:

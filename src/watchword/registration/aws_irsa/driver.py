@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from watchword.api.names import cloud_agent_user
 from watchword.credentials.credential_kind import CredentialCondition, CredentialKind, HeldCredential
 from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
 from watchword.credentials.driver_options import Settings
@@ -13,6 +14,7 @@ from watchword.registration.aws_irsa.options import (
     CLUSTER_OPTIONS,
     HUB_OPTIONS,
     MANAGED_ARN,
+    NAME,
     OCM_MANAGED_ARN,
     OCM_ROLE_SUFFIX,
     READY,
@@ -28,6 +30,7 @@ from watchword.registration.driver import (
     ClusterDriver,
     ConnectsToHub,
     HubDriver,
+    KnownByUser,
     PreparesAcceptance,
     ReadsHeldCredential,
     ReportsHubIdentity,
@@ -40,6 +43,7 @@ class AwsIrsaDriver(
     ClusterDriver,
     AnnotatesCluster,
     ConnectsToHub,
+    KnownByUser,
     AnnotatesAgentAccount,
     AnnotatesHubAccount,
     ValidatesSettings,
@@ -49,7 +53,7 @@ class AwsIrsaDriver(
 ):
     """The hub creates an IAM role for each cluster, which the cluster's own role may assume."""
 
-    name = "aws-irsa"
+    name = NAME
     aliases = ("awsirsa",)  # as Open Cluster Management spells it
     options = (*CLUSTER_OPTIONS, *HUB_OPTIONS)
     credential = CredentialKind(
@@ -76,6 +80,9 @@ class AwsIrsaDriver(
         pair = ClusterPair.read(settings)
         managed = str(pair.managed)
         return {MANAGED_ARN: managed, OCM_MANAGED_ARN: managed, OCM_ROLE_SUFFIX: pair.identifier}
+
+    def cluster_user(self, cluster: str) -> str:
+        return cloud_agent_user(cluster)
 
     def connector(self, context: ConnectorContext) -> HubConnector:
         from watchword.registration.aws_irsa.agent import AwsIrsaConnector

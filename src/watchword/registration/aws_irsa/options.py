@@ -13,6 +13,7 @@ from watchword.registration.aws_irsa.arn import EksClusterArn, RoleTags
 from watchword.registration.aws_irsa.documents import CREATOR_SUFFIX
 from watchword.registration.aws_irsa.errors import InvalidName
 
+NAME = "aws-irsa"
 READY = "AwsIdentityReady"
 """The condition of a ManagedCluster that reports its IAM identity."""
 

@@ -305,8 +305,8 @@ class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
         if was_accepted_before(self.reader, cluster):  # the agent may have erased the annotation
             return Done()
         if self.drivers.is_auto_accepted(cluster):
-            accepted_on = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now())}
-            metadata = {**choose_missing_metadata(cluster), "annotations": accepted_on}
+            notes = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now()), **self.drivers.choose_note(cluster)}
+            metadata = {**choose_missing_metadata(cluster), "annotations": notes}
             patch = {"metadata": metadata, "spec": {"hubAcceptsClient": True}}
             await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, patch))
         return Done()

@@ -86,7 +86,7 @@ class HubParts(Struct, frozen=True):
 
     @property
     def retired_cluster_names(self) -> RetiredClusterNames:
-        return RetiredClusterNames(self.ensurer, self.clock)
+        return RetiredClusterNames(self.ensurer, self.clock, self.drivers.catalog.user_of)
 
     @property
     def status(self) -> StatusWriter:

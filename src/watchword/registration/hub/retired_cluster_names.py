@@ -8,7 +8,7 @@ rights bound to its one accepted agent, and not to the group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -36,6 +36,7 @@ class RetiredClusterNames(Struct, frozen=True):
 
     ensurer: Ensurer
     clock: Clock
+    user_of: Callable[[Object], str] = lambda _: ""  # the user that a cluster is known by; empty: by its certificate
 
     async def retire(self, cluster: Cluster) -> None:
         """Lease the name to a cluster that is deleted; once for each, because a later expiry is not needed."""
@@ -64,6 +65,9 @@ class RetiredClusterNames(Struct, frozen=True):
 
     def subjects(self, cluster: Object) -> list[Object]:
         name = cluster["metadata"]["name"]
+        user = self.user_of(cluster)
+        if user:  # no certificate of this name may use the rights, neither an earlier cluster's nor its own
+            return [_user(user), *(row for row in cluster_subjects(name) if row["name"] != cluster_group(name))]
         if not self.is_retired(name):
             return cluster_subjects(name)
         requests = self.ensurer.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
@@ -97,9 +101,13 @@ def choose_subjects(cluster: Object, owner: NameOwner | None, requests: Iterable
     both = cluster_subjects(name)
     others = [row for row in both if row["name"] != cluster_group(name)]  # what no certificate of ours carries
     if owner is not None:
-        return [{"kind": "User", "apiGroup": RBAC_GROUP, "name": agent_user(name, owner.agent)}, *others]
+        return [_user(agent_user(name, owner.agent)), *others]
     asked = any(is_pending(csr) for csr, _ in first_requests(requests))
     return others if asked and not is_true(cluster, ConditionType.JOINED) else both
+
+
+def _user(name: str) -> Object:
+    return {"kind": "User", "apiGroup": RBAC_GROUP, "name": name}
 
 
 def retired_name_key(name: str) -> ObjectKey:
