@@ -22,7 +22,7 @@ from watchword.registration.aws_irsa.errors import AwsRefused, AwsUnreachable
 from watchword.registration.aws_irsa.hub import make_hub_driver
 from watchword.registration.aws_irsa.options import ANNOTATIONS, HUB_OPTIONS, READY
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.driver import AnnotatesCluster, ClusterDriver, HubDriver
+from watchword.registration.driver import AnnotatesCluster, ClusterDriver, HubDriver, KnownByUser
 
 NAME = "aws-irsa"
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -198,7 +198,7 @@ def _refusal(code: str) -> AwsRefused:
     return AwsRefused(f"AWS refused the request with {code}", code=code)
 
 
-class MemoryAwsDriver(ClusterDriver, AnnotatesCluster):
+class MemoryAwsDriver(ClusterDriver, AnnotatesCluster, KnownByUser):
     """A driver whose hub asks this account; no agent can use it."""
 
     name = AwsIrsaDriver.name
@@ -224,6 +224,9 @@ class MemoryAwsDriver(ClusterDriver, AnnotatesCluster):
     def annotate(self, settings: Settings) -> Mapping[str, str]:
         """Return nothing: there is no agent."""
         return {}
+
+    def cluster_user(self, cluster: str) -> str:
+        return AwsIrsaDriver().cluster_user(cluster)
 
 
 def hub_catalog(aws: MemoryAws) -> Catalog:

@@ -58,11 +58,9 @@ async def test_renewal_for_a_cluster_that_is_not_accepted_is_told(fleet: FleetHa
 async def test_cluster_whose_driver_the_hub_does_not_have_is_told(fleet: FleetHarness) -> None:
     name = fleet.name()
     fleet.start_hub(AUTOMATIC)
-    fleet.start_agent(name)
-    await fleet.joined(name)
 
     claim = {MANAGED_ARN: f"arn:aws:eks:eu-central-1:444455556666:cluster/{name}"}
-    await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), {"metadata": {"annotations": claim}})
+    await fleet.client.create(MANAGED_CLUSTERS, a_cluster(name, accepted=True, annotations=claim))
 
     await is_told(fleet.client, name, "ManagedClusterNotAccepted")
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from tests.addons.fleet import AddonFleet
 from tests.security.compromised_agent import taken_over, until_refused
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
+from watchword.api.rbac import rules_of
+from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC_GROUP, SERVICE_ACCOUNTS
+from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden
+from watchword.kube.errors import AlreadyExists, Forbidden
 from watchword.kube.tokens import request_token
+from watchword.registration.grpc.manifests import SERVER_RULES
 from watchword.registration.hub.agent_token_policy import install_agent_token_policy
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
@@ -54,3 +60,39 @@ async def test_token_for_a_year_is_given_as_agents_ask_for_it(agent: tuple[Clien
 async def test_administrators_ask_for_what_they_like(addons: AddonFleet, agent: tuple[Client, ObjectKey]) -> None:
     granted = await request_token(addons.client, agent[1], expiration_seconds=2 * YEAR, audiences=["vault"])
     assert granted.token.reveal()
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name"),
+    [
+        pytest.param("kube-system", "other-agent", id="outside the namespaces of clusters"),
+        pytest.param("", "default", id="another account of the cluster's namespace"),
+    ],
+)
+async def test_grpc_server_has_no_tokens_of_accounts_that_are_not_of_addons(
+    addons: AddonFleet, agent: tuple[Client, ObjectKey], namespace: str, name: str
+) -> None:
+    account = ObjectKey(namespace or agent[1].namespace, name)
+    with contextlib.suppress(AlreadyExists):
+        await addons.client.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(account))
+
+    with pytest.raises(Forbidden, match="the gRPC server may request tokens of add-ons' accounts"):
+        await request_token(await grpc_server(addons), account, expiration_seconds=3600)
+
+
+async def test_grpc_server_has_tokens_of_addons(addons: AddonFleet, agent: tuple[Client, ObjectKey]) -> None:
+    granted = await request_token(await grpc_server(addons), agent[1], expiration_seconds=3600)
+    assert granted.token.reveal()
+
+
+async def grpc_server(addons: AddonFleet) -> Client:
+    """Return a client with the rights of the gRPC server."""
+    role = addons.members.plane.unique("grpc-server")
+    await addons.client.create(
+        CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(role), rules=rules_of(SERVER_RULES))
+    )
+    reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}
+    subject = {"kind": "User", "apiGroup": RBAC_GROUP, "name": GRPC_SERVER_USER}
+    binding = CLUSTER_ROLE_BINDINGS.manifest(ObjectKey.cluster(role), roleRef=reference, subjects=[subject])
+    await addons.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    return addons.members.plane.fresh_client(GRPC_SERVER_USER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 
 from msgspec import Struct, field
@@ -26,10 +27,10 @@ from watchword.credentials.certificates.name_ownership import NameOwner
 from watchword.credentials.certificates.request_validation import read_cluster_request
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.token_limits import record_token_use, token_secret_key_of
-from watchword.kube.errors import Conflict
-from watchword.operator.cluster_manager_manifests import hub_settings
+from watchword.kube.errors import Conflict, Forbidden
+from watchword.operator.cluster_manager_manifests import enabled_drivers, hub_settings
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.driver import AcceptanceContext, PreparesAcceptance, RequestsCertificate
+from watchword.registration.driver import AcceptanceContext, ClusterDriver, PreparesAcceptance, RequestsCertificate
 
 ATTEMPTS = 5  # the hub's controllers write to a new cluster at the same time
 
@@ -48,21 +49,41 @@ class ClusterAcceptor(Struct, frozen=True):
             cluster = await self.hub_admin.cluster(name)
             try:
                 # A cluster that needs no certificate request is let in by its driver as soon as it is accepted.
-                driver = self.catalog.driver_of(cluster)
+                driver = await self._driver_of(cluster)
                 if isinstance(driver, PreparesAcceptance):
                     await self._prepare(cluster, driver)
                 by_request = isinstance(driver, RequestsCertificate)
                 approved = await self.approve(cluster) if by_request else AdmissionResult(name)
-                changed = await self.hub_admin.accept(cluster, approved.owner)
+                changed = await self.hub_admin.accept(cluster, approved.owner, driver.name)
                 return AdmissionResult(name, approved.requests, approved.key, changed)
             except Conflict:
                 if attempt == ATTEMPTS - 1:
                     raise
         raise AssertionError("returned or raised above")
 
+    async def _driver_of(self, cluster: Object) -> ClusterDriver:
+        """Return the driver by which a cluster is to be accepted; `OperationRefused` when the hub does not have it."""
+        name = cluster["metadata"]["name"]
+        driver = self.catalog.accepted_driver(cluster) or self.catalog.driver_of(cluster)
+        manager = await self._cluster_manager()
+        enabled = enabled_drivers(manager, self.catalog) if manager else [driver]
+        if driver.name not in {each.name for each in enabled}:
+            known = ", ".join(sorted(each.name for each in enabled))
+            raise OperationRefused(
+                f"cluster {name} registers by the driver {driver.name}, which this hub does not have enabled (it has "
+                f"{known}): enable it with `watchword init --registration-auth {driver.name}`, or join the cluster "
+                "again with a driver of this hub"
+            )
+        return driver
+
+    async def _cluster_manager(self) -> Object:
+        """Return the ClusterManager; nothing on a hub without one, or for a person who may not read it."""
+        with suppress(Forbidden):
+            return await self.hub_admin.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER)) or {}
+        return {}
+
     async def _prepare(self, cluster: Object, driver: PreparesAcceptance) -> None:
-        manager = await self.hub_admin.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
-        settings = hub_settings(manager or {}, self.catalog)
+        settings = hub_settings(await self._cluster_manager(), self.catalog)
         client, dry_run = self.hub_admin.client, self.hub_admin.dry_run
         await driver.prepare_acceptance(
             AcceptanceContext(client=client, cluster=cluster, settings=settings, dry_run=dry_run)

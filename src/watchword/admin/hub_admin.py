@@ -57,8 +57,8 @@ class HubAdmin(Struct, frozen=True):
         found = await self.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={cluster}")
         return found.items
 
-    async def accept(self, cluster: Object, owner: NameOwner | None = None) -> bool:
-        """Accept a cluster under the key of its owner; return whether that was news.
+    async def accept(self, cluster: Object, owner: NameOwner | None = None, driver: str = "") -> bool:
+        """Accept a cluster under the key of its owner, for one driver alone; return whether that was news.
 
         Acceptance holds for the revision that was looked at, and ends an earlier denial.
         """
@@ -66,6 +66,7 @@ class HubAdmin(Struct, frozen=True):
             return False
         metadata = name_owner_patch(cluster, owner)["metadata"] if owner is not None else {}
         annotations = {**metadata.get("annotations", {}), **dict.fromkeys(DEPARTURE_ANNOTATIONS)}
+        annotations |= {Annotation.ACCEPTED_DRIVER: driver} if driver else {}
         patch = {"spec": {"hubAcceptsClient": True}, "metadata": {**metadata, "annotations": annotations}}
         await self._patch(cluster, with_preconditions(cluster, patch))
         return True

@@ -105,7 +105,7 @@ class Annotation:
     FIRST_KEY: Final = "watchword.dev/first-key"
     # Ours: when an administrator denied the cluster. Only who may accept clusters may write it.
     DENIED_ON: Final = "watchword.dev/denied-on"
-    # Ours: by which driver the cluster was accepted, on a hub that has several. Written like FIRST_KEY.
+    # Ours: by which driver the cluster was accepted; an acceptance is for that one alone. Written like FIRST_KEY.
     ACCEPTED_DRIVER: Final = "watchword.dev/accepted-driver"
     # Ours: when the cluster's own side took it out, by `unjoin`.
     LEFT_ON: Final = "watchword.dev/left-on"

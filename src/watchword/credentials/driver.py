@@ -175,3 +175,4 @@ class HubContext(Struct, frozen=True, kw_only=True):
     cluster_subjects: ClusterSubjects
     settings: Settings = field(default_factory=dict)
     auto_approval: bool = False  # the feature gate ManagedClusterAutoApproval
+    is_certified: Callable[[Object], bool] = lambda _: True  # whether a ManagedCluster registers by certificate

@@ -158,19 +158,21 @@ def exposed_hosts(manager: Object, protocol: str) -> list[str]:
 
 def enabled_servers(manager: Object, catalog: Catalog = CATALOG) -> list[HubServer]:
     """Return the servers of the enabled drivers."""
-    return [driver.server for driver in _enabled_drivers(manager, catalog) if isinstance(driver, HasServer)]
+    return [driver.server for driver in enabled_drivers(manager, catalog) if isinstance(driver, HasServer)]
 
 
 def account_annotations(manager: Object, catalog: Catalog = CATALOG) -> dict[str, str]:
     """Return what the enabled drivers need on the ServiceAccount of the hub's controllers."""
     settings, annotations = hub_settings(manager, catalog), dict[str, str]()
-    for driver in _enabled_drivers(manager, catalog):
+    for driver in enabled_drivers(manager, catalog):
         annotations |= driver.hub_account_annotations(settings) if isinstance(driver, AnnotatesHubAccount) else {}
     return annotations
 
 
-def _enabled_drivers(manager: Object, catalog: Catalog) -> list[ClusterDriver]:
-    return catalog.known(str(entry.get("authType")) for entry in _registration(manager).get(DRIVER_LIST) or [])
+def enabled_drivers(manager: Object, catalog: Catalog) -> list[ClusterDriver]:
+    """Return the drivers by which clusters register with this hub; the default one where the spec lists none."""
+    listed = _registration(manager).get(DRIVER_LIST) or []
+    return catalog.known(str(entry.get("authType") or catalog.default) for entry in listed or [{}])
 
 
 def _registration(manager: Object) -> Mapping[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from random import Random
 
 import structlog
@@ -12,14 +14,15 @@ from msgspec import field
 from msgspec.structs import replace
 
 from watchword.addons.catalog import ADDON_CATALOG
-from watchword.api.cluster import validate_cluster_name
-from watchword.api.meta import ObjectKey
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, NAMESPACES, SECRETS
+from watchword.api.cluster import Cluster, validate_cluster_name
+from watchword.api.meta import ObjectKey, annotations_of
+from watchword.api.names import Annotation
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
-from watchword.credentials.driver import AgentContext, AgentDriver, NewKey
+from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, WantedCredential
 from watchword.credentials.driver_options import Side, validate_options
-from watchword.credentials.errors import UnknownDriver
+from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
@@ -27,7 +30,11 @@ from watchword.kube.request_sender import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
 from watchword.processes.agent_controllers import CONTROLLER_FACTORIES, AgentControllerContext, ControllerFactory
-from watchword.registration.agent.cluster_registration import RegistrationRequest, register_cluster
+from watchword.registration.agent.cluster_registration import (
+    RegistrationRequest,
+    correct_driver_claim,
+    register_cluster,
+)
 from watchword.registration.agent.controllers import (
     RegistrationParts,
     register_informers,
@@ -51,6 +58,8 @@ from watchword.runtime.manager import Manager, ManagerOptions, first_error
 from watchword.runtime.metrics import Metrics
 
 REGISTRATION_BACKOFF = Backoff(first=1.0, limit=300.0)
+REGISTRATION_CHECK_INTERVAL = timedelta(minutes=1)  # reads the cache alone
+RELEASE_CHECK_INTERVAL = timedelta(seconds=5)  # same
 
 
 class AgentRuntime(HiddenFields, frozen=True, kw_only=True):
@@ -75,7 +84,23 @@ async def run_agent(
     cluster: Client, options: AgentOptions, *, runtime: AgentRuntime, stop: asyncio.Event | None = None
 ) -> None:
     """Join the hub and serve it until asked to stop; raises what the manager raises."""
-    stop = stop or asyncio.Event()
+    stop, is_held_kept = stop or asyncio.Event(), True
+    while not stop.is_set():
+        try:
+            await _run_agent(cluster, options, runtime, stop, is_held_kept=is_held_kept)
+        except _DriverReleased:
+            is_held_kept = False
+        else:
+            return
+
+
+class _DriverReleased(Exception):
+    """The hub's acceptance for the driver whose credential is held has ended: the configured driver takes over."""
+
+
+async def _run_agent(
+    cluster: Client, options: AgentOptions, runtime: AgentRuntime, stop: asyncio.Event, *, is_held_kept: bool
+) -> None:
     own = Cache.of(cluster, runtime.follow)
     own.informer(SECRETS, WatchScope.single(options.secret_key))
     async with running(own.run(), "own secret"):  # read from the watch that is needed anyway
@@ -83,14 +108,21 @@ async def run_agent(
         if not await run_until_stopped(stop, own.sync()):
             return
         identity = restore_identity(system, own.get(SECRETS, options.secret_key), options)
-        await _Agent(cluster, options, runtime, identity, own).run(stop)
+        await _Agent(cluster, options, runtime, identity, own, is_held_kept=is_held_kept).run(stop)
 
 
 class _Agent:
     """One cluster's membership of one hub, put together."""
 
     def __init__(
-        self, cluster: Client, options: AgentOptions, runtime: AgentRuntime, identity: AgentIdentity, own: Cache
+        self,
+        cluster: Client,
+        options: AgentOptions,
+        runtime: AgentRuntime,
+        identity: AgentIdentity,
+        own: Cache,
+        *,
+        is_held_kept: bool,
     ) -> None:
         self.options, self.runtime, self.identity, self.cluster_client = options, runtime, identity, cluster
         self.manager = Manager(
@@ -104,7 +136,6 @@ class _Agent:
         self.cluster = self.manager.connect(cluster, beside=own)
         self.hub = self.manager.connect(self.hub_client, name=HUB, beside=requests)
         register_informers(self.cluster, self.hub, identity)
-        self.cluster_driver = runtime.catalog.find(options.registration_auth)
         context = AgentContext(
             hub=self.hub.client,
             reader=self.hub.cache,
@@ -112,9 +143,12 @@ class _Agent:
             new_key=runtime.new_key,
             settings=options.settings,
         )
-        driver = self.cluster_driver.agent(context)
+        self.wanted_driver = self.cluster_driver = runtime.catalog.find(options.registration_auth)
+        driver = self.wanted_driver.agent(context)
+        if is_held_kept:
+            driver = self._keep_held_driver(context) or driver
         self.session = self._open_session(driver)
-        self.credential = self._make_credential_reconciler(driver)
+        self.credential = self._make_credential_reconciler(driver, self._keys_of_others(driver, context))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reach the hub with what there is, then run the controllers; nothing of it outlives the call."""
@@ -132,6 +166,33 @@ class _Agent:
             raise first_error(errors) from errors
         finally:
             await self.connection.close()
+
+    def _keep_held_driver(self, context: AgentContext) -> AgentDriver | None:
+        """Continue with another driver whose credential is held and good: the hub may have accepted that one alone."""
+        holder = self.runtime.catalog.by_name.get(self.runtime.catalog.holder_of(self.identity.held))
+        if holder is None or holder is self.wanted_driver:
+            return None
+        try:
+            driver = holder.agent(context)
+        except DriverError:  # its settings are gone
+            return None
+        wanted = WantedCredential(self.identity.cluster, self.identity.subject)
+        if driver.assess(wanted, self.identity.held) is None:
+            return None
+        self.cluster_driver = holder
+        return driver
+
+    async def _await_release(self) -> None:
+        """Hand over to the configured driver once the hub's acceptance is not for the held one alone any more."""
+        key = ObjectKey.cluster(self.identity.cluster)
+        while self.cluster_driver is not self.wanted_driver:
+            await asyncio.sleep(RELEASE_CHECK_INTERVAL.total_seconds())
+            found = self.hub.cache.get(MANAGED_CLUSTERS, key)
+            noted = annotations_of(found or {}).get(Annotation.ACCEPTED_DRIVER, "")
+            is_released = found is not None and (noted == self.wanted_driver.name or not Cluster.read(found).accepted)
+            if is_released and self.session.connector.has_bootstrap_credential():
+                raise _DriverReleased
+        await asyncio.Event().wait()
 
     def _open_session(self, driver: AgentDriver) -> HubSession:
         runtime = self.runtime
@@ -158,7 +219,17 @@ class _Agent:
             monitor=HubEndpointMonitor(endpoint=endpoint, client_factory=factory) if factory is not None else None,
         )
 
-    def _make_credential_reconciler(self, driver: AgentDriver) -> HubCredentialReconciler:
+    def _keys_of_others(self, driver: AgentDriver, context: AgentContext) -> frozenset[str]:
+        """Return the keys of the Secret that other drivers own; one without settings cannot have served."""
+        keys = set[str]()
+        for other in self.runtime.catalog.drivers:
+            with contextlib.suppress(DriverError):
+                keys |= other.agent(context).owned_keys()
+        return frozenset(keys - driver.owned_keys())
+
+    def _make_credential_reconciler(
+        self, driver: AgentDriver, obsolete_keys: frozenset[str]
+    ) -> HubCredentialReconciler:
         clock, metrics = self.runtime.clock, self.runtime.metrics.credentials
         metrics.watch_skew(lambda: self.hub_client.clock_skew)
         keeper = CredentialKeeper(
@@ -171,6 +242,7 @@ class _Agent:
             session=self.session,
             hub=self.hub.cache,
             metrics=CredentialMetricsObserver(metrics, self.identity.cluster, clock),
+            obsolete_keys=obsolete_keys,
         )
 
     def _add_controllers(self) -> None:
@@ -188,31 +260,40 @@ class _Agent:
         )
         self.manager.add(*registration_controllers(parts))
         self.manager.add_job("registration", self._register)
+        self.manager.add_job("driver", self._await_release)
         self.manager.add_job("accepted", self._serve_once_joined)
 
     async def _register(self) -> None:
-        """Create the ManagedCluster when joining; a cluster with its own credential has one already."""
+        """Create the ManagedCluster while the hub has none, and let it claim the configured driver."""
         log = structlog.get_logger("watchword.registration.agent").bind(cluster=self.identity.cluster)
-        driver = self.cluster_driver if isinstance(self.cluster_driver, AnnotatesCluster) else None
-        request = RegistrationRequest(
-            self.identity.cluster,
-            self.identity.uid,
-            [{"url": url} for url in self.options.external_urls],
-            self.options.labels,
-            {**self.options.annotations, **(driver.annotate(self.options.settings) if driver is not None else {})},
-            driver.annotations if driver is not None else (),
-        )
-        failures = 0
-        while self.session.active_credential is not ActiveCredential.OWN:
+        request, key = self._registration_request(), ObjectKey.cluster(self.identity.cluster)
+        failures, is_registered = 0, False
+        while True:
+            found, delay = self.hub.cache.get(MANAGED_CLUSTERS, key), REGISTRATION_CHECK_INTERVAL.total_seconds()
+            is_joining = self.session.active_credential is not ActiveCredential.OWN
             try:
-                await register_cluster(self.hub.client, request)
-                break
+                if is_joining and (found is None or not is_registered):
+                    found, is_registered = await register_cluster(self.hub.client, request), True
+                if found is not None:
+                    await correct_driver_claim(self.hub.client, found, request)
+                failures = 0
             except (KubeError, NameTaken) as trouble:
                 failures += 1
                 delay = REGISTRATION_BACKOFF.delay(failures, self.runtime.random)
                 log.warning("not registered with the hub yet", error=str(trouble), retry_in=round(delay, 1))
-                await asyncio.sleep(delay)
-        await asyncio.Event().wait()
+            await asyncio.sleep(delay)
+
+    def _registration_request(self) -> RegistrationRequest:
+        driver, catalog = self.wanted_driver, self.runtime.catalog
+        claim = driver.annotate(self.options.settings) if isinstance(driver, AnnotatesCluster) else {}
+        return RegistrationRequest(
+            self.identity.cluster,
+            self.identity.uid,
+            [{"url": url} for url in self.options.external_urls],
+            self.options.labels,
+            self.options.annotations,
+            {**dict.fromkeys(catalog.driver_annotations), **claim},
+        )
 
     async def _serve_once_joined(self) -> None:
         """Run add-ons and works once the hub has accepted this cluster; before that, it may not even list them."""
@@ -251,7 +332,6 @@ def _manager_options(options: AgentOptions, runtime: AgentRuntime) -> ManagerOpt
 
 
 def validate_agent_options(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
-    """Return everything that keeps the agent from starting, one sentence each."""
     objections = [validate_cluster_name(options.cluster_name) or ""]
     chosen = []
     try:
@@ -271,7 +351,6 @@ def validate_agent_options(options: AgentOptions, catalog: Catalog = CATALOG) ->
 
 
 def agent_option_warnings(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
-    """Return what is allowed and yet unwise."""
     known = (*catalog.options(Side.CLUSTER), *ADDON_CATALOG.options)
     rows = [(option, option.read(options.settings)) for option in known]
     return [warning for option, value in rows if value and (warning := option.warn(value))]

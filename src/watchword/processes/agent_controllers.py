@@ -76,7 +76,6 @@ def _token_client(session: HubSession) -> TokenClientFactory | None:
 
 
 def work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
-    """Apply the works of this cluster."""
     from watchword.work.controllers import WorkContext, WorkTiming, controllers
 
     options, session = context.options, context.session

@@ -68,7 +68,6 @@ HubExtension: TypeAlias = Callable[[HubControllerContext], Iterable[ControllerSp
 
 
 def addon_controllers(context: HubControllerContext) -> Iterable[ControllerSpec]:
-    """Serve add-ons, for hubs that have them."""
     parts = context.registration
     return hub_addon_controllers(
         AddonHubContext(
@@ -170,7 +169,6 @@ async def run_hub(
 
 
 def find_addon_credential(addon: Object) -> Condition | None:
-    """Return the condition by which an add-on reports its credential."""
     return ADDON_CATALOG.find_credential(Addon.read(addon))
 
 
@@ -195,9 +193,12 @@ def hub_controller_context(connection: ApiServerConnection, options: HubOptions,
         events=connection.events,
         clock=clock,
         validate_registration=BootstrapTokenValidator(connection.cache, connection.client),
-        cluster_subjects=RetiredClusterNames(Ensurer(connection.cache, connection.client), clock),
+        cluster_subjects=RetiredClusterNames(
+            Ensurer(connection.cache, connection.client), clock, options.catalog.user_of
+        ),
         settings=options.settings,
         auto_approval=options.auto_approval,
+        is_certified=options.catalog.is_certified,
     )
     drivers = HubDrivers.make(options.catalog, options.drivers, context)
     for server in drivers.servers:

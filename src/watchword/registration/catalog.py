@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, annotations_of
+from watchword.api.names import Annotation
 from watchword.credentials.credential_kind import HeldCredential
 from watchword.credentials.driver import SecretData
 from watchword.credentials.driver_options import DriverOption, Settings, Side, validate_options
@@ -20,6 +21,7 @@ from watchword.registration.driver import (
     ClusterDriver,
     ConnectsToHub,
     HasServer,
+    KnownByUser,
     ReadsHeldCredential,
     ReportsHubIdentity,
     RequestsCertificate,
@@ -38,17 +40,14 @@ class Catalog(Struct, frozen=True, dict=True):
 
     @cached_property
     def by_name(self) -> Mapping[str, ClusterDriver]:
-        """The drivers by their names."""
         return {driver.name: driver for driver in self.drivers}
 
     @cached_property
     def servers(self) -> tuple[HubServer, ...]:
-        """The servers that drivers bring to a hub."""
         return tuple(driver.server for driver in self.drivers if isinstance(driver, HasServer))
 
     @cached_property
     def default(self) -> str:
-        """The driver of clusters that no annotation recognises."""
         return next(driver.name for driver in self.drivers if not isinstance(driver, AnnotatesCluster))
 
     @cached_property
@@ -57,8 +56,12 @@ class Catalog(Struct, frozen=True, dict=True):
         named = [(driver.name, driver.annotations) for driver in self.drivers if isinstance(driver, AnnotatesCluster)]
         return {annotation: name for name, annotations in named for annotation in annotations}
 
+    @property
+    def driver_annotations(self) -> tuple[str, ...]:
+        """The annotations by which a ManagedCluster claims a driver."""
+        return tuple(self._annotations)
+
     def options(self, side: Side, driver: str = "") -> tuple[DriverOption, ...]:
-        """Return what can be configured on one side, about one driver or all of them."""
         drivers = [each for each in self.drivers if driver in ("", each.name)]
         return tuple(option for each in drivers for option in each.options if option.side is side)
 
@@ -99,6 +102,23 @@ class Catalog(Struct, frozen=True, dict=True):
                 f"the annotations of cluster {name} name the drivers {' and '.join(named)}: remove those of all but one"
             )
         return self.by_name[named[0] if named else self.default]
+
+    def accepted_driver(self, cluster: Object) -> ClusterDriver | None:
+        """Return the driver that a ManagedCluster was accepted by, or else claims; None when that is unclear."""
+        noted = annotations_of(cluster).get(Annotation.ACCEPTED_DRIVER, "")
+        try:
+            return self.by_name.get(noted) if noted else self.driver_of(cluster)
+        except AmbiguousDriver:
+            return None
+
+    def is_certified(self, cluster: Object) -> bool:
+        """Whether requests for certificates of a ManagedCluster may be approved: its driver is known and makes them."""
+        return isinstance(self.accepted_driver(cluster), RequestsCertificate)
+
+    def user_of(self, cluster: Object) -> str:
+        """Return the user that the rights of a ManagedCluster are bound to; empty: to the group of its certificates."""
+        driver = self.accepted_driver(cluster)
+        return driver.cluster_user(cluster["metadata"]["name"]) if isinstance(driver, KnownByUser) else ""
 
     def find_hub_report(self, cluster: Object) -> Condition | None:
         """Return what the hub says of the identity that it makes for a ManagedCluster; None when it says nothing."""

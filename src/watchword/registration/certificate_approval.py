@@ -55,7 +55,6 @@ class AllowList(Struct, frozen=True):
     groups: frozenset[str] = frozenset()
 
     def allows(self, user: str, groups: frozenset[str]) -> bool:
-        """Whether a requester, as it was authenticated, is on the list."""
         return self.enabled and (user in self.users or bool(groups & self.groups))
 
 
@@ -82,9 +81,14 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         except CertificateRequestRefused as objection:
             self.context.events.refusal(csr, "CSRRefused", str(objection))
             return Done()
+        cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
+        if cluster is not None and not self.context.is_certified(cluster):
+            message = f"cluster {request.cluster} registers by another driver, which uses no certificates"
+            self.context.events.refusal(csr, "DriverNotAccepted", message)
+            return Done()
         if request.is_renewal:
             return await self._approve_renewal(csr, request)
-        return await self._approve_first_request(csr, request)
+        return await self._approve_first_request(csr, request, cluster)
 
     async def _approve_renewal(self, csr: Object, request: ClusterRequest) -> Outcome:
         review = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr, request))
@@ -93,10 +97,9 @@ class CertificateApprovalReconciler(Struct, frozen=True):
             return Done()
         return await self._approve(csr, "the agent renews its own certificate")
 
-    async def _approve_first_request(self, csr: Object, request: ClusterRequest) -> Outcome:
+    async def _approve_first_request(self, csr: Object, request: ClusterRequest, cluster: Object | None) -> Outcome:
         if not self.allows(request):
             return Done()  # waits for an administrator: `accept`
-        cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
         if cluster is None:
             return RetryAfter(AWAITING_CLUSTER)
         objection = validate_name_ownership(
@@ -137,7 +140,6 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         return Done()
 
     def allows(self, request: ClusterRequest) -> bool:
-        """Whether the requester is on the allow-list."""
         return request.signer == self.signer and self.allow_list.allows(request.requester, request.requester_groups)
 
     def _is_own(self, csr: Object) -> bool:
@@ -146,11 +148,9 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         return wanted == self.signer or (self.signer == KUBE_CLIENT_SIGNER and wanted != GRPC_SIGNER)
 
     def requests_of(self, cluster: str) -> Sequence[Object]:
-        """Return the requests on record that carry a cluster's label."""
         return self.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
-        """Approve, with the reason in the approval itself."""
         approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
         self.context.events.normal(csr, APPROVED_REASON, message)
@@ -158,7 +158,6 @@ class CertificateApprovalReconciler(Struct, frozen=True):
 
 
 def renewal_review(csr: Object, request: ClusterRequest) -> Object:
-    """Return the question whether the requester may renew a cluster's certificate."""
     spec: Mapping[str, Any] = csr.get("spec") or {}
     if requester_of(csr).is_direct:
         who = {name: spec[name] for name in ("uid", "groups", "extra") if spec.get(name)}
@@ -198,7 +197,6 @@ class CertificateHubDriver(Struct, frozen=True):
         return any(is_approved(csr) and noted.is_of(row) and self.approvals.allows(row) for csr, row in found)
 
     def controllers(self) -> Iterable[ControllerSpec]:
-        """Return the approval of requests."""
         yield ControllerSpec(
             name=self.name,
             root=CERTIFICATE_SIGNING_REQUESTS,

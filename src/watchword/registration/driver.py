@@ -27,13 +27,9 @@ class ClusterDriver(Protocol):
     options: tuple[DriverOption, ...] = ()
     credential: CredentialKind
 
-    def agent(self, context: AgentContext) -> AgentDriver:
-        """Return the cluster's side."""
-        ...
+    def agent(self, context: AgentContext) -> AgentDriver: ...
 
-    def hub(self, context: HubContext) -> HubDriver:
-        """Return the hub's side."""
-        ...
+    def hub(self, context: HubContext) -> HubDriver: ...
 
 
 class HubDriver(Protocol):
@@ -57,9 +53,7 @@ class AnnotatesCluster(Protocol):
 
     annotations: tuple[str, ...]
 
-    def annotate(self, settings: Settings) -> Mapping[str, str]:
-        """Return what the agent puts on the ManagedCluster."""
-        ...
+    def annotate(self, settings: Settings) -> Mapping[str, str]: ...
 
 
 @runtime_checkable
@@ -86,18 +80,14 @@ class AnnotatesAgentAccount(Protocol):
 
     account_suffix: str  # what follows the name of the Klusterlet
 
-    def account_annotations(self, settings: Settings) -> Mapping[str, str]:
-        """Return the annotations, from the settings of the cluster."""
-        ...
+    def account_annotations(self, settings: Settings) -> Mapping[str, str]: ...
 
 
 @runtime_checkable
 class AnnotatesHubAccount(Protocol):
     """Needs annotations on the ServiceAccount of the hub's controllers."""
 
-    def hub_account_annotations(self, settings: Settings) -> Mapping[str, str]:
-        """Return them, from the settings of the hub."""
-        ...
+    def hub_account_annotations(self, settings: Settings) -> Mapping[str, str]: ...
 
 
 @runtime_checkable
@@ -130,6 +120,13 @@ class RequestsCertificate(Protocol):
 
 
 @runtime_checkable
+class KnownByUser(Protocol):
+    """The hub knows a cluster by one user: rights are bound to it, and not to the group that certificates contain."""
+
+    def cluster_user(self, cluster: str) -> str: ...
+
+
+@runtime_checkable
 class ReportsHubIdentity(Protocol):
     """Lets the hub make an identity for the cluster, and report how far that is."""
 
@@ -156,9 +153,7 @@ class HasServer(Protocol):
 class HasReconcilers(Protocol):
     """A hub driver that brings reconcilers of its own, such as the approval of requests."""
 
-    def controllers(self) -> Iterable[ControllerSpec]:
-        """Return them as data."""
-        ...
+    def controllers(self) -> Iterable[ControllerSpec]: ...
 
 
 @runtime_checkable
@@ -179,9 +174,7 @@ class HoldsRemoval(Protocol):
 class AutoAcceptsClusters(Protocol):
     """A hub driver that can accept a cluster automatically, when the administrator's allow-list contains it."""
 
-    def is_auto_accepted(self, cluster: Cluster) -> bool:
-        """Whether the identity that proved itself for this cluster is on the allow-list."""
-        ...
+    def is_auto_accepted(self, cluster: Cluster) -> bool: ...
 
 
 class AcceptanceContext(Struct, frozen=True, kw_only=True):

@@ -25,17 +25,13 @@ class HubConnector(Protocol):
         """Return how the hub is reached and trusted; `ConfigError` when that is unknown."""
         ...
 
-    def has_bootstrap_credential(self) -> bool:
-        """Whether there is a bootstrap credential to try."""
-        ...
+    def has_bootstrap_credential(self) -> bool: ...
 
     def joining(self) -> Transport:
         """Return a transport as a joining cluster; `ConfigError` when there is no bootstrap credential."""
         ...
 
-    def own(self, data: SecretData) -> Transport:
-        """Return a transport as this very cluster, from the content of its Secret."""
-        ...
+    def own(self, data: SecretData) -> Transport: ...
 
 
 class ConnectorContext(HiddenFields, frozen=True, kw_only=True):
@@ -79,9 +75,7 @@ class TokenConnector(Protocol):
 class OwnEndpoint(Protocol):
     """A connector that reaches the hub elsewhere than at its API server, and records in the Secret where."""
 
-    def restore_endpoint(self, data: SecretData) -> None:
-        """Continue with the endpoint that the Secret records."""
-        ...
+    def restore_endpoint(self, data: SecretData) -> None: ...
 
     def endpoint_data(self) -> SecretData:
         """Return what the Secret records of the endpoint in use; nothing while it is unknown."""

@@ -50,19 +50,16 @@ class HubServer(Struct, frozen=True, kw_only=True):
 
     @property
     def published_scope(self) -> WatchScope | None:
-        """What to watch for its certificates."""
         if self.published is None:
             return None
         return WatchScope(self.published.namespace, fields=f"metadata.name={self.published.name}")
 
     @property
     def role(self) -> str:
-        """The ClusterRole of the server."""
         return f"{ROLE_PREFIX}{self.name}"
 
     @property
     def signer_role(self) -> str:
-        """The ClusterRole of what the hub's controllers do for it everywhere."""
         return f"{ROLE_PREFIX}{self.name}-signer"
 
     @property
@@ -72,6 +69,5 @@ class HubServer(Struct, frozen=True, kw_only=True):
 
     @property
     def roles(self) -> Mapping[str, tuple[RbacRule, ...]]:
-        """All roles with their rules."""
         rows = {self.role: self.rules, self.signer_role: self.signer_rules, self.controller_role: self.controller_rules}
         return {name: rules for name, rules in rows.items() if rules}

@@ -33,11 +33,9 @@ class KubeconfigConnector:
 
     @classmethod
     def make(cls, context: ConnectorContext) -> KubeconfigConnector:
-        """Return the connector, ready to use."""
         return cls(context.bootstrap)
 
     def entry(self) -> ClusterEntry:
-        """Return how the hub is reached, by the bootstrap kubeconfig, which administrators change."""
         if self.has_bootstrap_credential():
             return _with_ca_data(self._choice().cluster)
         if self.known is None:
@@ -45,7 +43,6 @@ class KubeconfigConnector:
         return self.known
 
     def has_bootstrap_credential(self) -> bool:
-        """Whether there is a bootstrap kubeconfig."""
         return self.bootstrap is not None and self.bootstrap.is_file()
 
     def bootstrap_credential(self) -> BootstrapCredential | None:
@@ -61,18 +58,15 @@ class KubeconfigConnector:
         return BootstrapCredential(digest, choice.cluster_name, requester)
 
     def joining(self) -> Transport:
-        """Return a transport with the bootstrap credential."""
         return client_for_context(self._choice()).transport
 
     def own(self, data: SecretData) -> Transport:
-        """Return a transport with the credential that lies in the Secret."""
         choice = parse_kubeconfig(data.get(KUBECONFIG, b"")).choose()
         self.known = choice.cluster
         user = user_with_secret_data(choice.user, data)
         return make_client(endpoint_of(choice.cluster), credentials_of(user, choice.cluster)).transport
 
     def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
-        """Return a client of the hub's API server that shows a token."""
         return connect_with_token(endpoint_of(hub))(token)
 
     def _choice(self) -> ResolvedContext:
@@ -88,7 +82,6 @@ class KubeconfigConnector:
 
 
 def user_with_secret_data(user: UserEntry, data: SecretData) -> UserEntry:
-    """Return the kubeconfig's user with the files beside it read from the Secret instead."""
     if user.certificate_file is not None and user.key_file is not None:
         certificate = data.get(user.certificate_file.name, b"")
         key = Sensitive(data.get(user.key_file.name, b""))

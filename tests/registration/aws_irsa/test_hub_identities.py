@@ -27,7 +27,7 @@ async def test_accepted_cluster_has_role_policy_tags_and_access_entry(aws_fleet:
     binding = ObjectKey.cluster(f"open-cluster-management:managedcluster:{identity.cluster}")
     found = await aws_fleet.members.client.get(CLUSTER_ROLE_BINDINGS, binding)
     names = {subject["name"] for subject in found["subjects"]}
-    assert names == {cluster_group(identity.cluster), cluster_group_plain(identity.cluster)}
+    assert names == {identity.user, cluster_group_plain(identity.cluster)}
 
 
 async def test_role_is_told_when_it_is_made_and_when_it_is_deleted(aws_fleet: AwsFleet) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from watchword.api.meta import Object
-from watchword.api.names import RESTRICTED_KUBECONFIGS, ConditionType
+from watchword.api.names import RESTRICTED_KUBECONFIGS, Annotation, ConditionType
 from watchword.credentials.driver import (
     KUBECONFIG,
     CredentialSubject,
@@ -24,7 +24,7 @@ from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.registration.aws_irsa.agent import AwsIrsaAgentDriver, TokenSource, read_held_entry
-from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_CLUSTER_ARN, ClusterPair
+from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_ARN, MANAGED_CLUSTER_ARN, ClusterPair
 from watchword.registration.catalog import CATALOG
 from watchword.testing.builders import a_cluster
 from watchword.testing.virtual_time import VirtualClock
@@ -55,9 +55,14 @@ class KnownCluster:
         return ()
 
 
-def cluster(status: str = "") -> Object:
+def cluster(status: str = "", **notes: str) -> Object:
     row = {"type": ConditionType.HUB_ACCEPTED, "status": status, "reason": "Decided"}
-    return {**a_cluster("edge"), "status": {"conditions": [row] if status else []}}
+    annotations = {MANAGED_ARN: str(PAIR.managed), **notes}
+    return {**a_cluster("edge", annotations=annotations), "status": {"conditions": [row] if status else []}}
+
+
+def accepted_by(driver: str) -> Object:
+    return cluster("True", **{Annotation.ACCEPTED_DRIVER: driver})
 
 
 def kubeconfig_of(pair: ClusterPair) -> dict[str, bytes]:
@@ -75,7 +80,11 @@ def driver(found: Object | None) -> AwsIrsaAgentDriver:
         pytest.param(cluster(), {}, Pending, id="not decided"),
         pytest.param(cluster("False"), {}, Pending, id="denied"),
         pytest.param(cluster("False"), kubeconfig_of(PAIR), Pending, id="denied after it had joined"),
-        pytest.param(cluster("True"), {}, NewCredential, id="accepted"),
+        pytest.param(accepted_by("csr"), {}, Pending, id="accepted by another driver"),
+        pytest.param(cluster("True", **{MANAGED_ARN: ""}), {}, Pending, id="accepted without an ARN"),
+        pytest.param(cluster("True", **{MANAGED_ARN: str(OTHER.managed)}), {}, Pending, id="accepted as another"),
+        pytest.param(cluster("True"), {}, NewCredential, id="accepted by a hub that records no driver"),
+        pytest.param(accepted_by("aws-irsa"), {}, NewCredential, id="accepted"),
         pytest.param(cluster("True"), kubeconfig_of(OTHER), NewCredential, id="accepted, with the role of another"),
         pytest.param(cluster("True"), kubeconfig_of(PAIR), ValidCredential, id="accepted before"),
         pytest.param(None, kubeconfig_of(PAIR), ValidCredential, id="accepted before, and the hub has not answered"),

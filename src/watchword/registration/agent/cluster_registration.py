@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from watchword.api.cluster import DEFAULT_LEASE_SECONDS, Cluster
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import AGENT_ANNOTATION_PREFIX, Annotation, Label
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists
+from watchword.kube.errors import AlreadyExists, Forbidden
 from watchword.registration.agent.errors import NameTaken
 
 
@@ -23,7 +23,7 @@ class RegistrationRequest(Struct, frozen=True):
     client_configs: Sequence[Object] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    driver_annotations: Sequence[str] = ()  # those of the cluster's driver, which may have any prefix
+    claim: Mapping[str, str | None] = field(default_factory=dict)  # of the driver; None: the claim of another driver
 
 
 def cluster_manifest(registration: RegistrationRequest) -> Object:
@@ -31,8 +31,9 @@ def cluster_manifest(registration: RegistrationRequest) -> Object:
     annotations = {
         name: value
         for name, value in registration.annotations.items()
-        if name.startswith(AGENT_ANNOTATION_PREFIX) or name in registration.driver_annotations
+        if name.startswith(AGENT_ANNOTATION_PREFIX) and name not in registration.claim
     }
+    annotations |= {name: value for name, value in registration.claim.items() if value is not None}
     annotations[Annotation.CLUSTER_UID] = registration.uid
     metadata: Object = {"annotations": annotations}
     labels = {name: value for name, value in registration.labels.items() if name != Label.CLUSTER_NAME}
@@ -54,6 +55,23 @@ async def register_cluster(hub: Client, registration: RegistrationRequest) -> Ob
     if objection:
         raise NameTaken(objection)
     return found
+
+
+async def correct_driver_claim(hub: Client, found: Object, registration: RegistrationRequest) -> None:
+    """Let the ManagedCluster claim the driver of this agent; `NameTaken` when the hub does not let it."""
+    present = annotations_of(found)
+    changed = {name: value for name, value in registration.claim.items() if present.get(name) != value}
+    if not changed:
+        return
+    merged = {name: value for name, value in {**present, **registration.claim}.items() if value is not None}
+    try:
+        await hub.update(MANAGED_CLUSTERS, {**found, "metadata": {**found["metadata"], "annotations": merged}})
+    except Forbidden as refusal:  # before it is accepted, a cluster may not change what it registered with
+        rows = " ".join(f"{name}-" if value is None else f"{name}={value}" for name, value in changed.items())
+        raise NameTaken(
+            f"the ManagedCluster names another driver, or another identity, than this agent has: correct it on the "
+            f"hub with `kubectl annotate managedcluster {registration.name} --overwrite {rows}`"
+        ) from refusal
 
 
 def validate_cluster_ownership(found: Cluster, registration: RegistrationRequest) -> str | None:

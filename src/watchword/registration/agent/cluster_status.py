@@ -89,7 +89,6 @@ class ClaimPolicy(Struct, frozen=True):
     reserved_suffixes: tuple[str, ...] = ()
 
     def is_reserved(self, name: str) -> bool:
-        """Whether the claim is always reported."""
         return name in RESERVED_CLAIMS or any(name.endswith(suffix) for suffix in self.reserved_suffixes)
 
 
@@ -129,7 +128,6 @@ def choose_claims(claims: Sequence[Object], policy: ClaimPolicy) -> list[dict[st
 
 
 def cluster_status_fields(version: str, nodes: Sequence[Object], claims: list[dict[str, str]]) -> dict[str, Any]:
-    """Return the part of the status that describes the cluster."""
     return {
         "version": {"kubernetes": version},
         "capacity": sum_resources(nodes, "capacity"),
@@ -177,7 +175,6 @@ class ClusterStatusReconciler(Struct, frozen=True):
 
 
 def decide_cluster_conditions(health: ClusterHealth) -> tuple[Condition, ...]:
-    """Return the conditions that the agent itself can decide."""
     joined = Condition.true(ConditionType.JOINED, "ManagedClusterJoined", "the cluster has joined this hub")
     if health.trouble:
         message = f"the cluster's API server is not well: {health.trouble}"

@@ -41,7 +41,6 @@ class RegistrationParts(Struct, frozen=True, kw_only=True):
 
 
 def register_informers(cluster: ApiServerConnection, hub: ApiServerConnection, identity: AgentIdentity) -> None:
-    """Register the informers of everything that every agent reads."""
     cluster.cache.informer(SECRETS, WatchScope.single(identity.secret_key))
     cluster.cache.informer(NODES, project=_without_images)
     cluster.cache.informer(CLUSTER_CLAIMS)
@@ -50,7 +49,6 @@ def register_informers(cluster: ApiServerConnection, hub: ApiServerConnection, i
 
 
 def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpec]:
-    """Return the controllers that keep this cluster registered with its hub."""
     hub, session, secret = parts.hub, parts.session, parts.identity.secret_key
     own = [ObjectKey.cluster(parts.identity.cluster)]
     lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, session.connection)

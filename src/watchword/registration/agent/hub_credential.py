@@ -49,7 +49,6 @@ class CredentialMetricsObserver:
         self.began = self.clock.now()
 
     async def on_answer(self, answer: ObtainResult, _data: SecretData) -> None:
-        """Count one response of the driver."""
         if isinstance(answer, Pending):
             self._count_refusal(answer)
         else:
@@ -96,9 +95,9 @@ class HubCredentialReconciler(Struct, frozen=True, kw_only=True):
     session: HubSession
     hub: Reader
     metrics: CredentialMetricsObserver
+    obsolete_keys: frozenset[str] = frozenset()  # of the Secret: those of drivers that served before
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Obtain, renew or restore the credential, as far as that is possible now."""
         if key != self.identity.secret_key:
             return Done()
         data: dict[str, bytes] = {
@@ -107,16 +106,14 @@ class HubCredentialReconciler(Struct, frozen=True, kw_only=True):
             AGENT_NAME: self.identity.agent.encode(),
         }
         endpoint = endpoint_data_of(self.session.connector)
-        extras = SecretExtras(data, endpoint, frozenset({ENDPOINT_CONFIG} - endpoint.keys()))
+        extras = SecretExtras(data, endpoint, self.obsolete_keys | {ENDPOINT_CONFIG} - endpoint.keys())
         return await self.keeper.advance(key, CredentialSpec(self.wanted(), self.driver, extras), self)
 
     async def on_answer(self, answer: ObtainResult, data: SecretData) -> None:
-        """Count the driver's result and let the session use the content of the Secret."""
         await self.metrics.on_answer(answer, data)
         await self.session.update_credential(answer, data)
 
     def wanted(self) -> WantedCredential:
-        """Return the credential that this cluster needs."""
         found = self.hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.identity.cluster))
         asked = annotations_of(found or {}).get(Annotation.ROTATION_REQUEST, "")
         return WantedCredential(

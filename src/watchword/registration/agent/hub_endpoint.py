@@ -41,7 +41,6 @@ class ConfiguredEndpoint(Struct, frozen=True):
 
     @classmethod
     def of(cls, entry: ClusterEntry) -> ConfiguredEndpoint:
-        """Return the relevant content of an entry."""
         return cls(entry.server, sha256(entry.ca_data).hexdigest())
 
 
@@ -77,14 +76,12 @@ class HubEndpoint(Struct):
             return None
 
     def new_configuration(self) -> ClusterEntry | None:
-        """Return the entry of the bootstrap kubeconfig if it changed since the current endpoint was recorded."""
         configured = self.configured()
         if configured is None or self.current is None or not is_new_configuration(self.current, configured):
             return None
         return configured
 
     def adopt(self, entry: ClusterEntry) -> None:
-        """Use a configured endpoint from now on."""
         self.current = entry
 
     def record_move(self, server: str, ca_data: bytes, endpoints: tuple[str, ...] = ()) -> bool:
@@ -108,7 +105,6 @@ class HubEndpoint(Struct):
 
 
 def is_new_configuration(current: ClusterEntry, configured: ClusterEntry) -> bool:
-    """Whether the configuration differs from the endpoint in use and from the one that it was followed from."""
     if _route(configured) != _route(current):
         return True
     said = ConfiguredEndpoint.of(configured)
@@ -210,7 +206,6 @@ class ClusterInfoRefresher(Struct):
         return RefreshResult.UPDATED
 
     async def _working_address(self, candidate: ClusterInfo, published: PublishedClusterInfo) -> str | None:
-        """Return an address that responds under the new authorities and publishes the same content."""
         for server in dict.fromkeys((self.address, *candidate.endpoints)):
             try:
                 again = await self._read(server, candidate)

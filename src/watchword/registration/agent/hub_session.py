@@ -55,7 +55,6 @@ class HubConnection:
         self._refused_since = 0.0  # by the loop's time
 
     async def use(self, transport: Transport, *, own: bool = False) -> None:
-        """Send everything through this transport from now on."""
         previous, self._current, self.uses_own_credential = self._current, transport, own
         for stream in self._streams:
             if not stream.expired():
@@ -65,7 +64,6 @@ class HubConnection:
             await previous.close()
 
     async def send(self, request: Request) -> Response:
-        """Send one request and return the complete response."""
         transport = self._transport()
         try:
             response = await transport.send(request)
@@ -108,7 +106,6 @@ class HubConnection:
             self.refused.set()
 
     async def close(self) -> None:
-        """Release the present transport."""
         if self._current is not None:
             await self._current.close()
 
@@ -129,13 +126,11 @@ class OwnCredentialTransport:
         self._connection = connection
 
     async def send(self, request: Request) -> Response:
-        """Send one request and return the complete response."""
         if request.method != "GET" and not self._connection.uses_own_credential:
             raise Unreachable("the cluster's own credential is not in use now", maybe_processed=False)
         return await self._connection.send(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
-        """Send one request whose answer is read as it comes."""
         return self._connection.stream(request)
 
     async def close(self) -> None:
@@ -221,7 +216,6 @@ class HubSession:
 
     @property
     def uses_own_credential(self) -> bool:
-        """Whether requests are sent in the name of this cluster."""
         return self.connection.uses_own_credential
 
     @property
@@ -253,7 +247,6 @@ class HubSession:
             await self.select_credential()
 
     async def update_credential(self, answer: ObtainResult, data: SecretData) -> None:
-        """Use what the Secret of the cluster's credential holds now."""
         if isinstance(answer, NewCredential | ValidCredential):
             is_changed = dict(data) != dict(self._data) or self.refusal is not None
             self.held, self.refusal, self._data = answer, None, data
@@ -267,7 +260,6 @@ class HubSession:
             self._notify()
 
     async def select_credential(self) -> None:
-        """Bring the connection in line with what is known of credential, acceptance and endpoint."""
         async with self._selecting:  # a second caller finds it done
             facts = self._credential_facts()
             use = choose_active_credential(facts, now=self.clock.now())
@@ -284,7 +276,6 @@ class HubSession:
         await self._joined.wait()
 
     async def run(self) -> None:
-        """Follow the hub's endpoint, a replaced bootstrap credential and the credential's expiry, for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_expiry(), name="hub credential expiry")
             group.create_task(self._watch_refusal(), name="hub credential refusal")
@@ -308,7 +299,6 @@ class HubSession:
         return min(left, EXPIRY_CHECK_INTERVAL) if left > timedelta(0) else EXPIRY_CHECK_INTERVAL
 
     async def _watch_refusal(self) -> None:
-        """Ask for another credential as a joining cluster when the hub refuses the cluster's own for long."""
         while True:
             await self.connection.refused.wait()
             await asyncio.sleep(REFUSAL_PATIENCE.total_seconds())

@@ -53,12 +53,10 @@ class AgentOptions(Struct, frozen=True):
 
     @property
     def secret_key(self) -> ObjectKey:
-        """The Secret that holds the cluster's own credential."""
         return ObjectKey(self.namespace, self.hub_secret)
 
     @property
     def lease_key(self) -> ObjectKey:
-        """The Lease by which one of several replicas is elected."""
         return ObjectKey(self.namespace, f"{self.hub_secret}-lock")
 
 
@@ -78,7 +76,6 @@ class AgentIdentity(HiddenFields, frozen=True):
 
     @property
     def subject(self) -> CredentialSubject:
-        """The subject of the cluster's credential."""
         groups = (cluster_group(self.cluster), MANAGED_CLUSTERS_GROUP)
         return CredentialSubject(agent_user(self.cluster, self.agent), groups)
 
@@ -99,7 +96,6 @@ def restore_identity(system: Object, secret: Object | None, options: AgentOption
 
 
 def new_agent_name() -> str:
-    """Return a name that no other agent of the cluster has."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(5))
 
 

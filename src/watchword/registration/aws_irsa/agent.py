@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from watchword.api.conditions import is_true
 from watchword.api.credential_report import CredentialValidity, format_validity
-from watchword.api.meta import ObjectKey
-from watchword.api.names import RESTRICTED_KUBECONFIGS, ConditionType
+from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.names import RESTRICTED_KUBECONFIGS, Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.yaml import YamlError, load
 from watchword.credentials.credential_kind import HeldCredential
@@ -38,7 +38,8 @@ from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import Transport
 from watchword.registration.aws_irsa.arn import CLUSTER_NAME
-from watchword.registration.aws_irsa.options import ClusterPair
+from watchword.registration.aws_irsa.errors import InvalidName
+from watchword.registration.aws_irsa.options import NAME, ClusterPair, read_claimed_arn
 from watchword.registration.hub_connector import ConnectorContext
 from watchword.registration.kubeconfig_connector import KubeconfigConnector
 from watchword.runtime.clock import Clock
@@ -66,7 +67,6 @@ class TokenSource(Struct, frozen=True):
 
     @classmethod
     def of(cls, pair: ClusterPair) -> TokenSource:
-        """Return the source for a pair of clusters."""
         return cls(pair.hub.region, pair.hub.name, pair.hub_role)
 
     @classmethod
@@ -163,7 +163,6 @@ class AwsIrsaAgentDriver(Struct, frozen=True):
         return frozenset()
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:  # noqa: ARG002 - the protocol's shape
-        """Return that the kubeconfig held is good when it has exactly the entry of this cluster and hub."""
         is_own = TokenSource.read(held) == TokenSource.of(self.pair)
         return ValidCredential(None, None, self._message()) if is_own else None
 
@@ -173,10 +172,19 @@ class AwsIrsaAgentDriver(Struct, frozen=True):
         valid = self.assess(wanted, held)
         if found is None and valid is not None:
             return valid  # the hub has not answered since the agent started
-        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED):
+        if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self._is_accepted_by_role(found):
             message = "waiting for the hub's administrator to accept the cluster, and for its role on the hub"
             return Pending("AwaitingHubApproval", message, recheck=RECHECK_INTERVAL)
         return valid or NewCredential({}, self.clock.now(), None, None, self._message())
+
+    def _is_accepted_by_role(self, found: Object) -> bool:
+        """Whether the acceptance is for this driver, and for this very EKS cluster; hubs of OCM record no driver."""
+        annotations = annotations_of(found)
+        try:
+            is_own = read_claimed_arn(annotations, self.pair.hub) == self.pair.managed
+        except InvalidName:
+            return False
+        return is_own and annotations.get(Annotation.ACCEPTED_DRIVER, NAME) == NAME
 
     def _message(self) -> str:
         return f"kubeconfig that assumes role {self.pair.hub_role} {format_validity(CredentialValidity())}"

@@ -60,7 +60,6 @@ class EksClusterArn(Struct, frozen=True):
 
 
 def partition_of_region(region: str) -> str:
-    """Return the partition that a region belongs to."""
     found = (partition for partition, prefix in REGION_PREFIXES.items() if region.startswith(prefix))
     return next(found, DEFAULT_PARTITION)
 
@@ -113,7 +112,6 @@ class RoleTags(Struct, frozen=True):
         return cls(hub.account, hub.name, managed.account, managed.name)
 
     def as_dict(self) -> dict[str, str]:
-        """Return key and value of each tag."""
         return asdict(self)
 
     @property

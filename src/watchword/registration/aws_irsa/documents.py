@@ -190,7 +190,6 @@ HUB_STATEMENTS = """\
 
 
 def with_statements(document: str, statements: str) -> str:
-    """Return a document with more statements after its own, which stay to the character."""
     end = document.rindex("\n", 0, document.rindex("]"))
     return f"{document[:end]},\n{statements}{document[end:]}"
 
@@ -213,17 +212,14 @@ class IamRole(Struct, frozen=True):
 
     @property
     def arn(self) -> str:
-        """The ARN of the role."""
         return f"arn:{self.partition}:iam::{self.account}:role/{self.name}"
 
     @property
     def access(self) -> Any:
-        """The access policy as IAM understands it."""
         return json.loads(self.access_policy)
 
     @property
     def trust(self) -> Any:
-        """The trust policy as IAM understands it."""
         return json.loads(self.trust_policy)
 
 
@@ -263,7 +259,6 @@ def managed_cluster_role(
 
 
 def hub_role(hub: EksClusterArn, managed: EksClusterArn) -> IamRole:
-    """Return the role that an accepted cluster assumes, in the account of the hub."""
     tags = RoleTags.of(hub, managed)
     values = _values(hub, managed, tags)
     return IamRole(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from watchword.api.names import cloud_agent_user
 from watchword.credentials.credential_kind import CredentialCondition, CredentialKind, HeldCredential
 from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
 from watchword.credentials.driver_options import Settings
@@ -13,6 +14,7 @@ from watchword.registration.aws_irsa.options import (
     CLUSTER_OPTIONS,
     HUB_OPTIONS,
     MANAGED_ARN,
+    NAME,
     OCM_MANAGED_ARN,
     OCM_ROLE_SUFFIX,
     READY,
@@ -28,6 +30,7 @@ from watchword.registration.driver import (
     ClusterDriver,
     ConnectsToHub,
     HubDriver,
+    KnownByUser,
     PreparesAcceptance,
     ReadsHeldCredential,
     ReportsHubIdentity,
@@ -40,6 +43,7 @@ class AwsIrsaDriver(
     ClusterDriver,
     AnnotatesCluster,
     ConnectsToHub,
+    KnownByUser,
     AnnotatesAgentAccount,
     AnnotatesHubAccount,
     ValidatesSettings,
@@ -49,7 +53,7 @@ class AwsIrsaDriver(
 ):
     """The hub creates an IAM role for each cluster, which the cluster's own role may assume."""
 
-    name = "aws-irsa"
+    name = NAME
     aliases = ("awsirsa",)  # as Open Cluster Management spells it
     options = (*CLUSTER_OPTIONS, *HUB_OPTIONS)
     credential = CredentialKind(
@@ -63,25 +67,24 @@ class AwsIrsaDriver(
     account_suffix = "registration-sa"  # the one that the trust policy of the design names
 
     def agent(self, context: AgentContext) -> AgentDriver:
-        """Return what writes the kubeconfig of the cluster's role."""
         from watchword.registration.aws_irsa.agent import AwsIrsaAgentDriver
 
         return AwsIrsaAgentDriver.make(context)
 
     def hub(self, context: HubContext) -> HubDriver:
-        """Return what creates and deletes the IAM identities of clusters."""
         from watchword.registration.aws_irsa.hub import make_hub_driver
 
         return make_hub_driver(context)
 
     def annotate(self, settings: Settings) -> Mapping[str, str]:
-        """Return the annotations that name this cluster, in the spelling of the design and that of OCM."""
         pair = ClusterPair.read(settings)
         managed = str(pair.managed)
         return {MANAGED_ARN: managed, OCM_MANAGED_ARN: managed, OCM_ROLE_SUFFIX: pair.identifier}
 
+    def cluster_user(self, cluster: str) -> str:
+        return cloud_agent_user(cluster)
+
     def connector(self, context: ConnectorContext) -> HubConnector:
-        """Return how the hub is reached with tokens of the cluster's role."""
         from watchword.registration.aws_irsa.agent import AwsIrsaConnector
 
         return AwsIrsaConnector.make(context)
@@ -91,7 +94,6 @@ class AwsIrsaDriver(
         return {} if self.validate_settings(settings) else {ROLE_ANNOTATION: ClusterPair.read(settings).managed_role}
 
     def hub_account_annotations(self, settings: Settings) -> Mapping[str, str]:
-        """Return what gives the pods of the hub's controllers their role."""
         return hub_account_annotations(settings)
 
     def validate_settings(self, settings: Settings) -> str:
@@ -103,13 +105,11 @@ class AwsIrsaDriver(
         return ""
 
     def read_held(self, data: SecretData) -> HeldCredential | None:
-        """Return the role that the exec entry of a kubeconfig assumes."""
         from watchword.registration.aws_irsa.agent import read_held_entry
 
         return read_held_entry(data)
 
     async def prepare_acceptance(self, context: AcceptanceContext) -> None:
-        """Create the identity, on a hub that leaves this to the person who accepts."""
         from watchword.registration.aws_irsa.people import prepare_acceptance
 
         await prepare_acceptance(context)

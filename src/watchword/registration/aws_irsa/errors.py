@@ -66,7 +66,6 @@ class AwsRefused(AwsError):
 
     @property
     def is_absence(self) -> bool:
-        """Whether AWS says that there is no such thing."""
         return self.code in ABSENCE_CODES
 
 

@@ -112,7 +112,6 @@ class IdentityReconciler(Struct):
     _failures: dict[str, int] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring the identities that are recorded under this name in line with the ManagedCluster."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         records = records_of(self.reader, key.name)
         if not records and found is not None:
@@ -218,7 +217,6 @@ def find_changed_claim(cluster: Cluster, record: IdentityRecord) -> str:
 
 
 def is_reported(cluster: Object, reason: str) -> bool:
-    """Whether the condition of the identity has this reason."""
     said = find_condition(cluster, READY)
     return said is not None and said.reason == reason
 
@@ -271,7 +269,6 @@ class AwsIrsaHubDriver(Struct, frozen=True):
             raise NotGranted("RoleTaken", str(objection)) from objection
 
     async def revoke(self, cluster: Cluster) -> None:
-        """Note that mapping and role have to go, now that the cluster has no rights."""
         for record in records_of(self.context.cache, cluster.name):
             if record.phase is not IdentityPhase.REVOKING:
                 await self.records.set_phase(record, IdentityPhase.REVOKING)

@@ -137,7 +137,6 @@ class RoleWriter(Struct):
 
 
 def is_anything(_found: object) -> bool:
-    """Take every answer."""
     return True
 
 
@@ -234,7 +233,6 @@ def _has_tags(tags: Mapping[str, str], stored: StoredRole) -> bool:
 
 
 def _oidc_providers(trust: Any) -> Iterator[str]:
-    """Return the OIDC providers of a trust policy, in each of the forms that IAM accepts."""
     statements = trust.get("Statement", [])
     for statement in statements if isinstance(statements, list) else [statements]:
         principal = statement.get("Principal")

@@ -30,7 +30,6 @@ class ClusterIdentity(Struct, frozen=True):
 
     @property
     def role(self) -> IamRole:
-        """The role in the hub's account that the cluster assumes."""
         return hub_role(self.hub, self.managed)
 
     @property
@@ -83,11 +82,9 @@ class IdentityRecord(Struct, frozen=True):
 
     @property
     def key(self) -> ObjectKey:
-        """Where the record is."""
         return record_key(self.identity)
 
     def manifest(self) -> Object:
-        """Return the Lease."""
         identity = self.identity
         notes = {
             HUB_ARN: str(identity.hub),
@@ -100,12 +97,10 @@ class IdentityRecord(Struct, frozen=True):
 
 
 def record_key(identity: ClusterIdentity) -> ObjectKey:
-    """Return where the record of a role is."""
     return ObjectKey(HUB_NAMESPACE, PREFIX + identity.identifier)
 
 
 def is_record(lease: Object) -> bool:
-    """Whether a Lease records the role of a cluster."""
     metadata = lease["metadata"]
     return metadata.get("namespace") == HUB_NAMESPACE and str(metadata["name"]).startswith(PREFIX)
 
@@ -129,7 +124,6 @@ def read_record(lease: Object) -> IdentityRecord | None:
 
 
 def records_of(reader: Reader, cluster: str) -> list[IdentityRecord]:
-    """Return the records of the clusters that have or had this name."""
     labels = f"{Label.CLUSTER_NAME}={cluster}"
     found = (read_record(lease) for lease in reader.list(LEASES, namespace=HUB_NAMESPACE, labels=labels))
     return [record for record in found if record is not None]
@@ -162,7 +156,6 @@ class IdentityRecords(Struct, frozen=True):
             await self.client.patch(LEASES, record.key, patch)
 
     async def list(self, cluster: str) -> Sequence[IdentityRecord]:
-        """Return the records of a name, from the server."""
         labels = f"{Label.CLUSTER_NAME}={cluster}"
         found = await self.client.list(LEASES, namespace=HUB_NAMESPACE, labels=labels)
         return [record for record in map(read_record, found.items) if record is not None]
@@ -190,6 +183,5 @@ def validate_owner(known: IdentityRecord | None, identity: ClusterIdentity) -> N
 
 
 def cluster_of_record(lease: Object) -> list[ObjectKey]:
-    """Map a record to the ManagedCluster that it is about."""
     name = labels_of(lease).get(Label.CLUSTER_NAME, "")
     return [ObjectKey.cluster(name)] if name and is_record(lease) else []

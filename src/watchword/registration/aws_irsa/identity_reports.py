@@ -34,12 +34,10 @@ Test: TypeAlias = Callable[[AwsError], bool]
 
 
 def report_ready(identity: ClusterIdentity) -> Condition:
-    """Return the condition of a cluster whose role and mapping are right."""
     return Condition.true(READY, "AwsIdentityReady", f"EKS cluster {identity.managed} uses role {identity.role.arn}")
 
 
 def report_changed_claim(identity: ClusterIdentity, objection: str) -> Condition:
-    """Return the same for a cluster whose annotations say something else than was accepted."""
     return Condition.true(
         READY, "IdentityChangeRefused", f"EKS cluster {identity.managed} uses role {identity.role.arn}; {objection}"
     )
@@ -116,7 +114,6 @@ class IdentityEventReconciler(Struct, frozen=True):
         return is_news(created, now=self.clock.now())
 
     def _cluster(self, record: IdentityRecord) -> Object:
-        """Return the ManagedCluster of the role, or what names it when it is gone."""
         key = ObjectKey.cluster(record.identity.cluster)
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is not None and uid_of(found) == record.identity.uid:

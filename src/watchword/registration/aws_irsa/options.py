@@ -13,6 +13,7 @@ from watchword.registration.aws_irsa.arn import EksClusterArn, RoleTags
 from watchword.registration.aws_irsa.documents import CREATOR_SUFFIX
 from watchword.registration.aws_irsa.errors import InvalidName
 
+NAME = "aws-irsa"
 READY = "AwsIdentityReady"
 """The condition of a ManagedCluster that reports its IAM identity."""
 
@@ -96,17 +97,14 @@ class ClusterPair(Struct, frozen=True):
 
     @property
     def identifier(self) -> str:
-        """The end of the names of both roles."""
         return RoleTags.of(self.hub, self.managed).identifier
 
     @property
     def hub_role(self) -> str:
-        """The ARN of the role that the hub maps to this cluster."""
         return f"arn:{self.hub.partition}:iam::{self.hub.account}:role/ocm-hub-{self.identifier}"
 
     @property
     def managed_role(self) -> str:
-        """The ARN of the role that the agent's pods have."""
         return f"arn:{self.managed.partition}:iam::{self.managed.account}:role/ocm-managed-cluster-{self.identifier}"
 
 
@@ -220,17 +218,14 @@ def hub_arn(settings: Settings) -> EksClusterArn:
 
 
 def identity_mode(settings: Settings) -> IdentityMode:
-    """Return what creates the roles."""
     return IdentityMode(MODE.read(settings) or IdentityMode.HUB)
 
 
 def role_tags(settings: Settings) -> Mapping[str, str]:
-    """Return the tags for the roles of clusters, beside those that name the cluster."""
     return parse_tags(TAGS.read_list(settings))
 
 
 def is_allowed_arn(arn: EksClusterArn, settings: Settings) -> bool:
-    """Whether one of the patterns matches the whole ARN."""
     return any(re.fullmatch(pattern, str(arn)) for pattern in PATTERNS.read_list(settings))
 
 

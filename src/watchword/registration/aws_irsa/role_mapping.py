@@ -52,7 +52,6 @@ class RoleMappings(Struct):
         return await self.config_map.create(identity)
 
     async def is_correct(self, identity: ClusterIdentity) -> bool:
-        """Whether the role is mapped to the cluster's group and to no other."""
         if await self._are_entries_available():
             return await self.entries.is_correct(identity)
         return await self.config_map.is_correct(identity)
@@ -90,7 +89,6 @@ class AccessEntries(Struct, frozen=True):
     random: Random
 
     async def are_available(self) -> bool:
-        """Whether the hub is an EKS cluster whose authentication mode has access entries."""
         found = await find(self.api, "eks", "describe_cluster", name=self.hub.name)
         config = ((found or {}).get("cluster") or {}).get("accessConfig") or {}
         return config.get("authenticationMode") in MODES_WITH_ENTRIES
@@ -122,7 +120,6 @@ class AccessEntries(Struct, frozen=True):
         return True
 
     async def is_correct(self, identity: ClusterIdentity) -> bool:
-        """Whether the entry maps to the cluster's group and to no other."""
         found = await self._find(identity)
         return found is not None and is_entry_of(identity, found)
 
@@ -143,7 +140,6 @@ class AccessEntries(Struct, frozen=True):
 
 
 def is_entry_of(identity: ClusterIdentity, entry: Mapping[str, Any]) -> bool:
-    """Whether an access entry is exactly the one of a cluster."""
     groups = tuple(entry.get("kubernetesGroups") or ())
     return groups == identity.entry_groups and entry.get("username") == identity.user
 
@@ -190,7 +186,6 @@ def without_role(text: str, role_arn: str) -> str:
 
 
 def _first_that_reads_as(wanted: Sequence[Entry], edited: str) -> str:
-    """Return the edited text when it means what is wanted, else the whole list written anew."""
     try:
         if read_entries(edited) == list(wanted):
             return edited
@@ -273,13 +268,11 @@ class AwsAuthConfigMap(Struct, frozen=True):
         return await self._edit(lambda text: with_entry(text, identity.config_map_entry))
 
     async def is_correct(self, identity: ClusterIdentity) -> bool:
-        """Whether there is exactly the entry of the cluster for its role."""
         text = _map_roles(await self.client.find(CONFIG_MAPS, AWS_AUTH))
         found = [entry for entry in read_entries(text) if entry.get("rolearn") == identity.role.arn]
         return found == [dict(identity.config_map_entry)]
 
     async def delete(self, identity: ClusterIdentity) -> None:
-        """Remove the entries of the cluster's role."""
         await self._edit(lambda text: without_role(text, identity.role.arn))
 
     async def _edit(self, change: Callable[[str], str]) -> bool:

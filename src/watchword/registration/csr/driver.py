@@ -44,22 +44,18 @@ class CsrDriver(ClusterDriver, ReadsHeldCredential, RequestsCertificate):
     signer = KUBE_CLIENT_SIGNER
 
     def agent(self, context: AgentContext) -> AgentDriver:
-        """Return what requests the certificate."""
         from watchword.credentials.certificates.agent import CertificateAgentDriver
 
         return CertificateAgentDriver.make(context)
 
     def hub(self, context: HubContext) -> HubDriver:
-        """Return what approves requests to the signer of the hub's API server."""
         from watchword.registration.certificate_approval import CertificateApprovalReconciler, CertificateHubDriver
 
         approvals = CertificateApprovalReconciler(context, KUBE_CLIENT_SIGNER, read_allow_list(context))
         return CertificateHubDriver(approvals)
 
     def read_held(self, data: SecretData) -> HeldCredential | None:
-        """Return the certificate that a Secret holds for the hub's API server."""
         return read_api_server_certificate(data)
 
     def read_pending_key(self, data: SecretData) -> str:
-        """Return the thumbprint of the key that is to be certified."""
         return read_pending_key(data)

@@ -298,7 +298,6 @@ def decode_event(data: bytes) -> CloudEvent:
 
 
 def encode_publish_request(event: CloudEvent) -> bytes:
-    """Write the request of Publish."""
     return bytes(PublishRequestMessage(event=_event_message(event)).SerializeToString())
 
 
@@ -311,7 +310,6 @@ def decode_publish_request(data: bytes) -> CloudEvent:
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """Write the request of Subscribe."""
     message = SubscriptionRequestMessage(
         source=subscription.source, cluster_name=subscription.cluster, data_type=subscription.data_type
     )

@@ -125,7 +125,6 @@ def bootstrap_config(endpoint: GrpcEndpoint, token: Sensitive[str]) -> bytes:
 
 
 def hub_config(endpoint: GrpcEndpoint, certificate: str, key: str) -> bytes:
-    """Return the file for the Secret of the cluster's own certificate, which lies beside it."""
     files = {"clientCertFile": f"{HUB_FOLDER}/{certificate}", "clientKeyFile": f"{HUB_FOLDER}/{key}"}
     return dump({**_endpoint_fields(endpoint), **files}).encode()
 

@@ -37,15 +37,12 @@ class GrpcConnector(Struct):
 
     @classmethod
     def make(cls, context: ConnectorContext) -> Self:
-        """Return the connector, ready to use."""
         return cls(context.cluster, KubeconfigConnector(context.bootstrap))
 
     def entry(self) -> ClusterEntry:
-        """Return how add-ons reach the hub's API server."""
         return self.api_server.entry()
 
     def has_bootstrap_credential(self) -> bool:
-        """Whether there is a bootstrap configuration."""
         path = self._path()
         return path is not None and path.is_file()
 
@@ -64,12 +61,10 @@ class GrpcConnector(Struct):
         return BootstrapCredential(digest.hexdigest(), name, requester)
 
     def joining(self) -> Transport:
-        """Return a transport with the bootstrap token."""
         config = self._parse(self._read())
         return self._connect(config.endpoint, GrpcCredential(token=read_token(config)))
 
     def own(self, data: SecretData) -> Transport:
-        """Return a transport with the certificate that lies in the Secret."""
         if data.get(KUBECONFIG):
             self.api_server.known = parse_kubeconfig(data[KUBECONFIG]).choose().cluster
         endpoint = parse_config(data.get(ENDPOINT_CONFIG, b"")).endpoint
@@ -93,7 +88,6 @@ class GrpcConnector(Struct):
             self.endpoint = self._configured()
 
     def endpoint_data(self) -> SecretData:
-        """Return how the Secret describes the endpoint in use."""
         endpoint = self.endpoint or self._configured()
         return {} if endpoint is None else {ENDPOINT_CONFIG: hub_config(endpoint, CERTIFICATE, KEY)}
 

@@ -48,7 +48,6 @@ class GrpcDriver(
     server = SERVER
 
     def agent(self, context: AgentContext) -> AgentDriver:
-        """Return what requests a certificate of the signer that the gRPC server trusts."""
         from watchword.credentials.certificates.agent import CertificateAgentDriver
 
         return replace(CertificateAgentDriver.make(context), endpoint_signer=GRPC_SIGNER)
@@ -60,7 +59,6 @@ class GrpcDriver(
         return make_hub_driver(context)
 
     def annotate(self, settings: Settings) -> Mapping[str, str]:  # noqa: ARG002 - the same for every cluster
-        """Return the annotation of the ManagedCluster."""
         return {ANNOTATION: "true"}
 
     def connector(self, context: ConnectorContext) -> HubConnector:
@@ -76,9 +74,7 @@ class GrpcDriver(
         return bootstrap_data(settings, token, present)
 
     def read_held(self, data: SecretData) -> HeldCredential | None:
-        """Return the certificate that a Secret holds for the gRPC server."""
         return read_endpoint_certificate(data)
 
     def read_pending_key(self, data: SecretData) -> str:
-        """Return the thumbprint of the key that is to be certified."""
         return read_pending_key(data)

@@ -96,7 +96,6 @@ class SignerAuthorities(Struct, frozen=True):
 
     @property
     def data(self) -> dict[str, str]:
-        """The content of the Secret."""
         rows = {CERTIFICATE: self.current.certificate.pem, KEY: self.current.key.pem.reveal()}
         if self.following is not None:
             rows |= {NEXT_CERTIFICATE: self.following.certificate.pem, NEXT_KEY: self.following.key.pem.reveal()}
@@ -104,7 +103,6 @@ class SignerAuthorities(Struct, frozen=True):
 
 
 def is_due(certificate: Certificate, now: datetime) -> bool:
-    """Whether less than a fifth of a certificate's validity is left."""
     return certificate.not_after - now < (certificate.not_after - certificate.not_before) / 5
 
 
@@ -143,7 +141,6 @@ class AtStart(TriggerSource):
         self._key = key
 
     def connect(self, enqueue_key: Callable[[ObjectKey], None]) -> None:
-        """Trigger the key."""
         enqueue_key(self._key)
 
 
@@ -154,7 +151,6 @@ class SignerAuthorityReconciler(Struct, frozen=True):
     hosts: AlternativeNames
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Create or replace what is missing or due, in the order in which others can follow."""
         if key != SIGNER_SECRET:
             return Done()
         now = self.context.clock.now()

@@ -47,7 +47,6 @@ class EventCodec(CodecBase):
     __content_subtype__ = "proto"
 
     def encode(self, message: Any, message_type: Any) -> bytes:
-        """Write a message of the given type."""
         if message_type is PublishRequest:
             return encode_publish_request(message)
         if message_type is CloudEvent:
@@ -55,7 +54,6 @@ class EventCodec(CodecBase):
         return encode_subscription(message) if message_type is Subscription else b""
 
     def decode(self, data: bytes, message_type: Any) -> Message:
-        """Read a message of the given type."""
         if message_type is PublishRequest:
             return decode_publish_request(data)
         if message_type is CloudEvent:

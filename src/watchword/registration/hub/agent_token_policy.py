@@ -1,8 +1,9 @@
-"""Limits tokens that agents request to this hub and to a year.
+"""Limits tokens that agents request to this hub and to a year, and those of the gRPC server to accounts of add-ons.
 
 Agents may request tokens of their add-ons' accounts, and a TokenRequest lets the requester choose audience and
 lifetime. A token for another audience would authenticate the add-on at other services that trust this hub's issuer,
-and one without expiry would outlive every rotation.
+and one without expiry would outlive every rotation. The gRPC server requests them on behalf of agents: RBAC cannot
+limit it to accounts of add-ons, which have names of their own on every cluster.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from watchword.api.names import (
     BOOTSTRAP_NAMESPACE,
     BOOTSTRAP_SERVICE_ACCOUNT,
     LONGEST_AGENT_TOKEN_SECONDS,
+    Label,
 )
 from watchword.api.resources import (
     SERVICE_ACCOUNTS,
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
+from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
 from watchword.kube.request_sender import decode
@@ -58,24 +61,25 @@ async def own_audiences(client: Client) -> tuple[str, ...]:
 
 
 def policy_manifest(audiences: tuple[str, ...]) -> Object:
-    """Return the policy; without known audiences it limits the lifetime alone."""
+    """Return the policy; without known audiences it limits lifetimes and accounts alone."""
     seconds = "object.spec.expirationSeconds"
     agents = " || ".join(f"group.startsWith('{prefix}')" for prefix in AGENT_GROUP_PREFIXES)
-    validations = [
-        {
-            "expression": f"!has({seconds}) || {seconds} <= {LONGEST_AGENT_TOKEN_SECONDS}",
-            "message": f"agents may request tokens of at most {LONGEST_AGENT_TOKEN_SECONDS} seconds",
-            "reason": "Forbidden",
-        }
-    ]
+    server = f"request.userInfo.username == '{GRPC_SERVER_USER}'"
+    labels = "namespaceObject.metadata.labels"
+    is_of_cluster = f"has({labels}) && '{Label.CLUSTER_NAME}' in {labels}"
+    is_of_addon = f"{labels}['{Label.CLUSTER_NAME}'] == request.namespace && request.name.endsWith('-agent')"
+    rules = {
+        f"!has({seconds}) || {seconds} <= {LONGEST_AGENT_TOKEN_SECONDS}": (
+            f"agents may request tokens of at most {LONGEST_AGENT_TOKEN_SECONDS} seconds"
+        ),
+        f"!({server}) || ({is_of_cluster} && {is_of_addon})": (
+            "the gRPC server may request tokens of add-ons' accounts in the namespaces of clusters alone"
+        ),
+    }
     if audiences:
         known = ", ".join(f"'{_escape(name)}'" for name in audiences)
-        validations.append(
-            {
-                "expression": f"!has(object.spec.audiences) || object.spec.audiences.all(name, name in [{known}])",
-                "message": "agents may request tokens for this hub alone: name no audience",
-                "reason": "Forbidden",
-            }
+        rules[f"!has(object.spec.audiences) || object.spec.audiences.all(name, name in [{known}])"] = (
+            "agents may request tokens for this hub alone: name no audience"
         )
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["serviceaccounts/token"]}
     return VALIDATING_ADMISSION_POLICIES.manifest(
@@ -84,9 +88,12 @@ def policy_manifest(audiences: tuple[str, ...]) -> Object:
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": [rule]},
             "matchConditions": [
-                {"name": "agents", "expression": f"request.userInfo.groups.exists(group, {agents})"},
+                {"name": "agents", "expression": f"{server} || request.userInfo.groups.exists(group, {agents})"},
             ],
-            "validations": validations,
+            "validations": [
+                {"expression": expression, "message": message, "reason": "Forbidden"}
+                for expression, message in rules.items()
+            ],
         },
     )
 

@@ -89,7 +89,6 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
     retired_cluster_names: RetiredClusterNames
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring rights and condition in line with what the administrator decided."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None:  # its finalizers may have been removed: no right may outlive its cluster
             await remove_cluster_rbac(self.ensurer, key.name)
@@ -245,7 +244,6 @@ def choose_missing_metadata(cluster: Cluster) -> Object:
 
 
 def belongs_to(cluster: str) -> Callable[[Object], bool]:
-    """Return the test whether an object was made for this cluster."""
     return lambda obj: labels_of(obj).get(Label.CLUSTER_NAME) == cluster
 
 
@@ -307,15 +305,14 @@ class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
         if was_accepted_before(self.reader, cluster):  # the agent may have erased the annotation
             return Done()
         if self.drivers.is_auto_accepted(cluster):
-            accepted_on = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now())}
-            metadata = {**choose_missing_metadata(cluster), "annotations": accepted_on}
+            notes = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now()), **self.drivers.choose_note(cluster)}
+            metadata = {**choose_missing_metadata(cluster), "annotations": notes}
             patch = {"metadata": metadata, "spec": {"hubAcceptsClient": True}}
             await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, patch))
         return Done()
 
 
 def is_undecided(found: Object) -> bool:
-    """Whether a cluster was neither accepted nor denied, by a person or automatically."""
     cluster = Cluster.read(found)
     decided = {Annotation.AUTO_ACCEPTED_ON, Annotation.DENIED_ON} & cluster.annotations.keys()
     return not (cluster.deleting or cluster.accepted or decided)

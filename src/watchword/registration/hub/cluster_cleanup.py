@@ -36,13 +36,11 @@ def has_left(found: Object) -> bool:
 
 
 def may_have_left(found: Object) -> bool:
-    """Whether a cluster says that it left, or the hub says that it is deleted for that reason."""
     announced = find_condition(found, ConditionType.CLEANUP_SCHEDULED) is not None
     return announced or Annotation.LEFT_ON in annotations_of(found)
 
 
 def is_due_for_deletion(found: Object, *, retention: timedelta, now: datetime) -> bool:
-    """Whether the deletion of a cluster that left was announced long enough ago."""
     rows = (row for row in conditions_of(found) if row.get("type") == ConditionType.CLEANUP_SCHEDULED)
     announced = next((row for row in rows if row.get("status") == "True"), None)
     if announced is None or not has_left(found):

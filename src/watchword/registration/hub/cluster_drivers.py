@@ -30,7 +30,6 @@ class HubDrivers(Struct, frozen=True):
 
     @property
     def servers(self) -> list[HubServer]:
-        """The servers that the enabled drivers bring."""
         found = [self.catalog.by_name[name] for name in self.enabled]
         return [driver.server for driver in found if isinstance(driver, HasServer)]
 
@@ -41,7 +40,7 @@ class HubDrivers(Struct, frozen=True):
     def name_of(self, cluster: Cluster) -> str:
         """Return the name of the driver of a cluster: the one that it was accepted by, or else claims; see `of`."""
         noted = cluster.annotations.get(Annotation.ACCEPTED_DRIVER, "")
-        name = noted if noted in self.enabled else self.catalog.driver_of(cluster.object).name
+        name = noted or self.catalog.driver_of(cluster.object).name
         if name not in self.enabled:
             known = ", ".join(sorted(self.enabled))
             raise UnknownDriver(
@@ -51,10 +50,9 @@ class HubDrivers(Struct, frozen=True):
         return name
 
     def choose_note(self, cluster: Cluster) -> dict[str, str]:
-        """Return the annotation that records the driver of a cluster at its acceptance, where there is a choice."""
-        name = self.name_of(cluster)
-        is_noted = cluster.annotations.get(Annotation.ACCEPTED_DRIVER) == name
-        return {} if is_noted or len(self.enabled) == 1 else {Annotation.ACCEPTED_DRIVER: name}
+        """Return the annotation that records the driver of a cluster at its acceptance; none when it is recorded."""
+        is_noted = Annotation.ACCEPTED_DRIVER in cluster.annotations
+        return {} if is_noted else {Annotation.ACCEPTED_DRIVER: self.name_of(cluster)}
 
     def find_changed_claim(self, cluster: Cluster) -> str:
         """Return why the annotations of an accepted cluster have no effect; empty when they say what was accepted."""
@@ -71,7 +69,6 @@ class HubDrivers(Struct, frozen=True):
         )
 
     def remaining(self, cluster: Cluster) -> list[str]:
-        """Return what drivers have outside the hub for a revoked cluster."""
         return [left for driver in self._holding for left in driver.remaining(cluster)]
 
     @property
@@ -97,7 +94,6 @@ class HubDrivers(Struct, frozen=True):
         return isinstance(driver, AutoAcceptsClusters) and driver.is_auto_accepted(cluster)
 
     def controllers(self) -> Iterable[ControllerSpec]:
-        """Return the controllers that the drivers bring."""
         for driver in self.enabled.values():
             if isinstance(driver, HasReconcilers):
                 yield from driver.controllers()

@@ -132,7 +132,6 @@ def lease_patience(cluster: Cluster) -> timedelta:
 
 
 def is_steady(cluster: Cluster) -> bool:
-    """Whether another renewal by an agent with the right time changes no condition of the cluster."""
     agrees = is_true(cluster.object, ConditionType.CLOCK_SYNCED) or _skips_clock_check(cluster)
     return cluster.accepted and not cluster.deleting and agrees
 
@@ -169,7 +168,6 @@ def lease_manifest(cluster: Cluster, *, now: datetime) -> Object:
 
 
 def _first_renew_time(now: datetime) -> str:
-    """Return a time that differs from every renewal of the agent, also from one at the same instant."""
     return rfc3339_micro(now - timedelta(microseconds=1))
 
 
@@ -229,11 +227,9 @@ class ClusterTaintReconciler(Struct, frozen=True):
     clock: Clock
 
     def concerns(self, cluster: Object) -> bool:
-        """Whether a cluster has other taints than it should have."""
         return choose_taints(cluster, now=self.clock.now()) is not None
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Put on or take off the two taints that follow from availability."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None or Cluster.read(found).deleting:
             return Done()

@@ -25,7 +25,6 @@ from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESP
 def rule(
     groups: str | list[str], resources: str | list[str], verbs: list[str], names: list[str] | None = None
 ) -> Object:
-    """Return one policy rule."""
     row: Object = {
         "apiGroups": [groups] if isinstance(groups, str) else groups,
         "resources": [resources] if isinstance(resources, str) else resources,
@@ -73,7 +72,6 @@ COMMON_ROLES: dict[str, list[Object]] = {
 
 
 def cluster_subjects(name: str) -> list[Object]:
-    """Return both spellings of the cluster's group."""
     return [
         {"kind": "Group", "apiGroup": RBAC_GROUP, "name": group}
         for group in (cluster_group(name), cluster_group_plain(name))
@@ -97,13 +95,11 @@ def namespace_manifest(cluster: Cluster) -> Object:
 
 
 def cluster_role_manifest(cluster: Cluster, rules: list[Object]) -> Object:
-    """Return the cluster's own ClusterRole."""
     key = ObjectKey.cluster(cluster_role(cluster.name))
     return CLUSTER_ROLES.manifest(key, metadata=_metadata(cluster), rules=rules)
 
 
 def cluster_role_binding_manifest(cluster: Cluster, subjects: list[Object]) -> Object:
-    """Return the binding of the cluster's own ClusterRole."""
     key = ObjectKey.cluster(cluster_role(cluster.name))
     return CLUSTER_ROLE_BINDINGS.manifest(
         key, metadata=_metadata(cluster), roleRef=_role_ref(key.name), subjects=subjects
@@ -111,7 +107,6 @@ def cluster_role_binding_manifest(cluster: Cluster, subjects: list[Object]) -> O
 
 
 def registration_binding_manifest(cluster: Cluster, subjects: list[Object]) -> Object:
-    """Return the binding that lets the agent keep its lease and its add-ons."""
     key = ObjectKey(cluster.name, registration_binding(cluster.name))
     return ROLE_BINDINGS.manifest(
         key,

@@ -42,7 +42,6 @@ class ClusterRemovalReconciler(Struct, frozen=True):
     retired_cluster_names: RetiredClusterNames
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Remove content, then access, then the namespace, then the finalizers."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None or not is_deleting(found):
             return Done()
@@ -104,7 +103,6 @@ class ClusterRemovalReconciler(Struct, frozen=True):
 
 
 def clusters_being_removed(reader: Reader, obj: Object) -> list[ObjectKey]:
-    """Map what lies in a cluster's namespace to that cluster, while it is being removed."""
     key = ObjectKey.cluster(obj["metadata"]["namespace"])
     cluster = reader.get(MANAGED_CLUSTERS, key)
     return [key] if cluster is not None and is_deleting(cluster) else []

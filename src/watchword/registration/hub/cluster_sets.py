@@ -34,7 +34,6 @@ class ClusterSetReconciler(Struct, frozen=True):
     cluster_labels: Callable[[], Iterable[Mapping[str, str]]]  # of every ManagedCluster, read one by one
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Restore a built-in set and report whether the set selects anything."""
         found = self.reader.get(MANAGED_CLUSTER_SETS, key)
         if is_maintained(key.name, found):
             wanted = MANAGED_CLUSTER_SETS.manifest(key, spec=BUILT_IN_SETS[key.name])
@@ -88,7 +87,6 @@ class ClusterSetBindingReconciler(Struct, frozen=True):
     status: StatusWriter
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Report whether the bound set exists."""
         found = self.reader.get(MANAGED_CLUSTER_SET_BINDINGS, key)
         if found is None or is_deleting(found):
             return Done()
@@ -100,7 +98,6 @@ class ClusterSetBindingReconciler(Struct, frozen=True):
 
 
 def decide_bound_condition(binding: str, cluster_set: str, *, exists: bool) -> Condition:
-    """Return whether a binding holds."""
     if binding != cluster_set:
         message = f"the binding is named {binding!r} but names the set {cluster_set!r}: give it the name of its set"
         return Condition.false(ConditionType.SET_BOUND, "NameMismatch", message)

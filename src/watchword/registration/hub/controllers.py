@@ -82,22 +82,18 @@ class HubParts(Struct, frozen=True):
 
     @property
     def ensurer(self) -> Ensurer:
-        """Creates and mends what clusters need."""
         return Ensurer(self.cache, self.client)
 
     @property
     def retired_cluster_names(self) -> RetiredClusterNames:
-        """Distinguishes clusters that had the same name."""
-        return RetiredClusterNames(self.ensurer, self.clock)
+        return RetiredClusterNames(self.ensurer, self.clock, self.drivers.catalog.user_of)
 
     @property
     def status(self) -> StatusWriter:
-        """Writes conditions."""
         return StatusWriter(self.client, self.clock, self.cache)
 
 
 def register_informers(cache: Cache) -> None:
-    """Register the informers of everything that the hub reads."""
     cache.informer(CERTIFICATE_SIGNING_REQUESTS, OF_CLUSTERS, project=without_issued_certificate)
     for resource in MADE_FOR_CLUSTERS:
         cache.informer(resource, OF_CLUSTERS)
@@ -117,7 +113,6 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
 
 
 def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
-    """Return the controllers of ManagedCluster."""
     reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
     acceptance = ClusterAcceptanceReconciler(
         reader,
@@ -154,7 +149,6 @@ def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
 
 
 def _set_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
-    """Return the controllers of cluster sets and their bindings."""
     cache, status = parts.cache, parts.status
     sets = ClusterSetReconciler(cache, parts.ensurer, status, partial(cache.labels, MANAGED_CLUSTERS))
     changed_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: sets_affected_by(cache, obj))
@@ -192,7 +186,6 @@ def _with_retired_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
 
 
 def cluster_from_label(obj: Object) -> Iterable[ObjectKey]:
-    """Map what was made for a cluster to that cluster."""
     name = labels_of(obj).get(Label.CLUSTER_NAME)
     return [ObjectKey.cluster(name)] if name else []
 

@@ -84,7 +84,6 @@ class CredentialEventReconciler(Struct, frozen=True):
 
 
 def observe_credential(resource: Resource, found: Object, find_credential: FindCredential) -> SeenCredential:
-    """Return what an object says of its holder's credential."""
     owner = read_name_owner(found) if resource is MANAGED_CLUSTERS else None
     said = find_credential(found)
     reported = said is not None and said.status == "True" and parse_validity(said.message) is not None
@@ -96,7 +95,6 @@ def observe_credential(resource: Resource, found: Object, find_credential: FindC
 def credential_event_controllers(
     reader: Reader, events: EventRecorder, clusters: FindCredential, addons: FindCredential
 ) -> Iterable[ControllerSpec]:
-    """Return one controller for each kind."""
     rows = (("cluster-events", MANAGED_CLUSTERS, clusters), ("addon-events", MANAGED_CLUSTER_ADDONS, addons))
     for name, resource, find in rows:
         yield ControllerSpec(name, resource, CredentialEventReconciler(resource, reader, events, find), workers=1)
@@ -136,7 +134,6 @@ class RequestEventReconciler(Struct, frozen=True):
 
 
 def request_event_controller(reader: Reader, events: EventRecorder, clock: Clock) -> ControllerSpec:
-    """Return the controller."""
     reconciler = RequestEventReconciler(reader, events, clock)
     return ControllerSpec(
         "request-events",

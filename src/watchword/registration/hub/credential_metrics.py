@@ -68,7 +68,6 @@ class CredentialExpiryReconciler(Struct, frozen=True):
     cluster_of: Callable[[ObjectKey], str] = lambda key: key.namespace or key.name
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Measure what one object reports, or stop measuring it."""
         found = self.reader.get(self.resource, key)
         validity = self.read(found) if found is not None else None
         self.measured.observe(self.kind, self.cluster_of(key), f"{self.resource.group}/{key}", validity)
@@ -181,7 +180,6 @@ def _is_accepted(cluster: Object) -> bool:
 
 
 def revocation_controllers(reader: Reader, metrics: CredentialMetrics, clock: Clock) -> Iterable[ControllerSpec]:
-    """Return the measurement as a controller."""
     rights = tuple(Trigger(resource, cluster_from_label) for resource in (CLUSTER_ROLES, ROLE_BINDINGS))
     reconciler = RevocationTimeReconciler(reader, metrics, clock)
     yield ControllerSpec("revocation-time", MANAGED_CLUSTERS, reconciler, rights, workers=1, facts=_is_accepted)

@@ -50,7 +50,6 @@ a token may not choose it: that needs an authenticated user with the right to do
 
 
 def manifests() -> Iterable[tuple[Resource, Object]]:
-    """Return everything, in an order in which it can be applied."""
     for definition in HUB_CRDS:
         yield CUSTOM_RESOURCE_DEFINITIONS, definition
     for name in (HUB_NAMESPACE, BOOTSTRAP_NAMESPACE):

@@ -8,7 +8,7 @@ rights bound to its one accepted agent, and not to the group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -36,6 +36,7 @@ class RetiredClusterNames(Struct, frozen=True):
 
     ensurer: Ensurer
     clock: Clock
+    user_of: Callable[[Object], str] = lambda _: ""  # the user that a cluster is known by; empty: by its certificate
 
     async def retire(self, cluster: Cluster) -> None:
         """Lease the name to a cluster that is deleted; once for each, because a later expiry is not needed."""
@@ -59,13 +60,14 @@ class RetiredClusterNames(Struct, frozen=True):
         return None if lease is None else lease_end(lease)
 
     def is_retired(self, name: str) -> bool:
-        """Whether a certificate of an earlier cluster of this name may still be valid."""
         until = self.retired_until(name)
         return until is not None and self.clock.now() < until
 
     def subjects(self, cluster: Object) -> list[Object]:
-        """Return the subjects to which the rights of a cluster are bound."""
         name = cluster["metadata"]["name"]
+        user = self.user_of(cluster)
+        if user:  # no certificate of this name may use the rights, neither an earlier cluster's nor its own
+            return [_user(user), *(row for row in cluster_subjects(name) if row["name"] != cluster_group(name))]
         if not self.is_retired(name):
             return cluster_subjects(name)
         requests = self.ensurer.reader.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
@@ -99,18 +101,20 @@ def choose_subjects(cluster: Object, owner: NameOwner | None, requests: Iterable
     both = cluster_subjects(name)
     others = [row for row in both if row["name"] != cluster_group(name)]  # what no certificate of ours carries
     if owner is not None:
-        return [{"kind": "User", "apiGroup": RBAC_GROUP, "name": agent_user(name, owner.agent)}, *others]
+        return [_user(agent_user(name, owner.agent)), *others]
     asked = any(is_pending(csr) for csr, _ in first_requests(requests))
     return others if asked and not is_true(cluster, ConditionType.JOINED) else both
 
 
+def _user(name: str) -> Object:
+    return {"kind": "User", "apiGroup": RBAC_GROUP, "name": name}
+
+
 def retired_name_key(name: str) -> ObjectKey:
-    """Return where the lease of a deleted cluster's name lies."""
     return ObjectKey(HUB_NAMESPACE, PREFIX + name)
 
 
 def retired_name_lease(cluster: Cluster, *, now: datetime) -> Object:
-    """Return the lease of a name to the cluster that had it."""
     return LEASES.manifest(
         retired_name_key(cluster.name),
         metadata={"labels": {Label.CLUSTER_NAME: cluster.name}},
@@ -137,6 +141,5 @@ def lease_end(lease: Object) -> datetime | None:
 
 
 def clusters_with_retired_name(lease: Object) -> list[ObjectKey]:
-    """Map the lease of a retired name to the cluster that has, or may have, that name now."""
     name = retired_name(lease)
     return [ObjectKey.cluster(name)] if name else []

@@ -76,7 +76,6 @@ def _to_refusal(error: GRPCError, server: str) -> KubeError:
 
 
 def make_refusal(code: int, reason: str, message: str) -> ApiStatusError:
-    """Return a refusal with its Status."""
     return error_from_status(code, {"code": code, "reason": reason, "message": message})
 
 
@@ -97,7 +96,6 @@ class GrpcCredential(HiddenFields, frozen=True):
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The metadata of every call."""
         return {} if self.token is None else {"authorization": f"Bearer {self.token.reveal()}"}
 
 

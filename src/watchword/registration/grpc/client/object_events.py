@@ -54,7 +54,6 @@ class ObjectCodec(Struct, frozen=True):
 
     @property
     def resource(self) -> Resource:
-        """The resource of the hub's API."""
         return RESOURCES[self.data_type]
 
     def decode(self, event: CloudEvent) -> ObjectEvent:
@@ -100,11 +99,9 @@ class ObjectCodec(Struct, frozen=True):
         return str(own or event.extensions.get(Attribute.RESOURCE_VERSION, ""))
 
     def merge(self, stored: Object, received: Object) -> Object:  # noqa: ARG002 - works keep part of what is stored
-        """Return the object to store in place of another."""
         return received
 
     def encode(self, type_: EventType, obj: Object, extensions: Mapping[str, AttributeValue]) -> Publication:
-        """Return what to publish about an object, whose resourceVersion is the hub's."""
         metadata = obj.get("metadata") or {}
         known = {Attribute.RESOURCE_ID: uid_of(obj), Attribute.RESOURCE_VERSION: metadata.get("resourceVersion", "")}
         return Publication(str(type_), {**extensions, **{name: value for name, value in known.items() if value}}, obj)
@@ -146,7 +143,6 @@ def replacement(data_type: DataType) -> EventType:
 
 
 def resync_request(data_type: DataType, versions: Mapping[str, str]) -> Publication:
-    """Return the request for everything that is newer than these versions of these UIDs."""
     rows = [
         {"resourceID": uid, "resourceVersion": int(version) if version.isdecimal() else 0}
         for uid, version in versions.items()

@@ -74,11 +74,9 @@ class ObjectStore:
 
     @property
     def versions(self) -> dict[str, str]:
-        """The hub's version of every object, by UID."""
         return {stored.uid: stored.version for stored in self._objects.values()}
 
     def receive(self, event: ObjectEvent) -> None:
-        """Store what the hub says about an object."""
         key = self._keys.get(event.uid)
         stored = self._objects.get(key) if key is not None else None
         if event.is_gone:
@@ -140,11 +138,9 @@ class ObjectStore:
         return sorted(found, key=lambda change: change.revision)
 
     async def wait_changed(self) -> None:
-        """Wait for the next change."""
         await self._changed.wait()
 
     def wake(self) -> None:
-        """Wake those that wait for a change, also when none will come any more."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -167,7 +163,6 @@ class ObjectStores:
         self._stores: dict[DataType, ObjectStore] = {}
 
     def of(self, codec: ObjectCodec) -> ObjectStore:
-        """Return the store of a kind."""
         found = self._stores.get(codec.data_type)
         if found is None:
             found = self._stores[codec.data_type] = ObjectStore(codec, first_revision=self._first_revision)
@@ -218,7 +213,6 @@ class ObjectSubscription:
                 await feed.resync()
 
     async def stop(self) -> None:
-        """End the stream."""
         feed, self._stream = self._stream, None
         if feed is not None:
             await feed.stop()

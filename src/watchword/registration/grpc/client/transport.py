@@ -51,7 +51,6 @@ class RequestTarget(Struct, frozen=True):
 
     @property
     def key(self) -> ObjectKey:
-        """The key of the object."""
         return ObjectKey(self.namespace, self.name)
 
     def __str__(self) -> str:
@@ -94,7 +93,6 @@ class ObjectFilter(Struct, frozen=True):
             raise make_refusal(400, "BadRequest", str(cause)) from cause
 
     def matches(self, obj: Object) -> bool:
-        """Whether an object is selected."""
         key = ObjectKey.of(obj)
         placed = self.namespace in ("", key.namespace) and self.name in ("", key.name)
         return placed and self.labels.matches(labels_of(obj))
@@ -167,7 +165,6 @@ class ServedKind(Struct, frozen=True, kw_only=True):
 
 
 def served_kinds() -> dict[tuple[str, str, str], ServedKind]:
-    """Return every kind by group, version and plural."""
     cluster, addon, csr, lease, event = (
         ObjectCodec(each)
         for each in (
@@ -378,12 +375,10 @@ def _not_found(target: RequestTarget) -> ApiStatusError:
 
 
 def object_response(obj: Object, status: int = 200) -> Response:
-    """Return a response with an object."""
     return Response(status, (("Content-Type", "application/json"),), orjson.dumps(obj))
 
 
 def refusal_response(refused: ApiStatusError) -> Response:
-    """Return the response that a refusal is."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": refused.code}
     status |= {"message": str(refused), "reason": refused.reason, **refused.status}
     return object_response(status, refused.code)

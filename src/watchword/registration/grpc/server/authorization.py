@@ -62,7 +62,6 @@ class Authenticator(Struct):
     _tokens: ExpiringMap[str, tuple[UserIdentity | None]] = field(default_factory=lambda: ExpiringMap(4096))
 
     async def authenticate(self, presented: CallerCredential) -> Caller:
-        """Return who presents a credential."""
         if presented.authorization:
             return Caller(await self._review(presented.authorization))
         if presented.certificate:
@@ -178,7 +177,6 @@ class Authorizer(Struct):
             raise RequestRefused(403, _denial(caller, access))
 
     def forget(self, cluster: str) -> None:
-        """Forget every answer about a cluster."""
         self._answers.forget(lambda question: question.cluster == cluster)
 
     def _require_own_cluster(self, caller: Caller, cluster: str) -> None:

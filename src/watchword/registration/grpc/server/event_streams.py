@@ -31,7 +31,6 @@ from watchword.registration.grpc.server.limits import RequestRefused
 
 
 def cluster_of_object(obj: Object, data_type: DataType) -> str:
-    """Return the cluster that an object belongs to."""
     if data_type is DataType.MANAGED_CLUSTER:
         return str(obj["metadata"]["name"])
     if data_type is DataType.CERTIFICATE_REQUEST:
@@ -63,7 +62,6 @@ def deletion_event(uid: str, cluster: str, kind: EventType, *, now: datetime) ->
 
 
 def token_event(answer: Object, request_id: str, cluster: str, kind: EventType, *, now: datetime) -> CloudEvent:
-    """Return the answer to a token request, with the identifier by which its sender recognises it."""
     return _event(kind, _identity(cluster, request_id), orjson.dumps(answer), now)
 
 
@@ -193,7 +191,6 @@ class EventStreams:
 
     @contextmanager
     def registered(self, stream: EventStream) -> Iterator[None]:
-        """Deliver changes to a stream inside the context."""
         if self._closed is not None:
             raise self._closed
         kinds = self._by_cluster.setdefault(stream.cluster, {})
@@ -206,11 +203,9 @@ class EventStreams:
                 self._by_cluster.pop(stream.cluster, None)
 
     def of(self, cluster: str, data_type: DataType) -> tuple[EventStream, ...]:
-        """Return the streams of one cluster and data type."""
         return tuple(self._by_cluster.get(cluster, {}).get(data_type, ()))
 
     def end_cluster(self, cluster: str, reason: RequestRefused) -> None:
-        """End every stream of a cluster."""
         for streams in self._by_cluster.get(cluster, {}).values():
             for stream in tuple(streams):
                 stream.end(reason)

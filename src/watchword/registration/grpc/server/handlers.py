@@ -57,12 +57,10 @@ class Call(Struct, frozen=True):
 
     @property
     def connection(self) -> Connection:
-        """The connection that the call came in on."""
         return self.stream._stream.connection  # noqa: SLF001 - the library shows only its peer
 
     @property
     def credential(self) -> CallerCredential:
-        """What the caller presents."""
         header = self.stream.metadata.get("authorization", "") if self.stream.metadata is not None else ""
         secure = self.stream._stream._transport.get_extra_info("ssl_object")  # noqa: SLF001 - same
         certificate = secure.getpeercert(binary_form=True) if secure is not None else None
@@ -118,12 +116,10 @@ class GrpcServerMetrics:
         self._connections = Gauge("watchword_grpc_connections", "Open connections", registry=registry)
 
     def watch(self, *, streams: Callable[[], float], connections: Callable[[], float]) -> None:
-        """Read the numbers of subscriptions and connections at every scrape."""
         self._streams.set_function(streams)
         self._connections.set_function(connections)
 
     def ended(self, method: str, data_type: str, status: Status) -> None:
-        """Count a request that ended."""
         self._requests.labels(method, data_type or UNKNOWN, status.name).inc()
 
     def sent(self, data_type: str) -> None:
@@ -147,7 +143,6 @@ class EventService(Struct, frozen=True):
     rates: TokenBuckets  # by user
 
     def __mapping__(self) -> dict[str, Handler]:
-        """Return the methods, as grpclib wants them."""
         return {
             PUBLISH: Handler(self._publish, Cardinality.UNARY_UNARY, PublishRequest, Empty),
             SUBSCRIBE: Handler(self._subscribe, Cardinality.UNARY_STREAM, Subscription, CloudEvent),

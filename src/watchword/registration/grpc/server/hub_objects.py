@@ -57,7 +57,6 @@ class HubObjects(Struct, frozen=True):
     clock: Clock
 
     def follow(self) -> None:
-        """Register the informers and their handlers."""
         for data_type, scope in FOLLOWED:
             self.cache.informer(RESOURCES[data_type], scope)
             self._handle(data_type)
@@ -135,7 +134,6 @@ class HubObjects(Struct, frozen=True):
             _offer(streams, f"resync {request.id}", PendingAnswer(heartbeat(request.id)))
 
     def list(self, data_type: DataType, cluster: str) -> Sequence[Object]:
-        """Return the objects of a cluster."""
         if data_type is DataType.MANAGED_CLUSTER:
             found = self.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
             return [] if found is None else [found]

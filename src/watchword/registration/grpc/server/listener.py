@@ -48,11 +48,9 @@ class TlsFiles:
         self._held = self._read(self._version())
 
     def context(self) -> ssl.SSLContext:
-        """Return the context for the next handshake."""
         return self._current().context
 
     def roots(self) -> tuple[Certificate, ...]:
-        """Return the authorities whose client certificates are accepted now."""
         return self._current().roots
 
     def _current(self) -> _Material:
@@ -85,7 +83,6 @@ class TlsFiles:
 
 
 def connection_table(limits: GrpcLimits) -> ConnectionTable[Connection]:
-    """Return the table that counts connections within the limits."""
     connections = choose_connection_limit(limits.connections, descriptor_limit())
     return ConnectionTable(connections, choose_address_limit(connections))
 
@@ -116,7 +113,6 @@ class BoundedProtocol(H2Protocol):
             abort(self.connection)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Forget the connection."""
         self._listener.table.discard(self.connection)
         super().connection_lost(exc)
 
@@ -155,7 +151,6 @@ class GrpcListener(Server):
         return int(self._server.sockets[0].getsockname()[1])
 
     def stop_listening(self) -> None:
-        """Accept no more connections."""
         if self._server is not None:
             self._server.close()
 
@@ -171,7 +166,6 @@ class GrpcListener(Server):
             abort(connection)
 
     def admit(self, connection: Connection, address: str) -> bool:
-        """Count a new connection, in place of an unauthenticated one when there are too many."""
         victim = self.table.choose_victim(address)
         if victim is not None:
             self.table.discard(victim)

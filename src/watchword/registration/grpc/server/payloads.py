@@ -166,7 +166,6 @@ def renewed_lease(sent: Object, present: Object, cluster: str) -> Object:
 
 
 def recorded_event(sent: Object) -> Object:
-    """Return the Event to create."""
     fields = {name: sent[name] for name in _EVENT_FIELDS if name in sent}
     return EVENTS.manifest(ObjectKey.of(sent), metadata=_notes(sent), **fields)
 
@@ -179,7 +178,6 @@ def event_series(sent: Object) -> Object:
 
 
 def reported_status(sent: Object, kind: EventType) -> Object:
-    """Return the object whose status is to be replaced."""
     status = sent.get("status")
     if not isinstance(status, dict):
         raise RequestRefused(400, "the object in the event has no status")
@@ -199,7 +197,6 @@ def token_request(sent: Object) -> Object:
 
 
 def versions_of(sent: Object) -> Object:
-    """Return the preconditions that an object contains."""
     metadata = sent["metadata"]
     return {name: metadata[name] for name in ("uid", "resourceVersion") if metadata.get(name)}
 

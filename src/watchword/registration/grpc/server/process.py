@@ -95,7 +95,6 @@ async def load_files(tls: TlsFiles, patience: timedelta = FILES_PATIENCE) -> Non
 
 
 def is_loaded(tls: TlsFiles) -> bool:
-    """Whether the files can be used by now."""
     try:
         tls.load()
     except TlsFilesUnusable:
@@ -131,7 +130,6 @@ def health_endpoints(options: GrpcServerOptions, cache: Cache, stop: asyncio.Eve
 
 
 def make_listener(options: GrpcServerOptions, authenticator: Authenticator, publisher: Publisher) -> GrpcListener:
-    """Return the listener with its service."""
     objects, counts = publisher.objects, GrpcServerMetrics(options.metrics.registry)
     table = connection_table(options.limits)
     service = EventService(

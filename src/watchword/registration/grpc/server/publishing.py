@@ -91,11 +91,9 @@ class Publisher(Struct, frozen=True):
         return [stream for stream in streams if stream.connection == published.connection]
 
     async def create_cluster(self, _published: Published, sent: Object) -> None:
-        """Register the cluster."""
         await self.client.create(MANAGED_CLUSTERS, payloads.new_cluster(sent))
 
     async def update_cluster(self, published: Published, sent: Object) -> None:
-        """Change what an agent may change of its ManagedCluster."""
         key = ObjectKey.cluster(published.cluster)
         present = self.objects.cache.get(MANAGED_CLUSTERS, key)
         if present is None or payloads.is_of_another_version(sent, present):
@@ -103,23 +101,19 @@ class Publisher(Struct, frozen=True):
         await self.client.update(MANAGED_CLUSTERS, payloads.changed_cluster(sent, present))
 
     async def update_status(self, published: Published, sent: Object) -> None:
-        """Replace the status of an object."""
         resource = RESOURCES[published.kind.data_type]
         await self.client.update(resource, payloads.reported_status(sent, published.kind), subresource="status")
 
     async def request_certificate(self, published: Published, sent: Object) -> None:
-        """Create a certificate request in the name of the caller."""
         request = payloads.new_certificate_request(sent, published.cluster, published.caller.user)
         await self.client.create(CERTIFICATE_SIGNING_REQUESTS, request)
 
     async def renew_lease(self, published: Published, sent: Object) -> None:
-        """Show that the agent is alive."""
         key = ObjectKey.of(sent)
         present = self.objects.cache.get(LEASES, key) or await self.client.get(LEASES, key)
         await self.client.update(LEASES, payloads.renewed_lease(sent, present, published.cluster))
 
     async def create_event(self, _published: Published, sent: Object) -> None:
-        """Record an Event."""
         await self.client.create(EVENTS, payloads.recorded_event(sent))
 
     async def update_event(self, _published: Published, sent: Object) -> None:
