@@ -31,22 +31,18 @@ class InventoryHealth(IntEnum):
 
     @property
     def label(self) -> str:
-        """How it is shown."""
         return self.name.capitalize()
 
     @property
     def needs_attention(self) -> bool:
-        """Whether it needs attention."""
         return self < InventoryHealth.DUE
 
     @property
     def is_not_good(self) -> bool:
-        """Whether it is anything but well."""
         return self is not InventoryHealth.GOOD
 
 
 def decide_renewed_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
-    """Validate a credential that its holder renews by itself."""
     if validity.expires is None:
         return InventoryHealth.UNKNOWN
     if now >= validity.expires:
@@ -68,7 +64,6 @@ def decide_authority_health(validity: CredentialValidity, *, now: datetime) -> I
 
 
 def decide_expiring_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
-    """Validate what is meant to expire, as a join token is."""
     return InventoryHealth.EXPIRED if validity.expires is not None and now >= validity.expires else InventoryHealth.GOOD
 
 
@@ -130,7 +125,6 @@ def is_denied(cluster: Object) -> bool:
 
 
 def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> bool:
-    """Whether another key requests a credential under the cluster's name."""
     own = f"{cluster_group(cluster)}:"
     return any(
         is_pending(csr) and Label.ADDON_NAME not in labels_of(csr) and not requester_of(csr).user.startswith(own)

@@ -22,7 +22,6 @@ DEPARTURE_ANNOTATIONS = (Annotation.DENIED_ON, Annotation.LEFT_ON)
 
 
 def is_accepted(cluster: Object) -> bool:
-    """Whether the spec of a ManagedCluster accepts it."""
     return (cluster.get("spec") or {}).get("hubAcceptsClient") is True
 
 
@@ -53,7 +52,6 @@ class HubAdmin(Struct, frozen=True):
         return found
 
     async def csrs_of(self, cluster: str) -> list[Object]:
-        """Return every request with the cluster's label."""
         found = await self.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={cluster}")
         return found.items
 

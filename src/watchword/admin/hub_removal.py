@@ -115,7 +115,6 @@ class HubRemover(Struct, frozen=True):
         return [*((CLUSTER_MANAGERS, manager) for manager in managers), *await self._present(rows)]
 
     async def _fleet(self) -> list[Manifest]:
-        """Return the objects of the hub's kinds, and the rights and namespaces of clusters."""
         kinds = [kind for kind in reversed(FLEET_KINDS) if kind is not CLUSTER_MANAGERS]
         objects = [(kind, obj) for kind in kinds for obj in await self._list(kind)]
         rights = [
@@ -194,7 +193,6 @@ class HubRemover(Struct, frozen=True):
 
 
 def is_member(cluster: Object) -> bool:
-    """Whether a cluster has rights on the hub, or an agent that is registered."""
     return Cluster.read(cluster).accepted or is_true(cluster, ConditionType.JOINED)
 
 

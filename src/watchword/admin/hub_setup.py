@@ -72,7 +72,6 @@ class HubSetup(Struct, frozen=True):
 
     @property
     def spec(self) -> Object:
-        """What the ClusterManager says in the end."""
         named: Object = {"registrationConfiguration": named_registration(self)}
         exposed = named_exposure(self)
         if exposed:
@@ -107,7 +106,6 @@ class HubSetup(Struct, frozen=True):
 
     @property
     def chosen_image(self) -> str:
-        """The image that the hub runs."""
         return str(self.spec["imagePullSpec"])
 
     @property
@@ -138,7 +136,6 @@ def named_registration(setup: HubSetup) -> Object:
 
 
 def named_exposure(setup: HubSetup) -> list[Object]:
-    """Return by which hosts agents reach the servers of drivers, as it is asked for."""
     rows = [(option.exposure, option.read_list(setup.settings)) for option in setup.catalog.options(Side.HUB)]
     return [
         {"protocol": protocol, "usage": AGENT_TO_HUB, protocol: {"type": "hostname", "hostname": {"host": host}}}
@@ -148,7 +145,6 @@ def named_exposure(setup: HubSetup) -> list[Object]:
 
 
 def validate_hub_setup(setup: HubSetup) -> list[str]:
-    """Return why settings are wrong or contradict each other, one sentence each."""
     manager, catalog = cluster_manager(setup), setup.catalog
     settings = hub_settings(manager, catalog)
     on = [row.get("feature") for row in gates_of(manager) if row.get("mode") == "Enable"]
@@ -184,7 +180,6 @@ async def _find(client: Client, resource: Resource, key: ObjectKey) -> Object | 
 
 
 def cluster_manager(setup: HubSetup) -> Object:
-    """Return the ClusterManager for the operator."""
     retention = setup.retention or annotations_of(setup.present).get(Annotation.LEFT_CLUSTER_RETENTION, "")
     metadata = {"annotations": {Annotation.LEFT_CLUSTER_RETENTION: retention}} if retention else {}
     return CLUSTER_MANAGERS.manifest(ObjectKey.cluster(CLUSTER_MANAGER), metadata=metadata, spec=setup.spec)
@@ -263,7 +258,6 @@ class SignatureCondition(Struct, frozen=True):
     token_id: str
 
     def __call__(self, found: Object | None) -> str:
-        """Return what is missing."""
         if found is None:
             return "cluster-info is not published"
         refusal = annotations_of(found).get(ANNOTATION_SIGNING_REFUSED)

@@ -84,7 +84,6 @@ def requires_action(credential: ExpiringCredential) -> bool:
 
 
 def count_unknown_expiry(inventory: Inventory) -> int:
-    """Return how many credentials have no known expiry."""
     unknown = (InventoryHealth.UNKNOWN, InventoryHealth.PENDING, InventoryHealth.FAILING)
     return sum(row.validity.expires is None and row.health in unknown for row in inventory.credentials)
 
@@ -101,7 +100,6 @@ CONSEQUENCES = {
 
 
 def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALOG) -> Inventory:
-    """Decide about every row from the facts and the instant alone."""
     requests = _by_cluster(facts.requests)
     clusters = [(each, requests.get(each["metadata"]["name"], ())) for each in facts.clusters]
     return Inventory(
@@ -131,7 +129,6 @@ def decide_cluster_row(obj: Object, requests: Sequence[Object], catalog: Catalog
 
 
 def decide_addon_row(obj: Object) -> AddonRow:
-    """Return whether an add-on has what it needs."""
     addon = Addon.read(obj)
     said = ADDON_CATALOG.find_credential(addon)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
@@ -216,7 +213,6 @@ def decide_cluster_credential_row(
 
 
 def decide_addon_credential_rows(addon: Addon, *, now: datetime) -> Iterable[CredentialRow]:
-    """Validate the credential for the hub of one add-on by what the agent reports."""
     if addon.kube_client is None:
         return
     driver = ADDON_CATALOG.by_name.get(addon.driver) or ADDON_CATALOG.find("")
@@ -286,7 +282,6 @@ def _yes_no_unknown(condition: Condition | None) -> str:
 
 
 def inventory_document(inventory: Inventory, now: datetime) -> Object:
-    """Return everything, in the order of the tables."""
     return {
         "clusters": [_cluster(row) for row in inventory.clusters],
         "addOns": [_addon(row) for row in inventory.addons],

@@ -41,7 +41,6 @@ def cluster_evidence(said: Condition | None, certificates: Sequence[Certificate]
 
 
 def addon_evidence(addon: Addon, said: Condition | None) -> UseEvidence:
-    """Return what the agent reports of an add-on, which tells the credential that it uses by its lease."""
     available = find_condition(addon.object, ConditionType.ADDON_AVAILABLE)
     issued = parse_issued(said.message) if said is not None else frozenset()
     return UseEvidence(issued, parse_used(available.message) if available is not None else "")

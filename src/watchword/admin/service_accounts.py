@@ -128,13 +128,11 @@ class ServiceAccountAdmin(Struct, frozen=True):
         return found
 
     async def replicas(self, key: ObjectKey) -> list[Object]:
-        """Return the replicas of an account in a cluster-set namespace."""
         labels = f"{Label.ACCOUNT_NAMESPACE}={key.namespace}"
         found = (await self.client.list(MANAGED_SERVICE_ACCOUNTS, labels=labels)).items
         return [obj for obj in found if obj["metadata"]["name"] == key.name]
 
     async def clusters(self, key: ObjectKey) -> list[str]:
-        """Return the clusters that an account is declared for."""
         if await self.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace)) is not None:
             return [key.namespace]
         return sorted(obj["metadata"]["namespace"] for obj in await self.replicas(key))
@@ -154,7 +152,6 @@ class ServiceAccountAdmin(Struct, frozen=True):
         return [work_key(key, cluster, right) for cluster in clusters]
 
     async def withdraw(self, key: ObjectKey, role: str) -> None:
-        """Take a right of an account back, on all clusters."""
         try:
             await self.client.patch(CONFIG_MAPS, GRANTS, {"data": {entry_name(key, role): None}})
         except NotFound:
@@ -189,7 +186,6 @@ class ServiceAccountAdmin(Struct, frozen=True):
 
 
 def connect_with(token: AccountToken) -> Client:
-    """Return a client of the token's cluster that shows this token and no other."""
     credential = Credential(authorization=bearer(token.token.reveal().encode()))
     return make_client(Endpoint(token.server, token.ca), FixedCredential(credential))
 

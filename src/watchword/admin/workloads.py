@@ -63,7 +63,6 @@ async def await_deployments(
 
 
 def format_selector(deployment: Object) -> str:
-    """Return the labels by which a Deployment finds its pods."""
     labels = ((deployment.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
 
@@ -143,7 +142,6 @@ class LogRequest(Struct, frozen=True):
 
     @property
     def query(self) -> dict[str, str]:
-        """The request as the API server takes it."""
         said = {
             "tailLines": "" if self.tail is None else str(self.tail),
             "follow": "true" if self.follow else "",
@@ -208,7 +206,6 @@ async def operator_objects(
 
 
 def choose_bundle_options(image: str, places: list[str], *, hub: bool) -> BundleOptions:
-    """Return how the operator is installed for agents in these namespaces, and for a hub."""
     if not places:
         return BundleOptions(image, for_hub=hub, for_agent=False)
     return BundleOptions(image, places[0], for_hub=hub, more_agent_namespaces=tuple(places[1:]))

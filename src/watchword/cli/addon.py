@@ -35,7 +35,6 @@ COLUMNS = ("NAME", "CLUSTER", "AVAILABLE", "DRIVER", "CREDENTIAL")
 
 
 def addon_row(obj: Object) -> tuple[str, ...]:
-    """Return one line about an add-on."""
     addon = Addon.read(obj)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
     said = ADDON_CATALOG.find_credential(addon)
@@ -45,7 +44,6 @@ def addon_row(obj: Object) -> tuple[str, ...]:
 
 
 def describe_addon(obj: Object) -> str:
-    """Return everything about one add-on, in lines."""
     addon = Addon.read(obj)
     lines = [
         f"Name:       {addon.name}",

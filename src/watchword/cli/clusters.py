@@ -33,7 +33,6 @@ GIBIBYTE = 1024**3
 
 
 def cluster_row(cluster: Object, now: datetime) -> tuple[str, ...]:
-    """Return the cells of one cluster."""
     status = cluster.get("status") or {}
     capacity = status.get("capacity") or {}
     return (
@@ -50,13 +49,11 @@ def cluster_row(cluster: Object, now: datetime) -> tuple[str, ...]:
 
 
 def format_object_age(obj: Object, now: datetime) -> str:
-    """Return how long an object has been there."""
     created = parse_rfc3339(str(obj["metadata"].get("creationTimestamp") or ""))
     return NONE if created is None else format_duration_left(now - created).replace("<expired>", "0s")
 
 
 def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime) -> str:
-    """Return the details of one cluster."""
     facts = dict(zip(COLUMNS, cluster_row(cluster, now), strict=True))
     lines = [f"{name.capitalize() + ':':<12}{value}" for name, value in facts.items()]
     claims = (cluster.get("status") or {}).get("clusterClaims") or []
@@ -74,7 +71,6 @@ def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime)
 
 
 def without_managed_fields(obj: Object) -> dict[str, Any]:
-    """Return the object formatted for people."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
     return {**obj, "metadata": metadata}
 

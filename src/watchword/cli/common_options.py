@@ -51,7 +51,6 @@ class OutputForm(click.Choice[str]):
     """One of the forms, or `jsonpath=` with a template."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the form as it was given."""
         if isinstance(value, str) and value.startswith(PREFIX):
             return value
         return super().convert(value, param, ctx)
@@ -111,8 +110,6 @@ def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Add many options, shown in this order."""
-
     def decorate(command: F) -> F:
         decorated: Any = command
         for option in reversed(options):
@@ -123,7 +120,6 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 def format_document(document: Any, form: str) -> str:
-    """Return a document as JSON or YAML, or the part of it that a JSONPath template names."""
     if form.startswith(PREFIX):
         return fill_template(document, form.removeprefix(PREFIX)) + "\n"
     if form == "yaml":
@@ -188,7 +184,6 @@ def data_directory_option(command: F) -> F:
 
 
 def fleet_directory_of(data_dir: Path | None) -> FleetDirectory:
-    """Return the folder that is meant, the user's own by default."""
     from watchword.local.data_directory import FleetDirectory, default_data_directory
 
     return FleetDirectory((data_dir or default_data_directory()).absolute())

@@ -41,7 +41,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> DashboardOptions:
-    """Return what the flags mean, with the serving certificate read."""
     from watchword.dashboard.process import DashboardOptions, require_loopback
     from watchword.pullsecrets.registry_auth.process import serving_tls
 

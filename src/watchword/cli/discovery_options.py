@@ -166,5 +166,4 @@ def parse_duration_flag(text: str, flag: str) -> timedelta:
 
 
 def print_progress(line: str) -> None:
-    """Show progress on standard error, where it does not mix with the response."""
     echo_line(line, err=True)

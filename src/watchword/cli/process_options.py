@@ -44,7 +44,6 @@ class KeyValuePairs(click.ParamType[dict[str, str]]):
     def convert(
         self, value: str | dict[str, str], param: click.Parameter | None, ctx: click.Context | None
     ) -> dict[str, str]:
-        """Read the pairs."""
         if isinstance(value, dict):
             return value
         rows = [row.partition("=") for row in value.split(",") if row]
@@ -71,8 +70,6 @@ class FeatureGates(click.ParamType[dict[str, bool]]):
 
 
 def process_options(command: F) -> F:
-    """Add the options that each long-running process has."""
-
     @click.option("--listen", type=HostPort(), default="", help="Where to serve /healthz, /readyz and /metrics.")
     @click.option("--disable-leader-election", is_flag=True, help="Run at once, without a lease; for a single replica.")
     @wraps(command)

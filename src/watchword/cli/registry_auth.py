@@ -48,7 +48,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> RegistryAuthOptions:
-    """Return what the flags mean, with the keys read."""
     from datetime import UTC, datetime
 
     from watchword.pullsecrets.registry_auth import process

@@ -117,7 +117,6 @@ async def _take_over(
 
 
 def _confirm(candidate: TakeOverCandidate, *, yes: bool) -> None:
-    """Show the requests, and ask."""
     if not yes:
         owner = f" (identity {candidate.owner})" if candidate.owner else ""
         echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)

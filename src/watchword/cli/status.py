@@ -29,9 +29,7 @@ class HasHealth(Protocol):
     """A row of any table."""
 
     @property
-    def health(self) -> InventoryHealth:
-        """How it fares."""
-        ...
+    def health(self) -> InventoryHealth: ...
 
 
 Row = TypeVar("Row", bound=HasHealth)
@@ -205,7 +203,6 @@ def _remainder(rows: Sequence[Row], shown: Sequence[Row]) -> str:
 
 
 def summarise(inventory: Inventory) -> str:
-    """Return one line with the totals, and how much needs attention."""
     from watchword.admin.formatting import format_count
 
     tables = (

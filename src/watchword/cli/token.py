@@ -36,7 +36,6 @@ ANY = "<any>"
 
 
 def token_row(record: TokenRecord, now: datetime, *, secrets: bool) -> tuple[str, ...]:
-    """Return the cells of one token."""
     return (
         record.token.reveal() if secrets else str(record.token),
         "<forever>" if record.expires is None else format_duration_left(record.expires - now),
@@ -58,7 +57,6 @@ def format_tokens(records: Sequence[TokenRecord], form: str, *, secrets: bool) -
 
 
 def format_duration_left(left: timedelta) -> str:
-    """Return a duration in its largest sensible unit, as kubectl shows ages."""
     seconds = int(left.total_seconds())
     if seconds <= 0:
         return "<expired>"

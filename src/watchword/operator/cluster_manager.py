@@ -92,7 +92,6 @@ class ClusterManagerReconciler(Struct, frozen=True):
 
 
 def decide_hub_conditions(rows: Iterable[Manifest]) -> list[Condition]:
-    """Return whether the controllers run."""
     hub = next((obj for resource, obj in rows if resource is DEPLOYMENTS), None)
     missing, wanted = conditions.count_missing(hub)
     if missing:

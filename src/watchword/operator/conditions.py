@@ -30,7 +30,6 @@ VALID_FEATURES = "ValidFeatureGates"
 
 
 def decide_feature_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> Condition:
-    """Return the unknown feature gates."""
     unknown = find_unknown_gates(rows, known)
     if not unknown:
         return Condition.true(VALID_FEATURES, "FeatureGatesAllValid", "all switches are known")
@@ -39,7 +38,6 @@ def decide_feature_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str
 
 
 def count_missing(deployment: Object | None) -> tuple[int, int]:
-    """Return how many pods are not available, and how many are wanted."""
     if deployment is None:
         return 1, 1
     status = deployment.get("status") or {}
@@ -50,7 +48,6 @@ def count_missing(deployment: Object | None) -> tuple[int, int]:
 
 
 def decide_degraded(type_: str, deployment: Object | None) -> Condition:
-    """Return whether fewer pods run than wanted."""
     missing, wanted = count_missing(deployment)
     if not missing:
         return Condition.false(type_, "DeploymentsFunctional", "as many instances run as wanted")
@@ -59,14 +56,12 @@ def decide_degraded(type_: str, deployment: Object | None) -> Condition:
 
 
 def decide_available(deployment: Object | None, reason: str) -> Condition:
-    """Return whether the deployment does its work."""
     if deployment is not None and (is_true(deployment, "Available") or not count_missing(deployment)[0]):
         return Condition.true(AVAILABLE, reason, "deployed and available")
     return Condition.false(AVAILABLE, "DeploymentNotAvailable", "deployed, and not available yet")
 
 
 def decide_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: datetime) -> Condition:
-    """Return from the agent's Secrets whether it has what it needs to connect to its hub."""
     if hub is None or not (hub.get("data") or {}).get("kubeconfig"):
         if not ((bootstrap or {}).get("data") or {}).get("kubeconfig"):
             message = (
@@ -129,7 +124,6 @@ async def add_finalizer(client: Client, resource: Resource, found: Object, final
 
 
 async def remove_finalizer(client: Client, resource: Resource, found: Object, finalizer: str) -> None:
-    """Let the object go."""
     kept = [name for name in finalizers_of(found) if name != finalizer]
     if len(kept) == len(finalizers_of(found)):
         return

@@ -79,7 +79,6 @@ class PullSecretBundleOptions(Struct, frozen=True):
 
 
 def pull_secret_bundle(options: PullSecretBundleOptions) -> list[Manifest]:
-    """Return the namespace, the configuration, the rights and the controllers."""
     rights = (*PULL_SECRETS_RIGHTS, *(ONLY_USED_RIGHTS if options.only_used else ()))
     data = {"enabled": "true", "registries": "\n".join(options.registries), "audience": options.audience}
     return [

@@ -74,17 +74,14 @@ class Check(Struct, frozen=True):
 
 
 def passed(reason: str) -> list[CheckFinding]:
-    """Report that all is well."""
     return [CheckFinding(Level.OK, reason)]
 
 
 def warn(reason: str, command: str = "") -> CheckFinding:
-    """Report that something deserves attention."""
     return CheckFinding(Level.WARNING, reason, command)
 
 
 def fail(reason: str, command: str = "") -> CheckFinding:
-    """Report that something does not work."""
     return CheckFinding(Level.FAILURE, reason, command)
 
 

@@ -68,7 +68,6 @@ class _Version(msgspec.Struct, rename="camel"):
 
 
 async def reachable(context: CheckContext) -> Iterable[CheckFinding]:
-    """Read the version."""
     try:
         version = msgspec.json.decode(await context.client.read("/version"), type=_Version)
     except (msgspec.MsgspecError, MalformedResponse):
@@ -79,7 +78,6 @@ async def reachable(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def identity(context: CheckContext) -> Iterable[CheckFinding]:
-    """Read the own identity."""
     try:
         who = await who_am_i(context.client)
     except NotFound:
@@ -90,13 +88,11 @@ async def identity(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def clock(context: CheckContext) -> Iterable[CheckFinding]:
-    """Compare the server's clock with ours."""
     await context.client.read("/version")
     return decide_skew_findings(context.client.clock_skew)
 
 
 def decide_skew_findings(skew: timedelta | None) -> list[CheckFinding]:
-    """Validate by how much two clocks differ."""
     if skew is None:
         return passed("the server does not say what time it is")
     where = "ahead of" if skew > timedelta(0) else "behind"
@@ -129,7 +125,6 @@ async def pull_secrets(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 def decide_pull_secret_findings(rows: Sequence[PullSecretRow]) -> list[CheckFinding]:
-    """Judge the pull secrets by the worst of them."""
     broken = [row for row in rows if row.health in BROKEN]
     overdue = [row for row in rows if row.health is PullSecretHealth.OVERDUE]
     legacy = [row for row in rows if row.health is PullSecretHealth.LEGACY]

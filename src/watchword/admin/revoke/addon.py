@@ -33,7 +33,6 @@ EXAMPLES = {"verbs": "get", "resources": "configmaps", "apiGroups": ""}  # what 
 
 
 async def find_access_probes(client: Client, bindings: Sequence[Object]) -> tuple[AccessProbe, ...]:
-    """Return one probe for each subject of these RoleBindings, with one access for each binding."""
     found: dict[UserIdentity, list[ResourceAccess]] = {}
     for binding in bindings:
         access = choose_access(await _rules(client, binding), ObjectKey.of(binding).namespace)
@@ -95,13 +94,11 @@ class AddonRights(Struct, frozen=True):
     account: Object | None  # the ServiceAccount whose tokens it has, None when it has none
 
     async def bindings(self) -> list[Object]:
-        """Return the RoleBindings that were made for the add-on."""
         labels = f"{Label.ADDON_NAME}={self.addon.name},{Label.ADDON_CLUSTER}={self.addon.namespace}"
         found = await self.client.list(ROLE_BINDINGS, labels=labels)
         return [binding for binding in found.items if is_made_for(self.addon)(binding)]
 
     async def remove(self) -> None:
-        """Delete the bindings and the account."""
         for binding in await self.bindings():
             await self._delete(ROLE_BINDINGS, binding)
         if self.account is not None:

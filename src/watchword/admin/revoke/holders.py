@@ -163,7 +163,6 @@ class HolderLookup(Struct, frozen=True):
     authenticate: Authenticate
 
     async def find(self, entry: HeldEntry) -> Holding:
-        """Return what the entry holds."""
         if entry.credential is None:
             return Holding(entry, problem=entry.unreadable)
         facts = None if entry.token is None else read_bound_token(entry.token.reveal())
@@ -200,7 +199,6 @@ class HolderLookup(Struct, frozen=True):
         return await self._find_addon(who) or await self._find_cluster(who)
 
     async def _find_cluster(self, who: UserIdentity) -> RevocationTarget | None:
-        """Rebuild the identity of each cluster's agents and compare."""
         for cluster in (await self.client.list(MANAGED_CLUSTERS)).items:
             name = cluster["metadata"]["name"]
             by_certificate = cluster_group(name) in who.groups and who.username.startswith(agent_user(name, ""))
@@ -245,7 +243,6 @@ class HolderLookup(Struct, frozen=True):
 
 
 def with_held_tokens(client: Client, revocation: Revocation, holdings: Sequence[Holding]) -> Revocation:
-    """Return the revocation with a probe for each token that was found and that the hub accepts."""
     found = [holding.entry for holding in holdings if holding.target == revocation.target and holding.identity]
     probes = [
         TokenReviewProbe(str(entry), client, token, _audiences(token)) for entry in found if (token := entry.token)
@@ -268,7 +265,6 @@ def _is_of_same_account(secret: Object, token: Sensitive[str], facts: BoundToken
 
 
 def service_account_key(username: str) -> ObjectKey:
-    """Return the ServiceAccount of a user name."""
     namespace, _, name = username.removeprefix(SERVICE_ACCOUNT_USER_PREFIX).partition(":")
     return ObjectKey(namespace, name)
 
