@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from watchword.accounts.grants import GRANTS, AccountRight, entry_name, granted_in, work_key
 from watchword.accounts.tokens import AccountToken, find_token
 from watchword.admin.errors import OperationRefused
+from watchword.admin.hub_reader import require_hub
 from watchword.admin.revoke.revocation import Refusal, RefusalMeasurement, RequestProbe
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
@@ -57,7 +58,11 @@ class ServiceAccountAdmin(Struct, frozen=True):
         return True
 
     async def find_all(self, namespace: str = "") -> list[Object]:
-        """Return the accounts of one namespace or of all, of either group; replicas are left out."""
+        """Return the accounts of one namespace or of all, of either group; replicas are left out.
+
+        Raises `OperationRefused` when the cluster is not a hub.
+        """
+        await require_hub(self.client)
         found: list[Object] = []
         for kind in ACCOUNT_KINDS:
             try:

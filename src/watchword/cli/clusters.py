@@ -10,7 +10,10 @@ import click
 
 from watchword.admin.errors import OperationRefused
 from watchword.admin.formatting import format_key
+from watchword.admin.health import is_accepted
 from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.hub_reader import require_hub
+from watchword.admin.inventory import decide_each
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
@@ -37,7 +40,7 @@ def cluster_row(cluster: Object, now: datetime) -> tuple[str, ...]:
     capacity = status.get("capacity") or {}
     return (
         cluster["metadata"]["name"],
-        "true" if (cluster.get("spec") or {}).get("hubAcceptsClient") else "false",
+        "true" if is_accepted(cluster) else "false",
         _condition_status(cluster, ConditionType.JOINED),
         _condition_status(cluster, ConditionType.AVAILABLE),
         labels_of(cluster).get(Label.CLUSTER_SET) or NONE,
@@ -46,6 +49,11 @@ def cluster_row(cluster: Object, now: datetime) -> tuple[str, ...]:
         (status.get("version") or {}).get("kubernetes") or NONE,
         format_object_age(cluster, now),
     )
+
+
+def _unreadable_row(cluster: Object, _: str) -> tuple[str, ...]:
+    accepted = "true" if is_accepted(cluster) else "false"
+    return (cluster["metadata"]["name"], accepted, *(["unreadable"] * (len(COLUMNS) - 2)))
 
 
 def format_object_age(obj: Object, now: datetime) -> str:
@@ -133,7 +141,8 @@ def _print_list(connection: ClusterConnection, selector: str, output: str) -> No
             kind = f"{MANAGED_CLUSTERS.kind.lower()}.{MANAGED_CLUSTERS.group}"
             echo("".join(f"{kind}/{cluster['metadata']['name']}\n" for cluster in clusters), nl=False)
         case "table":
-            rows = [cluster_row(cluster, datetime.now(UTC)) for cluster in clusters]
+            now = datetime.now(UTC)
+            rows = list(decide_each(clusters, lambda cluster: cluster_row(cluster, now), _unreadable_row))
             echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
         case _:
             echo(format_document(_document(clusters), output), nl=False)
@@ -146,6 +155,7 @@ def _document(clusters: list[Object]) -> dict[str, Any]:
 
 async def _list(connection: ClusterConnection, selector: str) -> list[Object]:
     async with connection.client() as client:
+        await require_hub(client)
         return (await client.list(MANAGED_CLUSTERS, labels=selector)).items
 
 

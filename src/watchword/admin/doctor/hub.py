@@ -187,7 +187,8 @@ def decide_fleet_findings(inventory: Inventory) -> list[CheckFinding]:
     for credential in inventory.credentials:
         if credential.kind in SEPARATE:
             continue
-        if credential.health in (InventoryHealth.EXPIRED, InventoryHealth.OVERDUE):
+        failing = credential.health is InventoryHealth.FAILING and not credential.addon  # its add-on's row says so
+        if failing or credential.health in (InventoryHealth.EXPIRED, InventoryHealth.OVERDUE):
             reason = f"{credential.kind} of {credential.holder}: {credential.note or 'expired'}"
             findings.append(fail(reason, _command_for(credential)))
         elif credential.use is CredentialUse.PREVIOUS and credential.health.needs_attention:

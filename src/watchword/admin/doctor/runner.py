@@ -21,6 +21,7 @@ from watchword.admin.doctor.model import (
     warn,
 )
 from watchword.admin.formatting import format_count
+from watchword.admin.inventory import decide_each
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import KLUSTERLETS, MANAGED_CLUSTERS
 from watchword.kube.access_reviews import who_am_i
@@ -38,8 +39,10 @@ async def managed_accounts(context: CheckContext) -> Iterable[CheckFinding]:
 
 def decide_account_findings(accounts: Sequence[Object]) -> list[CheckFinding]:
     """Judge the accounts by the worst of them; tokens about to expire are found with all other credentials."""
-    phases = [(decide_phase(account), str(ObjectKey.of(account))) for account in accounts]
-    found = {phase: [name for one, name in phases if one is phase] for phase in AccountPhase}
+    found: dict[AccountPhase, list[str]] = {phase: [] for phase in AccountPhase}
+    for account in accounts:
+        phase = next(decide_each([account], decide_phase, lambda _, __: AccountPhase.FAILED))
+        found[phase].append(str(ObjectKey.of(account)))
     findings = []
     if failed := found[AccountPhase.FAILED]:
         count = format_count(len(failed), "managed service account")
@@ -81,7 +84,7 @@ async def identity(context: CheckContext) -> Iterable[CheckFinding]:
     try:
         who = await who_am_i(context.client)
     except NotFound:
-        return passed("the server is too old to say who we are")
+        return passed("the server does not serve SelfSubjectReview")
     except Unauthorized:
         return [fail("the server does not accept this credential", "get a new kubeconfig")]
     return passed(f"you are {who.username}")
