@@ -52,4 +52,4 @@ def test_answer_on_a_terminal_decides(tmp_path: Path, answer: bytes, code: ExitC
 def test_no_command_asks_in_a_way_of_its_own() -> None:
     asking = [path.name for path in CLI.glob("*.py") if "click.confirm" in path.read_text()]
 
-    assert asking == ["confirmation.py"]
+    assert asking == ["common_options.py"]

@@ -22,6 +22,7 @@ from watchword.api.bootstrap import (
     NODE_GROUP,
     SIGNATURE_PREFIX,
 )
+from watchword.api.conditions import find_condition
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of
 from watchword.api.names import IMAGE, Annotation
 from watchword.api.resources import (
@@ -234,7 +235,10 @@ async def is_published(client: Client, info: ClusterInfo) -> bool:
 
 def is_loopback(server: str) -> bool:
     """Whether an address is reachable from this machine only."""
-    host = urlsplit(server).hostname or ""
+    return is_loopback_host(urlsplit(server).hostname or "")
+
+
+def is_loopback_host(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -246,10 +250,25 @@ async def await_hub(waiter: ObjectWaiter, setup: HubSetup, record: TokenRecord |
     if setup.deploy:
         rows = hub_manifests(cluster_manager(setup))
         deployed = [ObjectKey.of(obj) for resource, obj in rows if resource is DEPLOYMENTS]
-        await await_deployments(waiter.client, (OPERATOR, *deployed), waiter.patience, waiter.progress)
+        await await_deployments(waiter.client, (OPERATOR,), waiter.patience, waiter.progress)
+        advice = "`watchword logs operator` shows why it does not apply it"
+        await waiter.until(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER), validate_applied, advice=advice)
+        await await_deployments(waiter.client, deployed, waiter.patience, waiter.progress)
     if record is not None:
         advice = "is `watchword hub` running for this cluster? Its log says why it does not sign"
         await waiter.until(CONFIG_MAPS, CLUSTER_INFO, SignatureCondition(record.token.id), advice=advice)
+
+
+def validate_applied(manager: Object | None) -> str:
+    """Return why a ClusterManager is not applied in its newest version; empty when it is."""
+    found = manager or {}
+    applied, status = find_condition(found, "Applied"), found.get("status") or {}
+    if applied is not None and applied.status == "False":
+        return f"the operator cannot apply ClusterManager {CLUSTER_MANAGER}: {applied.message}"
+    observed = int(status.get("observedGeneration") or 0)
+    if applied is None or observed < int((found.get("metadata") or {}).get("generation") or 0):
+        return f"the operator has not applied ClusterManager {CLUSTER_MANAGER} yet"
+    return ""
 
 
 class SignatureCondition(Struct, frozen=True):

@@ -43,8 +43,8 @@ from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_report import CredentialValidity, parse_validity
-from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import ConditionType, Label, agent_user, cluster_group
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
+from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
 from watchword.api.time import rfc3339
 from watchword.credentials.certificates.name_ownership import read_name_owner
 from watchword.credentials.credential_kind import CredentialKind
@@ -151,7 +151,8 @@ def decide_each(
 
 
 def _unreadable_cluster(obj: Object, cause: str) -> MemberRows[ClusterRow]:
-    accepted = "yes" if is_accepted(obj) else "no"
+    denied = Annotation.DENIED_ON in annotations_of(obj)
+    accepted = "yes" if is_accepted(obj) else "denied" if denied else "no"
     return ClusterRow(obj["metadata"]["name"], accepted, UNREADABLE, "unknown", InventoryHealth.FAILING, cause), None
 
 

@@ -44,7 +44,7 @@ class NodeJoin(Struct, frozen=True):
     node: str
     path: Path
     clock: Clock
-    patience: timedelta = timedelta(minutes=5)
+    patience: timedelta
     progress: Progress = field(default=ignore_progress)
 
     @property

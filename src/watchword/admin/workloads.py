@@ -28,6 +28,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
 from watchword.operator.cluster_manager_manifests import hub_manifests
+from watchword.operator.conditions import describe_rollout
 from watchword.operator.klusterlet_manifests import agent_deployment, namespace_of
 from watchword.operator.process import LEASE as OPERATOR_LEASE
 
@@ -68,22 +69,21 @@ def format_selector(deployment: Object) -> str:
 
 
 def decide_deployment_trouble(deployment: Object, pods: Sequence[Object]) -> DeploymentTrouble | None:
-    """Name the pod that is in the way; None when the Deployment is available and no pod of it fails."""
+    """Name the pod that is in the way; None when the roll-out is done and at least one pod works."""
     key = ObjectKey.of(deployment)
     living = sorted((pod for pod in pods if not is_deleting(pod)), key=lambda pod: str(pod["metadata"]["name"]))
     troubles = [(pod, why) for pod in living if (why := describe_pod_trouble(pod))]
-    if is_true(deployment, "Available") and (not troubles or len(troubles) < len(living)):
+    rollout = describe_rollout(deployment)
+    if not rollout and (not troubles or len(troubles) < len(living)):
         return None
     if troubles:
         pod, why = troubles[0]
         name = pod["metadata"]["name"]
         shown = f"logs {name} --previous" if _has_restarted(pod) else f"describe pod {name}"
         return DeploymentTrouble(f"pod {key.namespace}/{name} {why}", f"kubectl -n {key.namespace} {shown}")
-    if is_true(deployment, "Available"):
-        return None
     said = find_condition(deployment, "ReplicaFailure") or find_condition(deployment, "Progressing")
     why = f": {said.message}" if said is not None and said.message else ""
-    reason = f"Deployment {key} has no pod" if not living else f"Deployment {key} is not available yet"
+    reason = f"Deployment {key} has no pod" if not living else f"Deployment {key}: {rollout}"
     return DeploymentTrouble(f"{reason}{why}", f"kubectl -n {key.namespace} describe deployment {key.name}")
 
 

@@ -92,16 +92,18 @@ JOIN_COMMAND_OPTIONS = (
 def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:
     """Add `--wait` and `--timeout`; the command gets `wait`, the time to wait, or None.
 
-    Under the name `also` it gets that time in any case, for waits that do not depend on `--wait`.
+    Under the name `also` it gets the `--timeout` that was given, None without one: it bounds the whole command.
     """
+    bounded = "Let the whole command take" if also else "Wait"
 
     def decorate(command: F) -> F:
         @click.option("--wait", "waits", is_flag=True, help=f"Wait until {what}.")
-        @click.option("--timeout", default="5m", show_default=True, help="How long to wait; a bare number is seconds.")
+        @click.option("--timeout", show_default="5m", help=f"{bounded} at most so long; a bare number is seconds.")
         @wraps(command)
-        def with_patience(*args: Any, waits: bool, timeout: str, **kwargs: Any) -> Any:
-            patience = parse_duration_flag(f"{timeout}s" if timeout.isdigit() else timeout, "--timeout")
-            always = {also: patience} if also else {}
+        def with_patience(*args: Any, waits: bool, timeout: str | None, **kwargs: Any) -> Any:
+            text = timeout or "5m"
+            patience = parse_duration_flag(f"{text}s" if text.isdigit() else text, "--timeout")
+            always = {also: patience if timeout else None} if also else {}
             return command(*args, wait=patience if waits else None, **always, **kwargs)
 
         return with_patience  # type: ignore[return-value]  # a command stays a command

@@ -47,6 +47,21 @@ def count_missing(deployment: Object | None) -> tuple[int, int]:
     return max(0, wanted - int(status.get("availableReplicas") or 0)), wanted
 
 
+def describe_rollout(deployment: Object | None) -> str:
+    """Return what a roll-out still lacks, empty when it is done; by the rules of `kubectl rollout status`."""
+    if deployment is None:
+        return "the Deployment does not exist"
+    status, wanted = deployment.get("status") or {}, int((deployment.get("spec") or {}).get("replicas", 1))
+    if status.get("observedGeneration", 0) < (deployment["metadata"].get("generation") or 0):
+        return "the newest spec is not observed yet"
+    updated, available = int(status.get("updatedReplicas") or 0), int(status.get("availableReplicas") or 0)
+    if updated < wanted:
+        return f"{updated} of {wanted} pods are updated"
+    if int(status.get("replicas") or 0) > updated:
+        return f"{int(status['replicas']) - updated} old pods still run"
+    return "" if available >= updated else f"{available} of {updated} updated pods are available"
+
+
 def decide_degraded(type_: str, deployment: Object | None) -> Condition:
     missing, wanted = count_missing(deployment)
     if not missing:

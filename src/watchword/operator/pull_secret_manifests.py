@@ -164,6 +164,7 @@ def _registry_auth_workload(options: RegistryAuthBundleOptions) -> Workload:
             f"--signing-key={folder}/tls.key",
             f"--signing-certificate={folder}/tls.crt",
             f"--serve=$(POD_IP):{TOKEN_PORT}",
+            "--insecure-http",  # TLS ends at the Ingress in front of the Service
         ],
         replicas=options.replicas,
         secrets={SIGNING_SECRET: folder},

@@ -16,7 +16,7 @@ from watchword.admin.errors import InvalidInput
 from watchword.admin.revoke.pull_secret import find_pull_secrets
 from watchword.admin.revoke.revocation import Revocation, RevocationTarget, TokenReviewProbe
 from watchword.api.accounts import SELECTOR
-from watchword.api.addon import Addon, AddonSubject
+from watchword.api.addon import AddonSubject
 from watchword.api.bootstrap import USER_PREFIX
 from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object, ObjectKey, labels_of
@@ -210,10 +210,9 @@ class HolderLookup(Struct, frozen=True):
         groups = tuple(group for group in who.groups if group != AUTHENTICATED)
         subject = AddonSubject(who.username, groups)
         for obj in (await self.client.list(MANAGED_CLUSTER_ADDONS)).items:
-            addon = Addon.read(obj)
-            known = self.catalog.drivers
-            if any(driver.subjects.is_own(addon.cluster, addon.name, subject) for driver in known):
-                return RevocationTarget("addon", str(addon.key))
+            key = ObjectKey.of(obj)
+            if any(driver.subjects.is_own(key.namespace, key.name, subject) for driver in self.catalog.drivers):
+                return RevocationTarget("addon", str(key))
         return None
 
     async def _find_account_target(self, key: ObjectKey, facts: BoundToken | None) -> RevocationTarget | None:
