@@ -14,7 +14,9 @@ from watchword.api.resources import DEPLOYMENTS, PODS
 def a_deployment(available: str = "False", **conditions: str) -> Object:
     rows = [{"type": "Available", "status": available}]
     rows += [{"type": name, "status": "True", "message": message} for name, message in conditions.items()]
-    return DEPLOYMENTS.manifest(ObjectKey("hub", "controller"), status={"conditions": rows})
+    count = 1 if available == "True" else 0
+    status = {"replicas": 1, "updatedReplicas": count, "availableReplicas": count, "conditions": rows}
+    return DEPLOYMENTS.manifest(ObjectKey("hub", "controller"), status=status)
 
 
 def a_pod(name: str = "controller-1", phase: str = "Pending", *, restarts: int = 0, **state: Any) -> Object:
@@ -90,12 +92,48 @@ def test_trouble_is_named(deployment: Object, pods: list[Object], reason: str, c
     assert (trouble.reason, trouble.command) == (reason, command)
 
 
+def rolling(**status: int) -> Object:
+    return DEPLOYMENTS.manifest(
+        ObjectKey("hub", "controller"),
+        metadata={"generation": 2},
+        status={"observedGeneration": 2, "conditions": [{"type": "Available", "status": "True"}], **status},
+    )
+
+
 @pytest.mark.parametrize(
-    "pods",
+    ("deployment", "reason"),
     [
-        pytest.param([ready()], id="its pod is ready"),
-        pytest.param([ready(), a_pod("controller-2", waiting=IMAGE)], id="a new pod cannot start, the old one serves"),
+        pytest.param(
+            rolling(observedGeneration=1, replicas=1, updatedReplicas=1, availableReplicas=1),
+            "the newest spec is not observed yet",
+            id="the controller has not seen the new image",
+        ),
+        pytest.param(rolling(replicas=1, availableReplicas=1), "0 of 1 pods are updated", id="no new pod"),
+        pytest.param(
+            rolling(replicas=2, updatedReplicas=1, availableReplicas=1), "1 old pods still run", id="the old pod runs"
+        ),
+        pytest.param(
+            rolling(replicas=1, updatedReplicas=1),
+            "0 of 1 updated pods are available",
+            id="the new pod is not available",
+        ),
     ],
 )
-def test_a_deployment_that_serves_has_no_trouble(pods: list[Object]) -> None:
-    assert decide_deployment_trouble(a_deployment("True"), pods) is None
+def test_a_roll_out_is_done_only_when_the_updated_pods_run(deployment: Object, reason: str) -> None:
+    trouble = decide_deployment_trouble(deployment, [ready()])
+
+    assert trouble is not None
+    assert trouble.reason.startswith(f"Deployment hub/controller: {reason}")
+
+
+def test_a_new_pod_that_cannot_start_is_named_while_the_old_one_serves() -> None:
+    deployment = rolling(replicas=2, updatedReplicas=1, availableReplicas=1)
+
+    trouble = decide_deployment_trouble(deployment, [ready(), a_pod("controller-2", waiting=IMAGE)])
+
+    assert trouble is not None
+    assert trouble.reason == "pod hub/controller-2 waits: ImagePullBackOff (no such image watchword:x)"
+
+
+def test_a_deployment_whose_roll_out_is_done_has_no_trouble() -> None:
+    assert decide_deployment_trouble(a_deployment("True"), [ready()]) is None

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from watchword.admin.addons import validate_addon_available
 from watchword.admin.formatting import format_renewal
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory import (
@@ -20,10 +21,12 @@ from watchword.admin.inventory import (
     inventory_document,
 )
 from watchword.admin.inventory_rows import HubFacts, natural_sort_key
+from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
+from watchword.cli.addon import addon_row
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
@@ -32,6 +35,7 @@ from watchword.pki.subjects import CertificateSubject
 from watchword.registration.aws_irsa.options import READY
 from watchword.registration.catalog import CATALOG
 
+ACCOUNTS = ACCOUNT_KINDS[0]
 Conditions = Mapping[str, tuple[str, str] | str]
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -113,12 +117,42 @@ def test_decide_cluster(cluster: Object, health: InventoryHealth, note: str) -> 
     assert note in row.note
 
 
-def test_a_denied_cluster_is_as_the_administrator_wants_it() -> None:
+def test_a_denied_cluster_is_shown_as_denied_and_needs_no_attention() -> None:
     cluster = a_cluster(accepted=False)
     denied = {"type": ConditionType.HUB_ACCEPTED, "status": "False", "reason": "HubClusterAdminDenied"}
-    cluster["status"] = {"conditions": [denied]}
+    available = {"type": ConditionType.AVAILABLE, "status": "True"}
+    cluster["status"] = {"conditions": [denied, available]}
 
-    assert decide_cluster_row(cluster, []).health is InventoryHealth.GOOD
+    row = decide_cluster_row(cluster, [])
+
+    assert (row.health.label, row.available, row.health.needs_attention) == ("Denied", "unknown", False)
+
+
+def test_an_addon_without_rights_on_the_hub_is_failing() -> None:
+    status = said({ConditionType.REGISTRATION_APPLIED: ("False", "the hub may not grant secrets")})
+    addon = MANAGED_CLUSTER_ADDONS.manifest(ObjectKey("edge", "logs"), spec={}, status=status)
+
+    assert decide_addon_row(addon).note == "has no rights on the hub: the hub may not grant secrets"
+    assert validate_addon_available(addon).endswith("has no rights on the hub: the hub may not grant secrets")
+    assert addon_row(addon)[-1] == "no rights: Said"
+
+
+def test_one_unreadable_object_of_each_kind_hides_no_other() -> None:
+    unreadable = a_cluster("bad", WELL)
+    unreadable["status"]["conditions"] = [7]
+    addon = MANAGED_CLUSTER_ADDONS.manifest(ObjectKey("edge", "bad"), status={"registrations": [7]})
+    account = ACCOUNTS.manifest(
+        ObjectKey("edge", "robot"), status={"expirationTimestamp": "2026-06-02T00:00:00Z", "conditions": [7]}
+    )
+
+    facts = HubFacts(clusters=[unreadable, a_cluster("good", WELL)], addons=[addon], accounts=[account])
+    inventory = build_inventory(facts, now=NOW)
+
+    assert [(row.name, row.health.label) for row in inventory.clusters] == [("bad", "Failing"), ("good", "Good")]
+    assert [row.health.label for row in inventory.addons] == ["Failing"]
+    assert sorted(inventory.unreadable) == ["add-on bad on edge", "cluster bad"]
+    assert "cannot be read" in inventory.unreadable["cluster bad"]
+    assert {row.holder for row in inventory.credentials} >= {"agent of good", "account robot"}
 
 
 def a_request(requester: str, *, addon: str = "", decided: bool = False) -> Object:

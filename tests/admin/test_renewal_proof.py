@@ -13,7 +13,7 @@ from watchword.admin.errors import InvalidInput
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory import credential_document
 from watchword.admin.inventory_rows import AccountToken, CredentialRow, HubFacts, Inventory
-from watchword.admin.renewal_proof import STILL_OLD, UseEvidence, decide_account_uses, decide_row_use
+from watchword.admin.renewal_proof import STILL_OLD, UseEvidence, decide_account_use, decide_row_use
 from watchword.api.credential_report import CREDENTIAL_ID, CredentialUse, CredentialValidity, certificate_id, token_id
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
@@ -165,6 +165,7 @@ def test_use_of_an_accounts_token_is_known_by_the_log_of_its_cluster(seen: str, 
         account_tokens={key: AccountToken(user, token_id("new"))},
     )
 
-    (row,) = decide_account_uses(facts, now=EPOCH + 2 * HOUR)
+    row = decide_account_use(facts, facts.accounts[0], now=EPOCH + 2 * HOUR)
+    assert row is not None
 
     assert (row.use, row.subject) == (use, user)

@@ -66,7 +66,7 @@ def test_malformed_values_are_refused_by_the_packages_that_parse_them(flags: Dis
     ("flags", "discovery", "bootstrap"),
     [
         pytest.param(BY_TOKEN, ONE, ONE, id="one token for both"),
-        pytest.param(replace(BY_TOKEN, discovery_token=TWO), TWO, TWO, id="the more specific one counts"),
+        pytest.param(replace(BY_TOKEN, discovery_token=TWO), TWO, ONE, id="--token is for the certificate then"),
         pytest.param(replace(BY_TOKEN, tls_bootstrap_token=TWO), ONE, TWO, id="another one for the certificate"),
         pytest.param(replace(BY_FILE, tls_bootstrap_token=TWO), None, TWO, id="a file and a bootstrap token"),
         pytest.param(BY_FILE, None, None, id="a file alone"),

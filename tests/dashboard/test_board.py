@@ -66,7 +66,7 @@ async def test_health_changes_with_the_time_alone(hub: CredentialFleet, dashboar
     await asyncio.sleep(7 * 3600)
     (after,) = [row for row in await dashboard.rows("credential") if row["cluster"]]
 
-    assert (before["health"], after["health"]) == (6, 0)
+    assert (before["health"], after["health"]) == (8, 0)
     assert after["command"] == "watchword rejoin --cluster-name edge-1"
 
 

@@ -37,3 +37,22 @@ async def test_command_prints_an_address_and_another_one_after_it_was_used(plane
 def test_address_that_other_machines_reach_needs_a_login(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dashboard", "--serve", "0.0.0.0:0"]) == 2
     assert "give --login" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["dashboard", "--login"], id="dashboard"),
+        pytest.param(
+            ["registry-auth", "--service", "r", "--signing-key", "k", "--signing-certificate", "c"], id="registry-auth"
+        ),
+    ],
+)
+def test_plain_http_on_an_address_that_other_machines_reach_needs_a_flag(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, "--serve", "0.0.0.0:0"]) == 2
+    assert "--insecure-http" in capsys.readouterr().err
+
+    run([*command, "--serve", "0.0.0.0:0", "--insecure-http", "--kubeconfig", "/does/not/exist"])
+    assert "warning: plain HTTP on 0.0.0.0" in capsys.readouterr().err

@@ -127,7 +127,7 @@ def test_text_of_a_cluster_never_becomes_a_command() -> None:
     ],
 )
 def test_describe_change(old: dict[str, object], new: dict[str, object], told: list[str]) -> None:
-    usual = {"kind": "token", "health": 6, "note": "", "expires": None}
+    usual = {"kind": "token", "health": 8, "note": "", "expires": None}
 
     assert describe_change({**usual, **old}, {**usual, **new}) == told
 

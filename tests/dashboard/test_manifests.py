@@ -94,9 +94,7 @@ def test_printed_deployment_starts_with_options_that_the_command_knows() -> None
     ]
 
     context = command.make_context("dashboard", arguments)
-    options = options_of(
-        {name: value for name, value in context.params.items() if name not in ("kubeconfig", "context")}
-    )
+    options = options_of({**context.params, "tls": None})
 
     assert (options.login, options.names, options.secure) == (True, ("fleet.example",), True)
     assert (options.serve, options.health) == (("10.0.0.1", 8080), ("10.0.0.1", 8000))

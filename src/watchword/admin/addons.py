@@ -178,7 +178,7 @@ def validate_addon_available(found: Object | None) -> str:
     row = decide_addon_row(found)
     what = f"add-on {row.name} on {row.cluster}"
     if row.health is not InventoryHealth.GOOD:
-        return f"{what}: {row.note or 'not well yet'}"
+        return f"{what}: {row.note}"
     return "" if row.available == "yes" else f"{what} has not said that it is available"
 
 

@@ -43,7 +43,6 @@ REPLACED_BY = {DRIVER_LIST: "authType"}
 
 
 def keep_unnamed(present: Mapping[str, Any], named: Mapping[str, Any]) -> Object:
-    """Return the settings that are named over those that are present."""
     merged = dict(present)
     for field, value in named.items():
         merged[field] = _merge_field(field, present.get(field), value)

@@ -22,7 +22,6 @@ class CredentialUsage(Struct):
     uses: dict[str, dict[str, datetime]] = field(default_factory=dict)  # user → credential id → when
 
     def observe(self, user: str, credential_id: str, at: datetime) -> None:
-        """Note one use."""
         known = self.uses.setdefault(user, {})
         if credential_id not in known or known[credential_id] < at:
             known[credential_id] = at

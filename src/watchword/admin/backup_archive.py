@@ -75,7 +75,6 @@ class BackupKey(HiddenFields, frozen=True):
 
     @property
     def method(self) -> Encryption:
-        """The method that the header names."""
         if self.keys is not None:
             return Encryption.KEY_FILE
         return Encryption.PASSPHRASE if self.passphrase is not None else Encryption.NONE

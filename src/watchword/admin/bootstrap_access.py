@@ -45,7 +45,6 @@ class BootstrapAccess(Struct, frozen=True):
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        """Connect to the hub as a joining cluster."""
         client = client_for_context(self.kubeconfig.choose())
         try:
             yield client

@@ -12,7 +12,6 @@ FINGERPRINT_LETTERS = 16  # of the SHA-256 of the public key
 
 
 def format_age(span: timedelta) -> str:
-    """Return a duration in its largest sensible unit, as kubectl shows ages."""
     seconds = int(span.total_seconds())
     if seconds < 120:
         return f"{max(seconds, 0)}s"
@@ -51,5 +50,4 @@ def format_key(key: PublicKey | str) -> str:
 
 
 def format_timestamp(instant: datetime | None) -> str:
-    """Return an instant to the minute, in UTC."""
     return "-" if instant is None else f"{instant:%Y-%m-%d %H:%M}Z"

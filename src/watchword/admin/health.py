@@ -27,26 +27,24 @@ class InventoryHealth(IntEnum):
     PENDING = 3
     UNKNOWN = 4
     DUE = 5
-    GOOD = 6
+    DENIED = 6  # by the administrator
+    LEFT = 7  # by unjoin
+    GOOD = 8
 
     @property
     def label(self) -> str:
-        """How it is shown."""
         return self.name.capitalize()
 
     @property
     def needs_attention(self) -> bool:
-        """Whether it needs attention."""
         return self < InventoryHealth.DUE
 
     @property
     def is_not_good(self) -> bool:
-        """Whether it is anything but well."""
         return self is not InventoryHealth.GOOD
 
 
 def decide_renewed_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
-    """Validate a credential that its holder renews by itself."""
     if validity.expires is None:
         return InventoryHealth.UNKNOWN
     if now >= validity.expires:
@@ -68,7 +66,6 @@ def decide_authority_health(validity: CredentialValidity, *, now: datetime) -> I
 
 
 def decide_expiring_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:
-    """Validate what is meant to expire, as a join token is."""
     return InventoryHealth.EXPIRED if validity.expires is not None and now >= validity.expires else InventoryHealth.GOOD
 
 
@@ -115,22 +112,26 @@ def _joined_cluster_health(
 def _unaccepted_cluster_health(cluster: Cluster, requests: Sequence[Object]) -> tuple[InventoryHealth, str]:
     asked = is_requested_by_another_key(cluster.name, requests)
     if is_true(cluster.object, ConditionType.CLEANUP_SCHEDULED):
-        return InventoryHealth.GOOD, "left by unjoin; will be deleted"
+        return InventoryHealth.LEFT, "left by unjoin; will be deleted"
     if is_denied(cluster.object):
-        return InventoryHealth.GOOD, f"denied by the administrator{'; it asks again' if asked else ''}"
+        return InventoryHealth.DENIED, f"denied by the administrator{'; it asks again' if asked else ''}"
     waits = "has asked to join" if asked else "has introduced itself"
     return InventoryHealth.PENDING, f"{waits}: watchword accept --clusters {cluster.name}"
+
+
+def is_accepted(cluster: Object) -> bool:
+    """Whether the spec of a ManagedCluster accepts it; nothing else of the object is read."""
+    return (cluster.get("spec") or {}).get("hubAcceptsClient") is True
 
 
 def is_denied(cluster: Object) -> bool:
     """Whether an administrator denied the cluster, accepted before or not, and has not accepted it since."""
     granted = find_condition(cluster, ConditionType.HUB_ACCEPTED)
     said = granted is not None and granted.reason == DENIED_REASON
-    return not Cluster.read(cluster).accepted and (said or Annotation.DENIED_ON in annotations_of(cluster))
+    return not is_accepted(cluster) and (said or Annotation.DENIED_ON in annotations_of(cluster))
 
 
 def is_requested_by_another_key(cluster: str, requests: Sequence[Object]) -> bool:
-    """Whether another key requests a credential under the cluster's name."""
     own = f"{cluster_group(cluster)}:"
     return any(
         is_pending(csr) and Label.ADDON_NAME not in labels_of(csr) and not requester_of(csr).user.startswith(own)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.health import is_accepted
+from watchword.admin.hub_reader import require_hub
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
@@ -19,11 +21,6 @@ HUB_RUNNING_HINT = "is `watchword hub` running for this hub?"
 
 
 DEPARTURE_ANNOTATIONS = (Annotation.DENIED_ON, Annotation.LEFT_ON)
-
-
-def is_accepted(cluster: Object) -> bool:
-    """Whether the spec of a ManagedCluster accepts it."""
-    return (cluster.get("spec") or {}).get("hubAcceptsClient") is True
 
 
 class AdmissionResult(Struct, frozen=True):
@@ -47,13 +44,13 @@ class HubAdmin(Struct, frozen=True):
         """Return a ManagedCluster; raise `NotReady` when there is none yet, `OperationRefused` while it is deleted."""
         found = await self.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         if found is None:
+            await require_hub(self.client)
             raise NotReady(f"no cluster {name} has asked to join: check the name, or wait for it with --wait")
         if is_deleting(found):
             raise OperationRefused(f"cluster {name} is being deleted: wait until it is gone")
         return found
 
     async def csrs_of(self, cluster: str) -> list[Object]:
-        """Return every request with the cluster's label."""
         found = await self.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={cluster}")
         return found.items
 

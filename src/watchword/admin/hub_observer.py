@@ -67,7 +67,6 @@ class HubObserver(Struct):
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def facts(self) -> HubFacts:
-        """Return what is known now."""
         return HubFacts(
             clusters=self.clusters(),
             addons=self.addons(),
@@ -81,15 +80,12 @@ class HubObserver(Struct):
         )
 
     def clusters(self) -> Sequence[Object]:
-        """Return the ManagedClusters."""
         return self._list("clusters")
 
     def addons(self) -> Sequence[Object]:
-        """Return the ManagedClusterAddOns."""
         return self._list("add-ons")
 
     def accounts(self) -> Sequence[Object]:
-        """Return the managed service accounts, where they are followed."""
         followed = [kind for kind in ACCOUNT_KINDS if self.cache.informers(kind)]
         return [account for kind in followed for account in self.cache.list(kind)]
 
@@ -122,7 +118,6 @@ class HubObserver(Struct):
             await self._changed.wait()
 
     def follow(self, resource: Resource, scope: WatchScope, project: Projection | None = None) -> None:
-        """Watch a further kind, or a further part of one, from now on."""
         is_new = not self.cache.informers(resource)
         self.cache.informer(resource, scope, project=project)
         if is_new:
@@ -136,12 +131,10 @@ class HubObserver(Struct):
             self.cache.add_handler(resource, listener)
 
     def notify_change(self, _: object = None) -> None:
-        """Notify the waiting readers."""
         self.changes += 1
         self._changed.set()
 
     def _pull_secrets(self) -> Sequence[PullSecret] | None:
-        """Read them from the cache, which holds no token."""
         if not self.with_pull_secrets:
             return None
         found = (PullSecret.read(secret) for secret in self.cache.list(SECRETS))
@@ -178,7 +171,6 @@ async def observe_hub(
 
 
 def facts_by_source(found: Mapping[str, Sequence[Object]]) -> HubFacts:
-    """Return the facts that objects hold, given by the name of their source."""
     return HubFacts(
         clusters=found.get("clusters", ()),
         addons=found.get("add-ons", ()),
@@ -195,7 +187,6 @@ def read_tokens(secrets: Sequence[Object]) -> list[TokenRecord]:
 
 
 def read_authorities(config_maps: Sequence[Object]) -> tuple[Certificate, ...]:
-    """Return the authorities that are published to joining clusters."""
     for found in config_maps:
         try:
             return read_cluster_info((found.get("data") or {}).get(KUBECONFIG_KEY) or "").authorities
@@ -205,5 +196,4 @@ def read_authorities(config_maps: Sequence[Object]) -> tuple[Certificate, ...]:
 
 
 def sort_by_creation(requests: Sequence[Object]) -> list[Object]:
-    """Return certificate requests in the order in which they were made."""
     return sorted(requests, key=lambda request: str(request["metadata"].get("creationTimestamp") or ""))

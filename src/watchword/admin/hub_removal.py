@@ -12,10 +12,10 @@ from watchword.admin import hub_setup
 from watchword.admin.addons import accounts_bundle
 from watchword.admin.apply import names_of
 from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.health import is_accepted
 from watchword.admin.hub_backup import FLEET_KINDS
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
-from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
 from watchword.api.crds import HUB_CRDS
 from watchword.api.crds.accounts import ACCOUNT_CRDS
@@ -115,7 +115,6 @@ class HubRemover(Struct, frozen=True):
         return [*((CLUSTER_MANAGERS, manager) for manager in managers), *await self._present(rows)]
 
     async def _fleet(self) -> list[Manifest]:
-        """Return the objects of the hub's kinds, and the rights and namespaces of clusters."""
         kinds = [kind for kind in reversed(FLEET_KINDS) if kind is not CLUSTER_MANAGERS]
         objects = [(kind, obj) for kind in kinds for obj in await self._list(kind)]
         rights = [
@@ -194,8 +193,7 @@ class HubRemover(Struct, frozen=True):
 
 
 def is_member(cluster: Object) -> bool:
-    """Whether a cluster has rights on the hub, or an agent that is registered."""
-    return Cluster.read(cluster).accepted or is_true(cluster, ConditionType.JOINED)
+    return is_accepted(cluster) or is_true(cluster, ConditionType.JOINED)
 
 
 def _is_left(resource: Resource, obj: Object) -> bool:

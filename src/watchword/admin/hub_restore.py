@@ -13,6 +13,7 @@ from watchword.accounts.hub.definition import manifests as account_manifests
 from watchword.admin.apply import names_of
 from watchword.admin.backup_archive import Backup, Subject
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
+from watchword.admin.health import is_accepted
 from watchword.admin.hub_backup import OBJECTS_FILE, SAVED_KINDS, clean
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE
@@ -109,7 +110,7 @@ class HubRestorer(Struct, frozen=True):
 
 def choose_objection(kind: Resource, saved: Object, present: Object | None, now: datetime) -> str:
     """Return why an object is left as it is; empty when it is restored."""
-    if kind is MANAGED_CLUSTERS and present is not None and _is_accepted(saved) and not _is_accepted(present):
+    if kind is MANAGED_CLUSTERS and present is not None and is_accepted(saved) and not is_accepted(present):
         return "denied since the backup, and stays denied"
     if kind is SECRETS and saved["metadata"].get("namespace") == TOKEN_SECRET_NAMESPACE:
         record = read_token_secret(saved)
@@ -131,10 +132,6 @@ def read_objects(backup: Backup) -> list[Manifest]:
     except (KeyError, TypeError, orjson.JSONDecodeError) as cause:
         raise InvalidInput("the backup holds objects that no hub has: use another backup") from cause
     return sorted(rows, key=lambda row: SAVED_KINDS.index(row[0]))
-
-
-def _is_accepted(cluster: Object) -> bool:
-    return (cluster.get("spec") or {}).get("hubAcceptsClient") is True
 
 
 def _definitions(plan: HubRestore) -> list[Object]:

@@ -22,6 +22,7 @@ from watchword.api.bootstrap import (
     NODE_GROUP,
     SIGNATURE_PREFIX,
 )
+from watchword.api.conditions import find_condition
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of
 from watchword.api.names import IMAGE, Annotation
 from watchword.api.resources import (
@@ -72,7 +73,6 @@ class HubSetup(Struct, frozen=True):
 
     @property
     def spec(self) -> Object:
-        """What the ClusterManager says in the end."""
         named: Object = {"registrationConfiguration": named_registration(self)}
         exposed = named_exposure(self)
         if exposed:
@@ -107,7 +107,6 @@ class HubSetup(Struct, frozen=True):
 
     @property
     def chosen_image(self) -> str:
-        """The image that the hub runs."""
         return str(self.spec["imagePullSpec"])
 
     @property
@@ -138,7 +137,6 @@ def named_registration(setup: HubSetup) -> Object:
 
 
 def named_exposure(setup: HubSetup) -> list[Object]:
-    """Return by which hosts agents reach the servers of drivers, as it is asked for."""
     rows = [(option.exposure, option.read_list(setup.settings)) for option in setup.catalog.options(Side.HUB)]
     return [
         {"protocol": protocol, "usage": AGENT_TO_HUB, protocol: {"type": "hostname", "hostname": {"host": host}}}
@@ -148,7 +146,6 @@ def named_exposure(setup: HubSetup) -> list[Object]:
 
 
 def validate_hub_setup(setup: HubSetup) -> list[str]:
-    """Return why settings are wrong or contradict each other, one sentence each."""
     manager, catalog = cluster_manager(setup), setup.catalog
     settings = hub_settings(manager, catalog)
     on = [row.get("feature") for row in gates_of(manager) if row.get("mode") == "Enable"]
@@ -184,7 +181,6 @@ async def _find(client: Client, resource: Resource, key: ObjectKey) -> Object | 
 
 
 def cluster_manager(setup: HubSetup) -> Object:
-    """Return the ClusterManager for the operator."""
     retention = setup.retention or annotations_of(setup.present).get(Annotation.LEFT_CLUSTER_RETENTION, "")
     metadata = {"annotations": {Annotation.LEFT_CLUSTER_RETENTION: retention}} if retention else {}
     return CLUSTER_MANAGERS.manifest(ObjectKey.cluster(CLUSTER_MANAGER), metadata=metadata, spec=setup.spec)
@@ -239,7 +235,10 @@ async def is_published(client: Client, info: ClusterInfo) -> bool:
 
 def is_loopback(server: str) -> bool:
     """Whether an address is reachable from this machine only."""
-    host = urlsplit(server).hostname or ""
+    return is_loopback_host(urlsplit(server).hostname or "")
+
+
+def is_loopback_host(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -251,10 +250,25 @@ async def await_hub(waiter: ObjectWaiter, setup: HubSetup, record: TokenRecord |
     if setup.deploy:
         rows = hub_manifests(cluster_manager(setup))
         deployed = [ObjectKey.of(obj) for resource, obj in rows if resource is DEPLOYMENTS]
-        await await_deployments(waiter.client, (OPERATOR, *deployed), waiter.patience, waiter.progress)
+        await await_deployments(waiter.client, (OPERATOR,), waiter.patience, waiter.progress)
+        advice = "`watchword logs operator` shows why it does not apply it"
+        await waiter.until(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER), validate_applied, advice=advice)
+        await await_deployments(waiter.client, deployed, waiter.patience, waiter.progress)
     if record is not None:
         advice = "is `watchword hub` running for this cluster? Its log says why it does not sign"
         await waiter.until(CONFIG_MAPS, CLUSTER_INFO, SignatureCondition(record.token.id), advice=advice)
+
+
+def validate_applied(manager: Object | None) -> str:
+    """Return why a ClusterManager is not applied in its newest version; empty when it is."""
+    found = manager or {}
+    applied, status = find_condition(found, "Applied"), found.get("status") or {}
+    if applied is not None and applied.status == "False":
+        return f"the operator cannot apply ClusterManager {CLUSTER_MANAGER}: {applied.message}"
+    observed = int(status.get("observedGeneration") or 0)
+    if applied is None or observed < int((found.get("metadata") or {}).get("generation") or 0):
+        return f"the operator has not applied ClusterManager {CLUSTER_MANAGER} yet"
+    return ""
 
 
 class SignatureCondition(Struct, frozen=True):
@@ -263,7 +277,6 @@ class SignatureCondition(Struct, frozen=True):
     token_id: str
 
     def __call__(self, found: Object | None) -> str:
-        """Return what is missing."""
         if found is None:
             return "cluster-info is not published"
         refusal = annotations_of(found).get(ANNOTATION_SIGNING_REFUSED)

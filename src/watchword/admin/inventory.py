@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,11 +18,13 @@ from watchword.admin.health import (
     decide_cluster_health,
     decide_expiring_health,
     decide_renewed_health,
+    is_accepted,
     is_denied,
 )
 from watchword.admin.inventory_rows import (
     AUTHORITY,
     JOIN_TOKEN,
+    UNREADABLE,
     AddonRow,
     ClusterRow,
     CredentialRow,
@@ -32,15 +35,16 @@ from watchword.admin.inventory_rows import (
     credential_identity,
     credential_order,
     decide_pull_secret_rows,
+    unreadable_account,
 )
-from watchword.admin.renewal_proof import addon_evidence, cluster_evidence, decide_account_uses, decide_row_use
+from watchword.admin.renewal_proof import addon_evidence, cluster_evidence, decide_account_use, decide_row_use
 from watchword.api.addon import Addon
 from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_report import CredentialValidity, parse_validity
-from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import ConditionType, Label, agent_user, cluster_group
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
+from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
 from watchword.api.time import rfc3339
 from watchword.credentials.certificates.name_ownership import read_name_owner
 from watchword.credentials.credential_kind import CredentialKind
@@ -49,6 +53,9 @@ from watchword.discovery.token_secret import TokenRecord
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.registration.catalog import CATALOG, Catalog
+
+Row = TypeVar("Row")
+MemberRows: TypeAlias = tuple[Row, CredentialRow | None]
 
 
 class ExpiringCredential(Struct, frozen=True):
@@ -84,7 +91,6 @@ def requires_action(credential: ExpiringCredential) -> bool:
 
 
 def count_unknown_expiry(inventory: Inventory) -> int:
-    """Return how many credentials have no known expiry."""
     unknown = (InventoryHealth.UNKNOWN, InventoryHealth.PENDING, InventoryHealth.FAILING)
     return sum(row.validity.expires is None and row.health in unknown for row in inventory.credentials)
 
@@ -101,15 +107,58 @@ CONSEQUENCES = {
 
 
 def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALOG) -> Inventory:
-    """Decide about every row from the facts and the instant alone."""
     requests = _by_cluster(facts.requests)
-    clusters = [(each, requests.get(each["metadata"]["name"], ())) for each in facts.clusters]
+
+    def of_cluster(obj: Object) -> MemberRows[ClusterRow]:
+        own = requests.get(obj["metadata"]["name"], ())
+        row = decide_cluster_credential_row(obj, own, now=now, catalog=catalog)
+        if row is not None:
+            evidence = cluster_evidence(catalog.find_credential(obj), issued_certificates(obj, own))
+            row = decide_row_use(row, evidence, facts.usage, now=now)
+        return decide_cluster_row(obj, own, catalog), row
+
+    def of_addon(obj: Object) -> MemberRows[AddonRow]:
+        addon = Addon.read(obj)
+        row = decide_addon_credential_row(addon, now=now)
+        if row is not None:
+            evidence = addon_evidence(addon, ADDON_CATALOG.find_credential(addon))
+            row = decide_row_use(row, evidence, facts.usage, now=now)
+        return decide_addon_row(obj), row
+
+    clusters = list(decide_each(facts.clusters, of_cluster, _unreadable_cluster))
+    addons = list(decide_each(facts.addons, of_addon, _unreadable_addon))
+    accounts = decide_each(facts.accounts, partial(decide_account_use, facts, now=now), unreadable_account)
+    members = (*(row for _, row in clusters), *(row for _, row in addons), *accounts)
+    credentials = [*_hub_credentials(facts, now, catalog), *(row for row in members if row is not None)]
     return Inventory(
-        sorted((decide_cluster_row(*each, catalog) for each in clusters), key=cluster_order),
-        sorted((decide_addon_row(each) for each in facts.addons), key=addon_order),
-        sorted(_credentials(facts, clusters, now, catalog), key=credential_order),
+        sorted((row for row, _ in clusters), key=cluster_order),
+        sorted((row for row, _ in addons), key=addon_order),
+        sorted(credentials, key=credential_order),
         facts.missing,
     )
+
+
+def decide_each(
+    objects: Iterable[Object], decide: Callable[[Object], Row], unreadable: Callable[[Object, str], Row]
+) -> Iterator[Row]:
+    """Yield what is decided about each object; for one that cannot be read, `unreadable` with the cause."""
+    for obj in objects:
+        try:
+            yield decide(obj)
+        except Exception as error:  # noqa: BLE001 - one unexpected object must not hide the others
+            # The message of an unexpected error may quote the content of the object: only its type is shown.
+            yield unreadable(obj, f"the object cannot be read ({type(error).__name__}): correct or delete it")
+
+
+def _unreadable_cluster(obj: Object, cause: str) -> MemberRows[ClusterRow]:
+    denied = Annotation.DENIED_ON in annotations_of(obj)
+    accepted = "yes" if is_accepted(obj) else "denied" if denied else "no"
+    return ClusterRow(obj["metadata"]["name"], accepted, UNREADABLE, "unknown", InventoryHealth.FAILING, cause), None
+
+
+def _unreadable_addon(obj: Object, cause: str) -> MemberRows[AddonRow]:
+    key = ObjectKey.of(obj)
+    return AddonRow(key.namespace, key.name, UNREADABLE, "unknown", "unknown", InventoryHealth.FAILING, cause), None
 
 
 def _by_cluster(requests: Iterable[Object]) -> dict[str, list[Object]]:
@@ -122,7 +171,7 @@ def _by_cluster(requests: Iterable[Object]) -> dict[str, list[Object]]:
 def decide_cluster_row(obj: Object, requests: Sequence[Object], catalog: Catalog = CATALOG) -> ClusterRow:
     """Return how far a cluster has come; the requests are those that carry its label."""
     cluster = Cluster.read(obj)
-    available = find_condition(obj, ConditionType.AVAILABLE)
+    available = find_condition(obj, ConditionType.AVAILABLE) if cluster.accepted else None
     accepted = "yes" if cluster.accepted else "denied" if is_denied(obj) else "no"
     version = str(((obj.get("status") or {}).get("version") or {}).get("kubernetes") or "")
     health, note = decide_cluster_health(cluster, requests, catalog.find_hub_report(obj))
@@ -131,12 +180,14 @@ def decide_cluster_row(obj: Object, requests: Sequence[Object], catalog: Catalog
 
 
 def decide_addon_row(obj: Object) -> AddonRow:
-    """Return whether an add-on has what it needs."""
     addon = Addon.read(obj)
     said = ADDON_CATALOG.find_credential(addon)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
+    granted = find_condition(obj, ConditionType.REGISTRATION_APPLIED)
     health, note = InventoryHealth.GOOD, ""
-    if said is not None and said.status == "False":
+    if granted is not None and granted.status == "False":
+        health, note = InventoryHealth.FAILING, f"has no rights on the hub: {granted.message}"
+    elif said is not None and said.status == "False":
         health, note = InventoryHealth.FAILING, said.message
     elif available is not None and available.status == "False":
         health, note = InventoryHealth.FAILING, available.message
@@ -148,9 +199,7 @@ def decide_addon_row(obj: Object) -> AddonRow:
     return AddonRow(addon.cluster, addon.name, addon.driver, has, _yes_no_unknown(available), health, note)
 
 
-def _credentials(
-    facts: HubFacts, clusters: Iterable[tuple[Object, Sequence[Object]]], now: datetime, catalog: Catalog
-) -> Iterable[CredentialRow]:
+def _hub_credentials(facts: HubFacts, now: datetime, catalog: Catalog) -> Iterable[CredentialRow]:
     for authority in facts.authorities:
         validity = CredentialValidity(authority.not_before, authority.not_after)
         health = decide_authority_health(validity, now=now)
@@ -160,16 +209,6 @@ def _credentials(
     yield from decide_server_rows(facts.servers, now=now, catalog=catalog)
     for record in facts.tokens:
         yield _token_row(record, now)
-    for obj, requests in clusters:
-        row = decide_cluster_credential_row(obj, requests, now=now, catalog=catalog)
-        if row is not None:
-            evidence = cluster_evidence(catalog.find_credential(obj), issued_certificates(obj, requests))
-            yield decide_row_use(row, evidence, facts.usage, now=now)
-    for addon in map(Addon.read, facts.addons):
-        evidence = addon_evidence(addon, ADDON_CATALOG.find_credential(addon))
-        for row in decide_addon_credential_rows(addon, now=now):
-            yield decide_row_use(row, evidence, facts.usage, now=now)
-    yield from decide_account_uses(facts, now=now)
     yield from decide_pull_secret_rows(facts.pull_secrets or (), now=now)
 
 
@@ -215,10 +254,10 @@ def decide_cluster_credential_row(
     return replace(row, subject=find_certificate_subject(obj, requests))
 
 
-def decide_addon_credential_rows(addon: Addon, *, now: datetime) -> Iterable[CredentialRow]:
-    """Validate the credential for the hub of one add-on by what the agent reports."""
+def decide_addon_credential_row(addon: Addon, *, now: datetime) -> CredentialRow | None:
+    """Return the row of an add-on's credential for the hub; None when it needs none."""
     if addon.kube_client is None:
-        return
+        return None
     driver = ADDON_CATALOG.by_name.get(addon.driver) or ADDON_CATALOG.find("")
     holder = f"add-on {addon.name} on {addon.cluster}"
     row = _credential_row(
@@ -226,7 +265,7 @@ def decide_addon_credential_rows(addon: Addon, *, now: datetime) -> Iterable[Cre
     )
     if row.health is InventoryHealth.UNKNOWN and not row.note:
         row = replace(row, health=InventoryHealth.PENDING, note="not issued yet")
-    yield replace(row, subject=addon.kube_client.subject.user, addon=addon.name)
+    return replace(row, subject=addon.kube_client.subject.user, addon=addon.name)
 
 
 def _credential_row(
@@ -286,7 +325,6 @@ def _yes_no_unknown(condition: Condition | None) -> str:
 
 
 def inventory_document(inventory: Inventory, now: datetime) -> Object:
-    """Return everything, in the order of the tables."""
     return {
         "clusters": [_cluster(row) for row in inventory.clusters],
         "addOns": [_addon(row) for row in inventory.addons],

@@ -23,6 +23,7 @@ from watchword.pullsecrets.pull_secret import PullSecret
 
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
 FLEET = ("clusters", "add-ons")
+UNREADABLE = "unreadable"  # in place of what an object says that cannot be read
 UNKNOWN_KIND = "the server does not know the kind: is this a hub?"
 
 
@@ -111,6 +112,13 @@ class Inventory(Struct, frozen=True):
     unseen: Mapping[str, str]
 
     @property
+    def unreadable(self) -> Mapping[str, str]:
+        """The objects whose content could not be read, with the cause."""
+        clusters = {f"cluster {row.name}": row.note for row in self.clusters if row.joined == UNREADABLE}
+        addons = {f"add-on {row.name} on {row.cluster}": row.note for row in self.addons if row.driver == UNREADABLE}
+        return {**clusters, **addons}
+
+    @property
     def troubles(self) -> int:
         """How many clusters, add-ons and credentials need attention."""
         members = sum(row.health.needs_attention for rows in (self.clusters, self.addons) for row in rows)
@@ -153,16 +161,16 @@ ACCOUNT_TOKEN = "account token"  # noqa: S105 - a kind of credential
 ACCOUNT_CONSEQUENCE = "programs that use it are refused by the cluster"
 
 
-def decide_account_rows(obj: Object, *, now: datetime) -> Iterable[CredentialRow]:
-    """Say until when the token of a managed service account lives; nothing before there is one."""
+def decide_account_row(obj: Object, *, now: datetime) -> CredentialRow | None:
+    """Say until when the token of a managed service account lives; None before there is one."""
     validity = read_token_validity(obj)
     if validity is None:
-        return
+        return None
     scheduled = find_condition(obj, ConditionType.ROTATION_SCHEDULED)
     renewed = scheduled is None or scheduled.status != "False"
     decide = decide_renewed_health if renewed else decide_expiring_health
     metadata = obj["metadata"]
-    yield CredentialRow(
+    return CredentialRow(
         ACCOUNT_TOKEN,
         metadata["namespace"],
         f"account {metadata['name']}",
@@ -172,6 +180,14 @@ def decide_account_rows(obj: Object, *, now: datetime) -> Iterable[CredentialRow
         note="" if renewed else "rotation is off",
         consequence=ACCOUNT_CONSEQUENCE,
         renewed=renewed,
+    )
+
+
+def unreadable_account(obj: Object, cause: str) -> CredentialRow:
+    key = ObjectKey.of(obj)
+    holder = f"account {key.name}"
+    return CredentialRow(
+        ACCOUNT_TOKEN, key.namespace, holder, key.name, CredentialValidity(), InventoryHealth.FAILING, cause
     )
 
 

@@ -86,7 +86,6 @@ class ClusterMembership(Struct, frozen=True):
 
     @property
     def spec(self) -> Object:
-        """What the Klusterlet says in the end."""
         registration = {"registrationDriver": {"authType": self.catalog.default}}
         defaults = {**DEFAULTS, "registrationConfiguration": registration}
         return keep_unnamed(keep_unnamed(defaults, self.kept), named_settings(self))
@@ -100,12 +99,10 @@ class ClusterMembership(Struct, frozen=True):
 
     @property
     def agent_namespace(self) -> str:
-        """Where the agent runs."""
         return str(self.spec["namespace"])
 
     @property
     def registration_driver(self) -> str:
-        """The way in which the cluster registers."""
         return str(self.spec["registrationConfiguration"]["registrationDriver"]["authType"])
 
 
@@ -138,7 +135,6 @@ def _is_named(value: Any) -> bool:
 
 
 def klusterlet_manifest(membership: ClusterMembership) -> Object:
-    """Return the Klusterlet that says so to the operator."""
     return KLUSTERLETS.manifest(ObjectKey.cluster(membership.klusterlet), spec=membership.spec)
 
 
@@ -236,7 +232,6 @@ async def with_present(client: Client, membership: ClusterMembership) -> Cluster
 
 
 def validate_membership(membership: ClusterMembership) -> list[str]:
-    """Return why the settings of drivers are wrong or incomplete, one sentence each."""
     registration, catalog = membership.spec["registrationConfiguration"], membership.catalog
     settings = settings_from_spec(_agent_options(catalog), registration)
     return [
@@ -250,7 +245,6 @@ def _agent_options(catalog: Catalog) -> tuple[DriverOption, ...]:
 
 
 async def cluster_uid(client: Client) -> str:
-    """Return what distinguishes this cluster from every other, whatever it is called."""
     return uid_of(await client.get(NAMESPACES, ObjectKey.cluster("kube-system")))
 
 

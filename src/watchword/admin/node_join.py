@@ -23,7 +23,6 @@ from watchword.runtime.clock import Clock
 
 
 def to_kubeconfig(info: ClusterInfo, issued: IssuedCertificate, *, name: str = "default") -> Kubeconfig:
-    """Return a kubeconfig that reaches the cluster as the certificate's owner."""
     cluster = ClusterEntry(info.server, ca_data=info.ca_bundle)
     return Kubeconfig.single(name, cluster, UserEntry(certificate_data=issued.chain_pem, key_data=issued.key.pem))
 
@@ -31,7 +30,6 @@ def to_kubeconfig(info: ClusterInfo, issued: IssuedCertificate, *, name: str = "
 def write_certificate_kubeconfig(
     path: Path, info: ClusterInfo, issued: IssuedCertificate, *, name: str = "default"
 ) -> None:
-    """Write that kubeconfig in one step, readable by its owner alone."""
     write_kubeconfig(path, to_kubeconfig(info, issued, name=name))
 
 
@@ -46,12 +44,11 @@ class NodeJoin(Struct, frozen=True):
     node: str
     path: Path
     clock: Clock
-    patience: timedelta = timedelta(minutes=5)
+    patience: timedelta
     progress: Progress = field(default=ignore_progress)
 
     @property
     def subject(self) -> CertificateSubject:
-        """The subject of the certificate."""
         return CertificateSubject(NODE_USER + self.node, (NODES_GROUP,))
 
     def existing_certificate(self) -> Certificate | None:

@@ -28,7 +28,6 @@ def collect_fleet_events(objects: Iterable[Object], events: Iterable[Object]) ->
 
 
 def read_event(event: Object) -> FleetEvent:
-    """Return an event of events.k8s.io."""
     about = event.get("regarding") or {}
     name = str(about.get("name") or about.get("kind") or "-")
     what = str(event.get("note") or event.get("reason") or "")

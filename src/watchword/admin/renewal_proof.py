@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from watchword.admin.audit_log import CredentialUsage
 from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory_rows import CredentialRow, HubFacts, decide_account_rows
+from watchword.admin.inventory_rows import CredentialRow, HubFacts, decide_account_row
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.credential_report import CredentialUse, certificate_id, decide_use, parse_issued, parse_used
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.pki.certificates import Certificate
 
@@ -41,7 +41,6 @@ def cluster_evidence(said: Condition | None, certificates: Sequence[Certificate]
 
 
 def addon_evidence(addon: Addon, said: Condition | None) -> UseEvidence:
-    """Return what the agent reports of an add-on, which tells the credential that it uses by its lease."""
     available = find_condition(addon.object, ConditionType.ADDON_AVAILABLE)
     issued = parse_issued(said.message) if said is not None else frozenset()
     return UseEvidence(issued, parse_used(available.message) if available is not None else "")
@@ -70,13 +69,10 @@ def _decide_use(row: CredentialRow, evidence: UseEvidence, usage: CredentialUsag
     return decide_use(evidence.issued, evidence.used)
 
 
-def decide_account_uses(facts: HubFacts, *, now: datetime) -> Iterable[CredentialRow]:
-    """Return the tokens of managed service accounts; their use is known where audit logs and Secrets were read."""
-    for obj in facts.accounts:
-        token = facts.account_tokens.get(ObjectKey.of(obj))
-        for row in decide_account_rows(obj, now=now):
-            if token is None:
-                yield row
-            else:
-                evidence = UseEvidence(frozenset({token.credential_id}))
-                yield decide_row_use(replace(row, subject=token.user), evidence, facts.usage, now=now)
+def decide_account_use(facts: HubFacts, obj: Object, *, now: datetime) -> CredentialRow | None:
+    """Return the token of a managed service account; its use is known where audit logs and Secrets were read."""
+    token, row = facts.account_tokens.get(ObjectKey.of(obj)), decide_account_row(obj, now=now)
+    if token is None or row is None:
+        return row
+    evidence = UseEvidence(frozenset({token.credential_id}))
+    return decide_row_use(replace(row, subject=token.user), evidence, facts.usage, now=now)

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from watchword.accounts.grants import GRANTS, AccountRight, entry_name, granted_in, work_key
 from watchword.accounts.tokens import AccountToken, find_token
 from watchword.admin.errors import OperationRefused
+from watchword.admin.hub_reader import require_hub
 from watchword.admin.revoke.revocation import Refusal, RefusalMeasurement, RequestProbe
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
@@ -57,7 +58,11 @@ class ServiceAccountAdmin(Struct, frozen=True):
         return True
 
     async def find_all(self, namespace: str = "") -> list[Object]:
-        """Return the accounts of one namespace or of all, of either group; replicas are left out."""
+        """Return the accounts of one namespace or of all, of either group; replicas are left out.
+
+        Raises `OperationRefused` when the cluster is not a hub.
+        """
+        await require_hub(self.client)
         found: list[Object] = []
         for kind in ACCOUNT_KINDS:
             try:
@@ -128,13 +133,11 @@ class ServiceAccountAdmin(Struct, frozen=True):
         return found
 
     async def replicas(self, key: ObjectKey) -> list[Object]:
-        """Return the replicas of an account in a cluster-set namespace."""
         labels = f"{Label.ACCOUNT_NAMESPACE}={key.namespace}"
         found = (await self.client.list(MANAGED_SERVICE_ACCOUNTS, labels=labels)).items
         return [obj for obj in found if obj["metadata"]["name"] == key.name]
 
     async def clusters(self, key: ObjectKey) -> list[str]:
-        """Return the clusters that an account is declared for."""
         if await self.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace)) is not None:
             return [key.namespace]
         return sorted(obj["metadata"]["namespace"] for obj in await self.replicas(key))
@@ -154,7 +157,6 @@ class ServiceAccountAdmin(Struct, frozen=True):
         return [work_key(key, cluster, right) for cluster in clusters]
 
     async def withdraw(self, key: ObjectKey, role: str) -> None:
-        """Take a right of an account back, on all clusters."""
         try:
             await self.client.patch(CONFIG_MAPS, GRANTS, {"data": {entry_name(key, role): None}})
         except NotFound:
@@ -189,7 +191,6 @@ class ServiceAccountAdmin(Struct, frozen=True):
 
 
 def connect_with(token: AccountToken) -> Client:
-    """Return a client of the token's cluster that shows this token and no other."""
     credential = Credential(authorization=bearer(token.token.reveal().encode()))
     return make_client(Endpoint(token.server, token.ca), FixedCredential(credential))
 

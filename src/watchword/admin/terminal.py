@@ -46,7 +46,6 @@ def plain_text(line: StyledLine) -> str:
 
 
 def escape_line(line: StyledLine) -> StyledLine:
-    """Return a line that moves no cursor and ends nowhere but at its end."""
     return [(escape_text(text), style) for text, style in line]
 
 
@@ -64,7 +63,6 @@ def truncate(line: StyledLine, columns: int, more: str = "…") -> StyledLine:
 
 
 def render_line(line: StyledLine, *, color: bool) -> str:
-    """Return a line as a terminal is sent it."""
     if not color:
         return plain_text(line)
     return "".join(f"{ESC}{style.value}m{text}{_RESET}" if style.value and text else text for text, style in line)
@@ -81,12 +79,10 @@ def can_redraw(stream: TextIO, environment: Mapping[str, str]) -> bool:
 
 
 def supports_unicode(stream: TextIO) -> bool:
-    """Whether marks beyond ASCII arrive as they are meant."""
     return (getattr(stream, "encoding", "") or "").lower().replace("-", "") == "utf8"
 
 
 def terminal_size(stream: TextIO) -> TerminalSize:
-    """Return the present size of a terminal."""
     try:
         found = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
@@ -97,13 +93,9 @@ def terminal_size(stream: TextIO) -> TerminalSize:
 class Writable(Protocol):
     """As much of a stream as drawing needs."""
 
-    def write(self, text: str, /) -> int:
-        """Write a text."""
-        ...
+    def write(self, text: str, /) -> int: ...
 
-    def flush(self) -> None:
-        """Send what was written."""
-        ...
+    def flush(self) -> None: ...
 
 
 class Screen(Struct):

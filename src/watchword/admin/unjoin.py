@@ -78,13 +78,11 @@ class ExistingMembership(HiddenFields, frozen=True):
 
     @property
     def is_only_agent(self) -> bool:
-        """Whether no other agent keeps its credential in the namespace."""
         others = (obj for obj in self.other_secrets if ObjectKey.of(obj).namespace == self.namespace)
         return not any(AGENT_NAME in decode_data(obj) and _name(obj) != HUB_KUBECONFIG_SECRET for obj in others)
 
     @property
     def has_credential(self) -> bool:
-        """Whether there is anything to show to the hub, be it good or not."""
         user = self._user()
         held = user is not None and bool(user.certificate_data or user.token or user.plugin)
         return bool(CATALOG.holder_of(self.data)) or held
@@ -230,7 +228,6 @@ class Unjoiner(Struct, frozen=True):
 
 @asynccontextmanager
 async def _hub_of(membership: ExistingMembership) -> AsyncIterator[Client]:
-    """Connect to the hub as this very cluster."""
     context = ConnectorContext(cluster=membership.cluster, bootstrap=None)
     connector = make_connector(CATALOG.find(CATALOG.holder_of(membership.data)), context)
     hub = Client(connector.own(membership.data), retry=membership.retry)

@@ -28,6 +28,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
 from watchword.operator.cluster_manager_manifests import hub_manifests
+from watchword.operator.conditions import describe_rollout
 from watchword.operator.klusterlet_manifests import agent_deployment, namespace_of
 from watchword.operator.process import LEASE as OPERATOR_LEASE
 
@@ -63,28 +64,26 @@ async def await_deployments(
 
 
 def format_selector(deployment: Object) -> str:
-    """Return the labels by which a Deployment finds its pods."""
     labels = ((deployment.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
 
 
 def decide_deployment_trouble(deployment: Object, pods: Sequence[Object]) -> DeploymentTrouble | None:
-    """Name the pod that is in the way; None when the Deployment is available and no pod of it fails."""
+    """Name the pod that is in the way; None when the roll-out is done and at least one pod works."""
     key = ObjectKey.of(deployment)
     living = sorted((pod for pod in pods if not is_deleting(pod)), key=lambda pod: str(pod["metadata"]["name"]))
     troubles = [(pod, why) for pod in living if (why := describe_pod_trouble(pod))]
-    if is_true(deployment, "Available") and (not troubles or len(troubles) < len(living)):
+    rollout = describe_rollout(deployment)
+    if not rollout and (not troubles or len(troubles) < len(living)):
         return None
     if troubles:
         pod, why = troubles[0]
         name = pod["metadata"]["name"]
         shown = f"logs {name} --previous" if _has_restarted(pod) else f"describe pod {name}"
         return DeploymentTrouble(f"pod {key.namespace}/{name} {why}", f"kubectl -n {key.namespace} {shown}")
-    if is_true(deployment, "Available"):
-        return None
     said = find_condition(deployment, "ReplicaFailure") or find_condition(deployment, "Progressing")
     why = f": {said.message}" if said is not None and said.message else ""
-    reason = f"Deployment {key} has no pod" if not living else f"Deployment {key} is not available yet"
+    reason = f"Deployment {key} has no pod" if not living else f"Deployment {key}: {rollout}"
     return DeploymentTrouble(f"{reason}{why}", f"kubectl -n {key.namespace} describe deployment {key.name}")
 
 
@@ -143,7 +142,6 @@ class LogRequest(Struct, frozen=True):
 
     @property
     def query(self) -> dict[str, str]:
-        """The request as the API server takes it."""
         said = {
             "tailLines": "" if self.tail is None else str(self.tail),
             "follow": "true" if self.follow else "",
@@ -208,7 +206,6 @@ async def operator_objects(
 
 
 def choose_bundle_options(image: str, places: list[str], *, hub: bool) -> BundleOptions:
-    """Return how the operator is installed for agents in these namespaces, and for a hub."""
     if not places:
         return BundleOptions(image, for_hub=hub, for_agent=False)
     return BundleOptions(image, places[0], for_hub=hub, more_agent_namespaces=tuple(places[1:]))

@@ -48,7 +48,6 @@ OURS = "watchword."
 
 
 def decide_failure(error: Exception) -> Failure:
-    """Decide what to print about an exception that reached the command line."""
     if not _is_own_error(error):
         if isinstance(error, OSError) and error.strerror:
             where = f"{error.filename}: " if error.filename else ""

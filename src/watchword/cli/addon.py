@@ -11,6 +11,8 @@ import click
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.addons import AccountsAddonAdmin, AddonAdmin, is_reinstalled_by_strategy
 from watchword.admin.errors import OperationRefused
+from watchword.admin.hub_reader import require_hub
+from watchword.admin.inventory import decide_each
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.addon import CUSTOM_SIGNER, Addon, Registration
 from watchword.api.conditions import conditions_of, find_condition
@@ -35,17 +37,23 @@ COLUMNS = ("NAME", "CLUSTER", "AVAILABLE", "DRIVER", "CREDENTIAL")
 
 
 def addon_row(obj: Object) -> tuple[str, ...]:
-    """Return one line about an add-on."""
     addon = Addon.read(obj)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
     said = ADDON_CATALOG.find_credential(addon)
+    granted = find_condition(obj, ConditionType.REGISTRATION_APPLIED)
     credential = "" if said is None else ("good" if said.status == "True" else said.reason)
+    if granted is not None and granted.status == "False":
+        credential = f"no rights: {granted.reason}"
     state = "Deleting" if addon.deleting else available.status if available is not None else "Unknown"
     return addon.name, addon.cluster, state, addon.driver or "-", credential or "-"
 
 
+def _unreadable_row(obj: Object, cause: str) -> tuple[str, ...]:
+    key = ObjectKey.of(obj)
+    return key.name, key.namespace, "Unknown", "-", cause
+
+
 def describe_addon(obj: Object) -> str:
-    """Return everything about one add-on, in lines."""
     addon = Addon.read(obj)
     lines = [
         f"Name:       {addon.name}",
@@ -84,6 +92,7 @@ def list_(connection: ClusterConnection, cluster: str, output: str) -> None:
 
     async def read() -> tuple[Sequence[Object], Sequence[str]]:
         async with connection.client() as client:
+            await require_hub(client)
             found = (await client.list(MANAGED_CLUSTER_ADDONS, namespace=cluster)).items
             return found, () if cluster or output != "table" else await AddonAdmin(client).available_addons()
 
@@ -94,7 +103,7 @@ def list_(connection: ClusterConnection, cluster: str, output: str) -> None:
         document = {"apiVersion": MANAGED_CLUSTER_ADDONS.api_version, "kind": kind, "items": items}
         echo(format_document(document, output), nl=False)
         return
-    rows = [addon_row(obj) for obj in found]
+    rows = list(decide_each(found, addon_row, _unreadable_row))
     enabled = {name for name, *_ in rows}
     rows += [(name, "-", "-", "-", "-") for name in available_addons if name not in enabled]
     echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)

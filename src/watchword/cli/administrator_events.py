@@ -32,7 +32,6 @@ class EventCounts(Struct):
     dropped: int = 0
 
     def dropped_event(self) -> None:
-        """Count an event that was not sent."""
         self.dropped += 1
 
     def denied(self, reason: str) -> None:

@@ -57,7 +57,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
-    """Return what the flags mean."""
     from watchword.registration.agent.cluster_status import ClaimPolicy
     from watchword.registration.agent.options import AgentOptions
 

@@ -187,19 +187,16 @@ resource "aws_iam_role_policy" "{label}" {{
 
 
 def format_role(role: IamRole, form: str) -> str:
-    """Return a role in one of the `FORMS`."""
     return OUTPUT_FORMS[form](role)
 
 
 def format_changes(role: IamRole, changes: Sequence[str], form: str) -> str:
-    """Return what was changed about a role."""
     if form == "json":
         return _dump({"roleArn": role.arn, "changes": list(changes)})
     return f"role {role.arn}: {', '.join(changes) or 'unchanged'}\n"
 
 
 def _format_text(role: IamRole) -> str:
-    """Return the documents to the character."""
     tags = "".join(f"{key}: {value}\n" for key, value in role.tags.items())
     parts = {
         "Role": f"{role.arn}\n",
@@ -224,7 +221,6 @@ def _format_json(role: IamRole) -> str:
 
 
 def _format_commands(role: IamRole) -> str:
-    """Return what creates the role, for a POSIX shell."""
     tags = ["--tags", *(f"Key={key},Value={value}" for key, value in role.tags.items())] if role.tags else []
     create = [
         "create-role",

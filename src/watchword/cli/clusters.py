@@ -10,7 +10,10 @@ import click
 
 from watchword.admin.errors import OperationRefused
 from watchword.admin.formatting import format_key
+from watchword.admin.health import is_accepted
 from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.hub_reader import require_hub
+from watchword.admin.inventory import decide_each
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
@@ -33,12 +36,11 @@ GIBIBYTE = 1024**3
 
 
 def cluster_row(cluster: Object, now: datetime) -> tuple[str, ...]:
-    """Return the cells of one cluster."""
     status = cluster.get("status") or {}
     capacity = status.get("capacity") or {}
     return (
         cluster["metadata"]["name"],
-        "true" if (cluster.get("spec") or {}).get("hubAcceptsClient") else "false",
+        "true" if is_accepted(cluster) else "false",
         _condition_status(cluster, ConditionType.JOINED),
         _condition_status(cluster, ConditionType.AVAILABLE),
         labels_of(cluster).get(Label.CLUSTER_SET) or NONE,
@@ -49,14 +51,17 @@ def cluster_row(cluster: Object, now: datetime) -> tuple[str, ...]:
     )
 
 
+def _unreadable_row(cluster: Object, _: str) -> tuple[str, ...]:
+    accepted = "true" if is_accepted(cluster) else "false"
+    return (cluster["metadata"]["name"], accepted, *(["unreadable"] * (len(COLUMNS) - 2)))
+
+
 def format_object_age(obj: Object, now: datetime) -> str:
-    """Return how long an object has been there."""
     created = parse_rfc3339(str(obj["metadata"].get("creationTimestamp") or ""))
     return NONE if created is None else format_duration_left(now - created).replace("<expired>", "0s")
 
 
 def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime) -> str:
-    """Return the details of one cluster."""
     facts = dict(zip(COLUMNS, cluster_row(cluster, now), strict=True))
     lines = [f"{name.capitalize() + ':':<12}{value}" for name, value in facts.items()]
     claims = (cluster.get("status") or {}).get("clusterClaims") or []
@@ -74,7 +79,6 @@ def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime)
 
 
 def without_managed_fields(obj: Object) -> dict[str, Any]:
-    """Return the object formatted for people."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
     return {**obj, "metadata": metadata}
 
@@ -137,7 +141,8 @@ def _print_list(connection: ClusterConnection, selector: str, output: str) -> No
             kind = f"{MANAGED_CLUSTERS.kind.lower()}.{MANAGED_CLUSTERS.group}"
             echo("".join(f"{kind}/{cluster['metadata']['name']}\n" for cluster in clusters), nl=False)
         case "table":
-            rows = [cluster_row(cluster, datetime.now(UTC)) for cluster in clusters]
+            now = datetime.now(UTC)
+            rows = list(decide_each(clusters, lambda cluster: cluster_row(cluster, now), _unreadable_row))
             echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
         case _:
             echo(format_document(_document(clusters), output), nl=False)
@@ -150,6 +155,7 @@ def _document(clusters: list[Object]) -> dict[str, Any]:
 
 async def _list(connection: ClusterConnection, selector: str) -> list[Object]:
     async with connection.client() as client:
+        await require_hub(client)
         return (await client.list(MANAGED_CLUSTERS, labels=selector)).items
 
 

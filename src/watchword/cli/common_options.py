@@ -51,7 +51,6 @@ class OutputForm(click.Choice[str]):
     """One of the forms, or `jsonpath=` with a template."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the form as it was given."""
         if isinstance(value, str) and value.startswith(PREFIX):
             return value
         return super().convert(value, param, ctx)
@@ -93,16 +92,18 @@ JOIN_COMMAND_OPTIONS = (
 def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:
     """Add `--wait` and `--timeout`; the command gets `wait`, the time to wait, or None.
 
-    Under the name `also` it gets that time in any case, for waits that do not depend on `--wait`.
+    Under the name `also` it gets the `--timeout` that was given, None without one: it bounds the whole command.
     """
+    bounded = "Let the whole command take" if also else "Wait"
 
     def decorate(command: F) -> F:
         @click.option("--wait", "waits", is_flag=True, help=f"Wait until {what}.")
-        @click.option("--timeout", default="5m", show_default=True, help="How long to wait; a bare number is seconds.")
+        @click.option("--timeout", show_default="5m", help=f"{bounded} at most so long; a bare number is seconds.")
         @wraps(command)
-        def with_patience(*args: Any, waits: bool, timeout: str, **kwargs: Any) -> Any:
-            patience = parse_duration_flag(f"{timeout}s" if timeout.isdigit() else timeout, "--timeout")
-            always = {also: patience} if also else {}
+        def with_patience(*args: Any, waits: bool, timeout: str | None, **kwargs: Any) -> Any:
+            text = timeout or "5m"
+            patience = parse_duration_flag(f"{text}s" if text.isdigit() else text, "--timeout")
+            always = {also: patience if timeout else None} if also else {}
             return command(*args, wait=patience if waits else None, **always, **kwargs)
 
         return with_patience  # type: ignore[return-value]  # a command stays a command
@@ -111,8 +112,6 @@ def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Add many options, shown in this order."""
-
     def decorate(command: F) -> F:
         decorated: Any = command
         for option in reversed(options):
@@ -123,7 +122,6 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 def format_document(document: Any, form: str) -> str:
-    """Return a document as JSON or YAML, or the part of it that a JSONPath template names."""
     if form.startswith(PREFIX):
         return fill_template(document, form.removeprefix(PREFIX)) + "\n"
     if form == "yaml":
@@ -188,7 +186,6 @@ def data_directory_option(command: F) -> F:
 
 
 def fleet_directory_of(data_dir: Path | None) -> FleetDirectory:
-    """Return the folder that is meant, the user's own by default."""
     from watchword.local.data_directory import FleetDirectory, default_data_directory
 
     return FleetDirectory((data_dir or default_data_directory()).absolute())

@@ -18,7 +18,6 @@ PATIENCE = 2.0  # seconds that a shell waits for a server
 
 
 def complete_contexts(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the contexts of the kubeconfig."""
     from watchword.kube.errors import KubeError
     from watchword.kube.kubeconfig_files import load_kubeconfig
 
@@ -36,7 +35,6 @@ def complete_clusters(ctx: click.Context, _: click.Parameter, incomplete: str) -
 
 
 def complete_tokens(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the ids of the tokens of the hub."""
     return [name for name in _ask(ctx, _token_ids) if name.startswith(incomplete)]
 
 
@@ -101,7 +99,6 @@ class ClusterConnection(Struct, frozen=True):
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        """Connect, and close the connection in the end."""
         from watchword.kube.connect import connect
 
         client = connect(self.kubeconfig, self.context)
@@ -111,7 +108,6 @@ class ClusterConnection(Struct, frozen=True):
             await client.close()
 
     def choice(self) -> ResolvedContext:
-        """Return the cluster and the user of the kubeconfig."""
         from watchword.kube.kubeconfig_files import load_kubeconfig
 
         return load_kubeconfig(self.kubeconfig).choose(self.context)

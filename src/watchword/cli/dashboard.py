@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.output import echo_line
-from watchword.cli.process_options import HostPort, run_until_stopped
+from watchword.cli.process_options import run_until_stopped, serving_options
 
 if TYPE_CHECKING:
     from watchword.dashboard.process import DashboardOptions, ServedDashboard
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-
 
 @click.command("dashboard")
-@click.option("--serve", type=HostPort(), default="127.0.0.1:0", show_default=True, help="Where; port 0: a free one.")
+@serving_options("127.0.0.1:0")
 @click.option("--login", is_flag=True, help="Each person signs in with a bearer token and sees what it may read.")
 @click.option("--name", "names", multiple=True, help="A host name under which browsers reach it, besides loopback.")
 @click.option("--https", "secure", is_flag=True, help="Browsers reach it by https, through a proxy.")
-@click.option("--tls-certificate", type=_FILE, help="Serve TLS with this certificate.")
-@click.option("--tls-key", type=_FILE, help="The key of that certificate.")
-@click.option("--listen", type=HostPort(), default="", help="Where to serve /healthz, /readyz and /metrics.")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Show every credential of the fleet in a browser.
@@ -34,18 +28,15 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     another one is printed. With --login, each person signs in with a bearer token; the API server checks it
     (TokenReview), and the person sees what it allows them to read (SubjectAccessReview). The dashboard changes nothing.
     """
-    if bool(flags["tls_certificate"]) != bool(flags["tls_key"]):
-        raise click.UsageError("--tls-certificate and --tls-key belong together")
     options = options_of(flags)
     run_until_stopped(lambda stop: _run(connection, options, stop))
 
 
 def options_of(flags: dict[str, Any]) -> DashboardOptions:
-    """Return what the flags mean, with the serving certificate read."""
     from watchword.dashboard.process import DashboardOptions, require_loopback
     from watchword.pullsecrets.registry_auth.process import serving_tls
 
-    tls = serving_tls(flags["tls_certificate"], flags["tls_key"]) if flags["tls_key"] else None
+    tls = serving_tls(*flags["tls"]) if flags["tls"] else None
     options = DashboardOptions(
         flags["serve"] or ("127.0.0.1", 0), flags["login"], flags["names"], flags["secure"], tls, flags["listen"]
     )

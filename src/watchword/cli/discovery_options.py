@@ -78,7 +78,7 @@ def choose_plan(flags: DiscoveryFlags, secrets: SecretReader, *, timeout: timede
         raise click.UsageError(
             f"say how to find the cluster: --token (or ${TOKEN_VARIABLE}) with its address, or --discovery-file"
         )
-    tls = bootstrap or discovery
+    tls = bootstrap or shared or discovery  # as kubeadm: --token serves where no other token is named
     return DiscoveryPlan(
         by_token=None if flags.discovery_file else _by_token(flags, discovery),
         by_document=flags.discovery_file,
@@ -166,5 +166,4 @@ def parse_duration_flag(text: str, flag: str) -> timedelta:
 
 
 def print_progress(line: str) -> None:
-    """Show progress on standard error, where it does not mix with the response."""
     echo_line(line, err=True)

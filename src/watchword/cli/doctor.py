@@ -51,7 +51,6 @@ async def _run_doctor(connection: ClusterConnection, *, may_write: bool) -> list
 
 
 def render_results(results: Sequence[CheckResult]) -> str:
-    """Return the findings, formatted for people."""
     width = max(len(result.check) for result in results)
     lines: list[str] = []
     for result in results:

@@ -40,13 +40,11 @@ def driver_choice_options(*, default: str = "") -> Callable[[F], F]:
 
 
 def driver_settings(flags: Mapping[str, Any], side: Side) -> Settings:
-    """Return what those flags configure."""
     values = {option.flag: _text(flags.get(_parameter(option))) for option in _options(side)}
     return {flag: text for flag, text in values.items() if text}
 
 
 def with_kubeconfig_settings(settings: Settings, side: Side, driver: str, cluster: str) -> Settings:
-    """Return the settings of a chosen driver, completed by what the name of a kubeconfig's cluster tells."""
     missing = [option for option in CATALOG.options(side, driver) if driver and not option.read(settings)]
     found = {option.flag: option.from_context(cluster) for option in missing}
     return {**{flag: value for flag, value in found.items() if value}, **settings}

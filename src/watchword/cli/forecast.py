@@ -33,7 +33,7 @@ def command(connection: ClusterConnection, days: int, output: str) -> None:
     now = datetime.now(UTC)
     inventory = run(_read(connection, now))
     expiring = forecast_expiry(inventory, now=now, within=timedelta(days=days))
-    for what, why in inventory.unseen.items():
+    for what, why in (*inventory.unseen.items(), *inventory.unreadable.items()):
         echo(f"not foreseen: {what} ({why})", err=True)
     if output != "table":
         echo(format_document([_document(credential, now) for credential in expiring], output), nl=False)
@@ -48,11 +48,10 @@ def command(connection: ClusterConnection, days: int, output: str) -> None:
 
 
 async def _read(connection: ClusterConnection, now: datetime) -> Inventory:
-    from watchword.admin.hub_reader import read_hub_facts
-    from watchword.admin.inventory import build_inventory
+    from watchword.admin.hub_reader import read_inventory
 
     async with connection.client() as client:
-        return build_inventory(await read_hub_facts(client), now=now)
+        return await read_inventory(client, now)
 
 
 def _table(expiring: Sequence[ExpiringCredential], now: datetime) -> str:

@@ -44,7 +44,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> GrpcServerOptions:
-    """Return what the flags mean."""
     from watchword.registration.grpc.server.listener import TlsFiles
     from watchword.registration.grpc.server.process import GrpcServerOptions
 

@@ -64,7 +64,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> HubOptions:
-    """Return what the flags mean."""
     from random import SystemRandom
 
     from watchword.accounts.hub.definition import accounts_addon

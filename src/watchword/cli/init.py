@@ -29,6 +29,7 @@ from watchword.cli.driver_options import driver_options, driver_settings, with_k
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
+from watchword.cli.token import describe_power
 from watchword.credentials.driver_options import Side
 from watchword.discovery.addresses import parse_endpoint
 from watchword.discovery.published_cluster_info import cluster_info_from_kubeconfig
@@ -104,6 +105,8 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     hub = run(_init(connection, options))
     for warning in hub.warnings:
         print_progress(f"warning: {warning}")
+    if hub.record is not None:
+        print_progress(describe_power(hub.record))
     kept = bool(flags["command_file"]) and hub.record is not None and not options.dry_run
     if kept:
         write_private_file(flags["command_file"], f"{_join_command(hub, secret=True)}\n".encode())

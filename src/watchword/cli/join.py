@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 from msgspec import Struct
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.bootstrap_access import require_joinable
+from watchword.admin.errors import NotReady
 from watchword.admin.join import KLUSTERLET, ClusterMembership, JoinWait, cluster_uid, join, with_present
 from watchword.admin.node_join import NodeJoin
 from watchword.api.conditions import is_true
@@ -21,7 +23,7 @@ from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object
 from watchword.api.names import AGENT_NAMESPACE, IMAGE, IMAGE_VARIABLE, ConditionType
 from watchword.api.time import rfc3339
-from watchword.api.validation import validate_dns_subdomain
+from watchword.api.validation import format_duration, validate_dns_subdomain
 from watchword.cli.common_options import cluster_name, format_document, output_option, wait_options, with_options
 from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
 from watchword.cli.discovery_options import (
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from watchword.discovery.polling import Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 HUB_ACCESS_OPTIONS = (
     click.option("--hub-token", default="", help=f"A token of the hub, of whatever kind. {HELP}."),
@@ -83,10 +86,13 @@ class HubPlan(Struct, frozen=True):
             )
         assert self.by_discovery is not None  # one of the two
         if self.by_discovery.tls_token is None:
-            raise click.UsageError("say who asks: --tls-bootstrap-token goes with --discovery-file")
+            raise click.UsageError("--discovery-file requires --tls-bootstrap-token")
         return BootstrapAccess(
             await self.by_discovery.discover(progress), Sensitive(self.by_discovery.tls_token.reveal())
         )
+
+
+HubChoice: TypeAlias = Callable[[timedelta | None], HubPlan]
 
 
 def choose_hub_plan(
@@ -125,7 +131,7 @@ def _address(token: str, server: str, ca_file: Path | None, pins: tuple[str, ...
 
 
 def hub_access_options(command: F) -> F:
-    """Add the flags of both ways; the command gets `hub`, which makes the `HubPlan` when it is called."""
+    """Add the flags of both ways; the command gets `hub`, which makes the `HubPlan` within a time limit."""
 
     @with_options(*HUB_ACCESS_OPTIONS)
     @discovery_flags
@@ -139,8 +145,9 @@ def hub_access_options(command: F) -> F:
         ca_file: Path | None,
         **kwargs: Any,
     ) -> Any:
-        def hub() -> HubPlan:
-            return choose_hub_plan(given, hub_token, hub_apiserver, ca_file, discovery_timeout)
+        def hub(limit: timedelta | None) -> HubPlan:
+            timeout = discovery_timeout if limit is None else min(limit, discovery_timeout)
+            return choose_hub_plan(given, hub_token, hub_apiserver, ca_file, timeout)
 
         return command(*args, hub=hub, **kwargs)
 
@@ -181,12 +188,10 @@ OPTIONS = (
 @driver_options(Side.CLUSTER, stored=True)
 @driver_options(Side.JOIN)
 @with_options(*OPTIONS[1:])
-@wait_options("the cluster has joined", also="patience")
+@wait_options("the cluster has joined", also="limit")
 @output_option()
 @connection_options
-def command(
-    connection: ClusterConnection, hub: Callable[[], HubPlan], output: str, wait: timedelta | None, **flags: Any
-) -> None:
+def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Bring this cluster to a hub.
 
     The hub is named by HOST:PORT with a token and the pin of its CA, as `watchword init` prints them, by
@@ -198,7 +203,8 @@ def command(
         _join_machine(hub, flags, output)
         return
     membership = _membership(flags, connection)
-    document = run(_join(connection, hub(), membership, wait, flags))
+    limit = flags["limit"]
+    document = run(within(limit, _join(connection, hub(limit), membership, wait, flags)))
     if output != "table":
         echo(format_document(document, output), nl=False)
         return
@@ -240,7 +246,8 @@ async def _join(
     wait: timedelta | None,
     flags: dict[str, Any],
 ) -> dict[str, Any]:
-    dry_run = flags["dry_run"]
+    dry_run, loop = flags["dry_run"], asyncio.get_running_loop()
+    started = loop.time()
     async with connection.client() as client:
         uid = await cluster_uid(client)
         membership = await with_present(client, membership)
@@ -250,8 +257,23 @@ async def _join(
             applied = await join(client, membership, access, deploy=flags["deploy"], dry_run=dry_run)
             print_progress(f"{'would apply' if dry_run else 'applied'} {len(applied)} objects")
             if wait is not None and not dry_run:
-                await JoinWait(client, joining, wait, print_progress).run(membership)
+                left = wait - timedelta(seconds=loop.time() - started) if flags["limit"] else wait
+                await JoinWait(client, joining, left, print_progress).run(membership)
     return _document(membership, access.info.server, applied, _state(known, dry_run=dry_run, joined=wait is not None))
+
+
+async def within(limit: timedelta | None, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result; `NotReady` when there is none within the limit.
+
+    Waits end at the limit with a reason of their own; requests that hang get a second more.
+    """
+    try:
+        async with asyncio.timeout(None if limit is None else limit.total_seconds() + 1) as timer:
+            return await work
+    except TimeoutError as cause:
+        if limit is None or not timer.expired():
+            raise
+        raise NotReady(f"not done within {format_duration(limit)}: give a longer --timeout") from cause
 
 
 def _state(known: Object | None, *, dry_run: bool, joined: bool) -> str:
@@ -272,7 +294,7 @@ def _document(membership: ClusterMembership, server: str, applied: list[str], st
     }
 
 
-def _join_machine(hub: Callable[[], HubPlan], flags: dict[str, Any], output: str) -> None:
+def _join_machine(hub: HubChoice, flags: dict[str, Any], output: str) -> None:
     name, path = flags["node_name"], flags["credential_file"]
     objection = validate_dns_subdomain(name)
     if objection:
@@ -281,11 +303,13 @@ def _join_machine(hub: Callable[[], HubPlan], flags: dict[str, Any], output: str
         raise click.UsageError("--node-name is for a machine, --cluster-name for a cluster: give one of them")
     if path is None:
         raise click.UsageError("--node-name needs --credential-file, where the machine's kubeconfig is written")
-    machine = NodeJoin(name, path, SystemClock(), flags["patience"], print_progress)
-    plan = hub()
+    limit: timedelta | None = flags["limit"]
+    machine = NodeJoin(name, path, SystemClock(), limit or timedelta(minutes=5), print_progress)
+    plan = hub(limit)
     existing_certificate = machine.existing_certificate()
     if existing_certificate is None:
-        existing_certificate = run(_rehearse(plan) if flags["dry_run"] else _run_machine(machine, plan))
+        work = _rehearse(plan) if flags["dry_run"] else _run_machine(machine, plan)
+        existing_certificate = run(within(limit, work))
     document = {
         "node": name,
         "credential-file": str(path),
@@ -298,7 +322,11 @@ def _join_machine(hub: Callable[[], HubPlan], flags: dict[str, Any], output: str
 
 
 async def _run_machine(machine: NodeJoin, plan: HubPlan) -> Any:
-    return await machine.run(await plan.find(print_progress))
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    access = await plan.find(print_progress)
+    left = machine.patience - timedelta(seconds=loop.time() - started)
+    return await replace(machine, patience=left).run(access)
 
 
 async def _rehearse(plan: HubPlan) -> None:

@@ -23,11 +23,9 @@ class LazyGroup(click.Group):
         self._catalog = dict(commands_by_module)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the catalog, which is the order of use."""
         return [*self._catalog, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return one command."""
         if cmd_name not in self._catalog:
             return super().get_command(ctx, cmd_name)
         module, _ = self._catalog[cmd_name]
@@ -132,7 +130,6 @@ class GlobalOptions(NamedTuple):
 
     @property
     def log_level(self) -> str:
-        """How much a long-running command logs."""
         return "debug" if self.verbosity else "info"
 
 
@@ -154,7 +151,6 @@ def cli(ctx: click.Context, verbosity: int) -> None:
 
 
 def main() -> None:
-    """Run the command line of this process and exit."""
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     _fill_standard_streams()
     sys.exit(run(sys.argv[1:]))

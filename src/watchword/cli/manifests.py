@@ -210,7 +210,6 @@ def dashboard(output: str, **flags: Any) -> None:
 
 
 def _installation(values: Path | None, flags: Mapping[str, Any]) -> Installation:
-    """Return the settings of the values file, with the flags that were given in their place."""
     from watchword.api.yaml import YamlError, load
     from watchword.operator.installation import ValuesError, override_installation, read_installation
 

@@ -18,7 +18,6 @@ def echo(text: str | bytes, *, err: bool = False, nl: bool = True) -> None:
 
 
 def echo_line(text: str, *, err: bool = False) -> None:
-    """Print one line, whatever the text holds."""
     click.echo(escape_text(text), err=err)
 
 

@@ -13,7 +13,11 @@ from typing import Any, TypeVar
 
 import click
 
+from watchword.cli.output import echo_line
+
 F = TypeVar("F", bound=Callable[..., Any])
+FILE = click.Path(path_type=Path, dir_okay=False)
+LISTEN_HELP = "The address on which to serve /healthz, /readyz and /metrics; none by default."
 
 
 def identity() -> str:
@@ -44,7 +48,6 @@ class KeyValuePairs(click.ParamType[dict[str, str]]):
     def convert(
         self, value: str | dict[str, str], param: click.Parameter | None, ctx: click.Context | None
     ) -> dict[str, str]:
-        """Read the pairs."""
         if isinstance(value, dict):
             return value
         rows = [row.partition("=") for row in value.split(",") if row]
@@ -70,10 +73,52 @@ class FeatureGates(click.ParamType[dict[str, bool]]):
         return {name: text == "true" for name, text in pairs.items()}
 
 
-def process_options(command: F) -> F:
-    """Add the options that each long-running process has."""
+def serving_options(default: str) -> Callable[[F], F]:
+    """Add where and how a server listens; the command gets `serve`, `tls` (certificate and key) and `listen`."""
 
-    @click.option("--listen", type=HostPort(), default="", help="Where to serve /healthz, /readyz and /metrics.")
+    def decorate(command: F) -> F:
+        @click.option("--serve", type=HostPort(), default=default, show_default=True, help="The address to serve on.")
+        @click.option("--tls-certificate", type=FILE, help="Serve TLS with this certificate (PEM).")
+        @click.option("--tls-key", type=FILE, help="The private key of --tls-certificate (PEM).")
+        @click.option(
+            "--insecure-http",
+            is_flag=True,
+            help="Allow plain HTTP on an address that other machines reach, as behind a proxy that serves TLS.",
+        )
+        @click.option("--listen", type=HostPort(), default="", help=LISTEN_HELP)
+        @wraps(command)
+        def with_server(
+            *args: Any, tls_certificate: Path | None, tls_key: Path | None, insecure_http: bool, **kwargs: Any
+        ) -> Any:
+            if bool(tls_certificate) != bool(tls_key):
+                raise click.UsageError("--tls-certificate and --tls-key must be given together")
+            tls = None if tls_certificate is None or tls_key is None else (tls_certificate, tls_key)
+            behind_proxy = insecure_http or bool(kwargs.get("secure"))
+            if tls is None and kwargs.get("login", True):  # without a login the dashboard requires loopback
+                _require_tls(kwargs["serve"], allowed=behind_proxy)
+            return command(*args, tls=tls, **kwargs)
+
+        return with_server  # type: ignore[return-value]  # a command stays a command
+
+    return decorate
+
+
+def _require_tls(serve: tuple[str, int] | None, *, allowed: bool) -> None:
+    """Refuse plain HTTP where other machines reach it, or print a warning when it is allowed."""
+    from watchword.admin.hub_setup import is_loopback_host
+
+    if serve is None or is_loopback_host(serve[0]):
+        return
+    if not allowed:
+        raise click.UsageError(
+            f"other machines reach {serve[0]}, and plain HTTP would show them tokens: give --tls-certificate and "
+            "--tls-key, or --insecure-http behind a proxy that serves TLS"
+        )
+    echo_line(f"warning: plain HTTP on {serve[0]}: tokens can be read on the way to the proxy", err=True)
+
+
+def process_options(command: F) -> F:
+    @click.option("--listen", type=HostPort(), default="", help=LISTEN_HELP)
     @click.option("--disable-leader-election", is_flag=True, help="Run at once, without a lease; for a single replica.")
     @wraps(command)
     def with_options(*args: Any, **kwargs: Any) -> Any:

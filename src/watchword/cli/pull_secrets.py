@@ -27,7 +27,6 @@ class NamespacedName(click.ParamType["ObjectKey"]):
     name = "namespace/name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ObjectKey:
-        """Read the key."""
         from watchword.api.meta import ObjectKey
 
         namespace, _, name = str(value).partition("/")
@@ -82,7 +81,6 @@ def command(ctx: click.Context, /, connection: ClusterConnection, **flags: Any) 
 
 
 def options_of(flags: dict[str, Any]) -> PullSecretOptions:
-    """Return what the flags mean."""
     from datetime import timedelta
 
     from watchword.api.pull_secrets import REGISTRY_SERVICES

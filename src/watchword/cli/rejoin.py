@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -28,7 +27,7 @@ from watchword.cli.common_options import (
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
-from watchword.cli.join import HubPlan, hub_access_options
+from watchword.cli.join import HubChoice, HubPlan, hub_access_options, within
 from watchword.cli.output import echo
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock
@@ -49,12 +48,10 @@ OPTIONS = (
 @click.command("rejoin")
 @hub_access_options
 @with_options(*OPTIONS)
-@wait_options("the agent holds a valid credential; on the hub, until a new key has asked")
+@wait_options("the agent holds a valid credential; on the hub, until a new key has asked", also="limit")
 @output_option()
 @connection_options
-def command(
-    connection: ClusterConnection, hub: Callable[[], HubPlan], output: str, wait: timedelta | None, **flags: Any
-) -> None:
+def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Bring a cluster back whose credential expired or was lost.
 
     On the cluster it hands the agent a new token; the hub is named as for `join`. On the hub, with --take-over, it
@@ -64,9 +61,9 @@ def command(
     work = (
         _take_over(connection, name, wait, flags)
         if flags["take_over"]
-        else _replace_bootstrap_secret(connection, hub(), name, wait, flags)
+        else _replace_bootstrap_secret(connection, hub(flags["limit"]), name, wait, flags)
     )
-    document = run(work)
+    document = run(within(flags["limit"], work))
     if output != "table":
         echo(format_document(document, output), nl=False)
     else:
@@ -117,7 +114,6 @@ async def _take_over(
 
 
 def _confirm(candidate: TakeOverCandidate, *, yes: bool) -> None:
-    """Show the requests, and ask."""
     if not yes:
         owner = f" (identity {candidate.owner})" if candidate.owner else ""
         echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)

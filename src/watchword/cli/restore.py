@@ -71,13 +71,11 @@ class _Question:
         self._yes = yes
 
     def show(self, title: str, names: Sequence[str]) -> None:
-        """Print a list, shortened."""
         if names:
             more = f"\n  … and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             echo(f"{title}:\n  " + "\n  ".join(names[:SHOWN]) + more)
 
     def confirm(self, what: str) -> None:
-        """Ask for confirmation."""
         confirm(f"{what}?", f"this would {what[0].lower()}{what[1:]}", yes=self._yes)
 
 

@@ -39,7 +39,6 @@ def describe_plan(revocation: Revocation) -> str:
 
 
 def describe_result(result: RevocationResult) -> str:
-    """Return what became of a revocation, in lines."""
     target = result.revocation.target
     if result.trouble:
         return f"{target} is not revoked: {result.trouble}"
@@ -57,7 +56,6 @@ def describe_refusal(refusal: Refusal) -> str:
 
 
 def describe_holding(holding: Holding) -> str:
-    """Return what one entry of a kubeconfig holds."""
     if holding.target is not None:
         return f"{holding.entry} holds {holding.target}"
     who = f" ({holding.identity})" if holding.identity else ""
@@ -67,7 +65,6 @@ def describe_holding(holding: Holding) -> str:
 def format_outcome(
     results: Sequence[RevocationResult], holdings: Sequence[Holding], form: str, *, dry_run: bool
 ) -> str:
-    """Return the outcome as JSON or YAML."""
     document = {
         "dryRun": dry_run,
         "revocations": [_result_document(result) for result in results],
@@ -274,7 +271,6 @@ async def _authenticate(connection: ClusterConnection, credential: Credential) -
 
 
 def _confirm(planned: Sequence[Revocation], holdings: Sequence[Holding], *, yes: bool) -> None:
-    """Show what is revoked, and ask."""
     if not yes:
         for line in (*map(describe_holding, holdings), *map(describe_plan, planned)):
             echo(line, err=True)

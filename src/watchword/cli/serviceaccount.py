@@ -161,7 +161,6 @@ async def _export(
 
 
 def make_exporter(tool: str, client: Client, namespace: str) -> Exporter:
-    """Return who writes clusters for a tool."""
     from watchword.accounts.exports import ArgoExporter, ClusterProfileExporter
 
     return ArgoExporter(client, namespace) if tool == "argocd" else ClusterProfileExporter(client, namespace)
@@ -298,7 +297,6 @@ def describe_refusal(refusal: Refusal) -> str:
 
 
 def account_row(obj: Object) -> tuple[str, ...]:
-    """Return one line about an account."""
     from watchword.api.conditions import find_condition
     from watchword.api.names import ConditionType
 
@@ -312,7 +310,6 @@ def account_row(obj: Object) -> tuple[str, ...]:
 
 
 def describe_account(obj: Object) -> str:
-    """Return everything about one account, in lines."""
     from watchword.api.accounts import Account
     from watchword.api.conditions import conditions_of
     from watchword.api.validation import format_duration

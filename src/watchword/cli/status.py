@@ -29,9 +29,7 @@ class HasHealth(Protocol):
     """A row of any table."""
 
     @property
-    def health(self) -> InventoryHealth:
-        """How it fares."""
-        ...
+    def health(self) -> InventoryHealth: ...
 
 
 Row = TypeVar("Row", bound=HasHealth)
@@ -77,17 +75,17 @@ def command(
     if check:
         return _check(inventory, now, output)
     _show(inventory, now, output)
-    return ExitCode.DONE
+    shown = inventory.clusters or inventory.addons or inventory.credentials
+    return ExitCode.REFUSED if "clusters" in inventory.unseen and not shown else ExitCode.DONE
 
 
 async def _read(connection: ClusterConnection, now: datetime, logs: Sequence[Path]) -> Inventory:
     from watchword.admin.audit_log import read_audit_logs
-    from watchword.admin.hub_reader import read_hub_facts
-    from watchword.admin.inventory import build_inventory
+    from watchword.admin.hub_reader import read_inventory
 
     usage = read_audit_logs(logs) if logs else None
     async with connection.client() as client:
-        return build_inventory(await read_hub_facts(client, usage=usage), now=now)
+        return await read_inventory(client, now, usage)
 
 
 def _check(inventory: Inventory, now: datetime, output: str) -> int:
@@ -125,9 +123,10 @@ def _show(inventory: Inventory, now: datetime, output: str) -> None:
 
 async def _watch(connection: ClusterConnection, output: str) -> None:
     from watchword.admin.hub_observer import observe_hub
-    from watchword.admin.hub_reader import read_hub_facts
+    from watchword.admin.hub_reader import read_hub_facts, require_hub
 
     async with connection.client() as client:
+        await require_hub(client)
         facts = await read_hub_facts(client)
         readable = facts.pull_secrets is not None
         async with observe_hub(client, dict(facts.unseen), pull_secrets=readable) as observer:
@@ -205,7 +204,6 @@ def _remainder(rows: Sequence[Row], shown: Sequence[Row]) -> str:
 
 
 def summarise(inventory: Inventory) -> str:
-    """Return one line with the totals, and how much needs attention."""
     from watchword.admin.formatting import format_count
 
     tables = (

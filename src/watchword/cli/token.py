@@ -13,7 +13,7 @@ import orjson
 
 from watchword.admin.init import await_signature, require_joinable_hub
 from watchword.api import yaml
-from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
 from watchword.api.time import rfc3339
 from watchword.cli.common_options import JOIN_COMMAND_OPTIONS, output_option, with_options
@@ -24,7 +24,14 @@ from watchword.cli.secret_input import SecretReader
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.errors import BootstrapTokenRefused
 from watchword.discovery.token_limits import BootstrapTokenLimits
-from watchword.discovery.token_secret import TokenRecord, TokenStore, TokenUsage, choose_token, join_command
+from watchword.discovery.token_secret import (
+    BOTH_USAGES,
+    TokenRecord,
+    TokenStore,
+    TokenUsage,
+    choose_token,
+    join_command,
+)
 from watchword.discovery.tokens import BootstrapToken, parse_token_id
 from watchword.kube.files import write_private_file
 from watchword.runtime.event_loop import run
@@ -36,7 +43,6 @@ ANY = "<any>"
 
 
 def token_row(record: TokenRecord, now: datetime, *, secrets: bool) -> tuple[str, ...]:
-    """Return the cells of one token."""
     return (
         record.token.reveal() if secrets else str(record.token),
         "<forever>" if record.expires is None else format_duration_left(record.expires - now),
@@ -58,7 +64,6 @@ def format_tokens(records: Sequence[TokenRecord], form: str, *, secrets: bool) -
 
 
 def format_duration_left(left: timedelta) -> str:
-    """Return a duration in its largest sensible unit, as kubectl shows ages."""
     seconds = int(left.total_seconds())
     if seconds <= 0:
         return "<expired>"
@@ -126,11 +131,13 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
     record = _record(choose_token(given, force=options["force_weak_token"]), options)
     if not (options["print_join_command"] or options["command_file"]):
         run(_create(connection, record, dry_run=options["dry_run"]))
+        print_progress(describe_power(record))
         real = not options["dry_run"]  # a token that was not made opens nothing
         shown = record.token.reveal() if real else str(record.token)
         echo(shown if output == "table" else format_tokens([record], output, secrets=real))
     else:
         info = run(_create_for_join(connection, record, dry_run=options["dry_run"]))
+        print_progress(describe_power(record))
         _show_join_command(info, record, options)
 
 
@@ -164,6 +171,14 @@ def delete(connection: ClusterConnection, tokens: tuple[str, ...], ignore_not_fo
     reader = SecretReader()
     ids = [parse_token_id(reader.read(text)) for text in tokens]
     run(_delete(connection, ids, ignore_not_found=ignore_not_found, dry_run=dry_run))
+
+
+def describe_power(record: TokenRecord) -> str:
+    """Return the warning that is printed with a new token: what a holder of it can do, and until when."""
+    ends = "until it is deleted" if record.expires is None else f"until {rfc3339(record.expires)}"
+    power = "any holder can request to join this hub" if record.usages == BOTH_USAGES else "any holder can use it"
+    nodes = ", and get node certificates without approval" if NODE_GROUP in record.groups else ""
+    return f"warning: keep token {record.token.id} secret: {ends} {power}{nodes}"
 
 
 def _record(token: BootstrapToken, options: dict[str, Any]) -> TokenRecord:

@@ -36,7 +36,6 @@ class Asset(Struct, frozen=True):
 
 
 def load_assets() -> Mapping[str, Asset]:
-    """Return every file by its name."""
     found = {}
     for path in files(__package__).joinpath("assets").iterdir():
         suffix = path.name.rpartition(".")[2]

@@ -56,7 +56,6 @@ class Fleet:
 
     @property
     def revision(self) -> int:
-        """A number that grows with every change of a row or an event."""
         return self.index.revision + self.recent.revision
 
     async def run(self) -> None:
@@ -78,7 +77,6 @@ class Fleet:
             self._later.clear()
 
     def handle(self, delta: Delta) -> None:
-        """Enqueue what a change concerns."""
         ref = ObjectRef(delta.resource, delta.key)
         if delta.resource is not CERTIFICATE_SIGNING_REQUESTS:
             if delta.resource in SHOWN_KINDS:

@@ -41,11 +41,9 @@ class HistoryLog(Struct):
                 self._note(row.id, old.fields(), row.fields(), now)
 
     def entries(self, cluster: str, visible: Container[str]) -> Sequence[HistoryEntry]:
-        """Return the changes of one cluster, of visible rows alone."""
         return [entry for entry in self._entries.get(cluster, ()) if entry.row in visible]
 
     def forget(self, cluster: str) -> None:
-        """Drop the changes of a cluster that was deleted."""
         self._entries.pop(cluster, None)
 
     def _note(self, identity: str, old: dict[str, Any], new: dict[str, Any], now: datetime) -> None:
@@ -56,7 +54,6 @@ class HistoryLog(Struct):
 
 
 def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return what happened between two states of a row, in words."""
     told = []
     if new.get("expires") is not None and old.get("expires") != new["expires"]:
         told.append(f"{new['kind']} renewed, valid until {_instant(new['expires'])}")
@@ -89,7 +86,6 @@ class RelatedObjects(Struct):
         return [name for name in dict.fromkeys((before, cluster)) if name]
 
     def about(self, cluster: str) -> Sequence[ObjectRef]:
-        """Return the objects that are about a cluster."""
         return tuple(self._of_cluster.get(cluster, ()))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -12,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from msgspec import Struct
 
 from watchword.admin.hub_observer import HubObserver, observe_hub
+from watchword.admin.hub_setup import is_loopback_host
 from watchword.api.sensitive import HiddenFields
 from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.server import LOOPBACK_NAMES, DashboardServer, OwnAddress
@@ -127,13 +127,7 @@ async def serve_dashboard(
 def require_loopback(options: DashboardOptions) -> None:
     """Refuse to show a kubeconfig's rights on an address that other machines reach."""
     host = options.serve[0]
-    if options.login or host == "localhost":
-        return
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
+    if not options.login and not is_loopback_host(host):
         raise NotLoopback(
             f"{host} can be reached from other machines: listen on 127.0.0.1, or give --login so that each person "
             "signs in with their own token"

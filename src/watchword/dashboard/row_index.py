@@ -35,7 +35,6 @@ class ObjectRows(Struct, frozen=True, gc=False):
 
 
 def decide_object_rows(found: SourcedObject, requests: Sequence[SourcedObject], *, now: datetime) -> ObjectRows:
-    """Decide about an object from its content, the certificate requests for it, and the instant alone."""
     source, key = found[0], ObjectKey.of(found[1])
     facts, number = gather_facts([found]), NUMBERS[source]
     limited = full = decide_rows(facts, str(key), number=number, now=now)
@@ -54,7 +53,6 @@ class NumberedEvent(Struct, frozen=True, gc=False):
 
     @property
     def order(self) -> tuple[str, int]:
-        """What sorts events by time."""
         return self.event.at, self.number
 
 
@@ -67,7 +65,6 @@ class RecentEvents(Struct):
     _last: int = 0
 
     def put(self, ref: ObjectRef, events: Sequence[FleetEvent]) -> None:
-        """Replace the events that an object tells of."""
         held = self._of_object.get(ref, {})
         wanted = dict.fromkeys(events)
         for event in [each for each in held if each not in wanted]:
@@ -150,7 +147,6 @@ class RowIndex(Struct):
                 yield from parts[part]
 
     def in_part(self, part: str) -> Iterator[ObjectRef]:
-        """Yield the objects of one cluster or namespace."""
         for parts in self._parts.values():
             yield from parts.get(part, ())
 
@@ -160,7 +156,6 @@ class RowIndex(Struct):
         return None if found is None else found.shown_to(seen)
 
     def places(self) -> frozenset[str]:
-        """Return the clusters, and the namespaces that hold something to show."""
         if self._places is None:
             self._places = frozenset(part for parts in self._parts.values() for part in parts if part)
         return self._places

@@ -120,7 +120,6 @@ def choose_recheck(
 
 
 def _instants(row: CredentialRow, within: timedelta) -> Iterator[datetime]:
-    """Yield every instant on which the health, the note or the forecast of a credential depends."""
     issued, expires, renewal = row.validity.issued, row.validity.expires, row.validity.latest_renewal
     if issued is not None:
         yield issued + TAKE_UP_WITHIN
@@ -155,7 +154,6 @@ class Row(Struct, frozen=True, gc=False):
     expires: int | None = None
 
     def fields(self) -> RowFields:
-        """Return what the browser reads."""
         found: RowFields = orjson.loads(b"{%b}" % self.entry)[self.id]
         return found
 
@@ -194,7 +192,6 @@ def build_fleet_inventory(facts: FleetFacts, *, now: datetime) -> Inventory:
 
 
 def inventory_rows(inventory: Inventory, *, now: datetime) -> Iterator[RowFields]:
-    """Yield the fields of each row."""
     yield from map(_cluster, inventory.clusters)
     yield from map(_addon, inventory.addons)
     ending = {id(each.row): each for each in forecast_expiry(inventory, now=now, within=FORESEEN)}
@@ -249,7 +246,6 @@ def _state(health: InventoryHealth, note: str, command: str) -> RowFields:
 
 
 def event_document(event: FleetEvent) -> RowFields:
-    """Return one event as the browser shows it."""
     return {"at": event.at, "about": clean(event.about), "what": clean(event.what), "warning": event.is_warning}
 
 

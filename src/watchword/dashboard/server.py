@@ -28,7 +28,6 @@ class OwnAddress(Struct, frozen=True):
 
     @property
     def scheme(self) -> str:
-        """The scheme that browsers see."""
         return "https" if self.secure else "http"
 
     def objection(self, request: Request) -> str:

@@ -38,7 +38,6 @@ class Source(Struct, frozen=True):
     project: Projection | None = None
 
     def access(self, part: str = "") -> ResourceAccess:
-        """Return the right that reads it, or the part of one cluster or namespace."""
         if part and self.resource is MANAGED_CLUSTERS:
             return ResourceAccess("get", self.resource, ObjectKey.cluster(part))
         if self._name:
@@ -47,11 +46,9 @@ class Source(Struct, frozen=True):
 
     @property
     def watch_access(self) -> ResourceAccess:
-        """The right that follows it."""
         return ResourceAccess("watch", self.resource, ObjectKey(self.scope.namespace, self._name))
 
     def holds(self, obj: Object) -> bool:
-        """Whether an object of its kind is one of those that it reads."""
         metadata, (field, _, value) = obj["metadata"], self.scope.fields.partition("=")
         actual = {"": "", "metadata.name": metadata["name"]}.get(field, obj.get(field))
         return self.scope.covers(metadata.get("namespace") or "") and actual == value
@@ -100,7 +97,6 @@ def find_source(resource: Resource, obj: Object) -> Source | None:
 
 
 def gather_facts(objects: Iterable[SourcedObject]) -> FleetFacts:
-    """Return the facts that some objects hold."""
     found: dict[str, list[Object]] = {}
     for source, obj in objects:
         found.setdefault(source.name, []).append(obj)

@@ -55,7 +55,6 @@ class SessionStore(Struct):
         return True
 
     def open(self, session: Session, now: datetime) -> str:
-        """Keep a session, and return the value of its cookie."""
         self._drop_ended(now)
         cookie = secrets.token_urlsafe(SECRET_BYTES)
         self._sessions[_hash(cookie)] = session
@@ -67,7 +66,6 @@ class SessionStore(Struct):
         return found if found is not None and now < found.ends else None
 
     def close(self, cookie: str) -> None:
-        """End a session."""
         self._sessions.pop(_hash(cookie), None)
 
     def _drop_ended(self, now: datetime) -> None:

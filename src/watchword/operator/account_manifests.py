@@ -82,12 +82,10 @@ MANAGER_RIGHTS = (
 
 
 def hub_service_rights() -> list[Manifest]:
-    """Return the role by which the hub serves accounts, and its binding."""
     return list(cluster_role_with_binding(ACCOUNTS_ROLE, rules_of(ACCOUNTS_RIGHTS), CONTROLLER))
 
 
 def manager_bundle(*, image: str = IMAGE) -> list[Manifest]:
-    """Return a manager of its own with its rights, for a hub whose controllers are not ours."""
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
         service_account(MANAGER.name, MANAGER.namespace),

@@ -25,12 +25,10 @@ OWN_OBJECTS = ApplyPolicy(comparison=Comparison.CONTAINS, manager=MANAGED_BY, fo
 
 
 def owner_annotation(owner: Object) -> str:
-    """Return the annotation by which objects of a Klusterlet or ClusterManager name their owner."""
     return f"{owner['kind']}/{owner['metadata']['name']}"
 
 
 def owners_of(obj: Object) -> list[ObjectKey]:
-    """Return the key of an object's owner."""
     name = annotations_of(obj).get(OWNER_ANNOTATION, "").partition("/")[2]
     return [ObjectKey.cluster(name)] if name else []
 
@@ -87,7 +85,6 @@ class OwnedObjectApplier(Struct, frozen=True):
 
 
 def with_owner(obj: Object, owner: Object) -> Object:
-    """Return the object with the marks of its owner and of its rendering."""
     metadata = obj["metadata"]
     labels = {**(metadata.get("labels") or {}), "app.kubernetes.io/managed-by": MANAGED_BY}
     annotations = {
@@ -104,7 +101,6 @@ def is_rendered_by_us(obj: Object) -> bool:
 
 
 def is_owned(obj: Object, owner: Object) -> bool:
-    """Whether an object was made for this Klusterlet or ClusterManager."""
     return annotations_of(obj).get(OWNER_ANNOTATION) == owner_annotation(owner)
 
 
@@ -118,12 +114,10 @@ async def delete_exact(client: Client, resource: Resource, obj: Object) -> None:
 
 
 def related_resources(rows: Iterable[Manifest]) -> list[Object]:
-    """Return what was deployed, as status lists it."""
     return [_reference(resource, obj) for resource, obj in rows]
 
 
 def generations(rows: Iterable[Manifest]) -> list[Object]:
-    """Return the generations of the Deployments, as status lists them."""
     return [
         {**_reference(resource, obj), "lastGeneration": obj["metadata"].get("generation") or 0}
         for resource, obj in rows

@@ -59,7 +59,6 @@ class BundleOptions(Struct, frozen=True):
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """The namespaces in which the operator deploys."""
         agents = (self.agent_namespace, *self.more_agent_namespaces) if self.for_agent else ()
         places = tuple(place for name in agents for place in (name, addon_namespace(name)))
         return (*places, *((HUB_NAMESPACE,) if self.for_hub else ()))
@@ -83,7 +82,6 @@ def operator_bundle(options: BundleOptions | None = None) -> list[Manifest]:
 
 
 def hub_bundle(manager: Object | None = None, options: BundleOptions | None = None) -> list[Manifest]:
-    """Return the operator and the ClusterManager that it carries out."""
     options = options or BundleOptions(for_agent=False)
     wanted = manager or CLUSTER_MANAGERS.manifest(
         ObjectKey.cluster("cluster-manager"), spec={"imagePullSpec": options.image}

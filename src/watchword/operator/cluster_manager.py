@@ -92,14 +92,11 @@ class ClusterManagerReconciler(Struct, frozen=True):
 
 
 def decide_hub_conditions(rows: Iterable[Manifest]) -> list[Condition]:
-    """Return whether the controllers run."""
     hub = next((obj for resource, obj in rows if resource is DEPLOYMENTS), None)
-    missing, wanted = conditions.count_missing(hub)
-    if missing:
-        message = f"{missing} of {wanted} instances are not available yet"
-        progressing = Condition.true(conditions.PROGRESSING, "ClusterManagerDeploymentRolling", message)
-    else:
-        progressing = Condition.false(conditions.PROGRESSING, "ClusterManagerUpToDate", "everything runs as wanted")
+    rollout = conditions.describe_rollout(hub)
+    progressing = Condition.false(conditions.PROGRESSING, "ClusterManagerUpToDate", "all pods run the newest spec")
+    if rollout:
+        progressing = Condition.true(conditions.PROGRESSING, "ClusterManagerDeploymentRolling", rollout)
     return [
         progressing,
         conditions.decide_available(hub, "ClusterManagerAvailable"),

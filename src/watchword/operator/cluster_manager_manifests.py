@@ -36,7 +36,6 @@ EXPOSED_PORT = 443
 
 
 def server_name(manager: Object, server: HubServer) -> str:
-    """Return the name of a server's Deployment and Service."""
     return f"{manager['metadata']['name']}-{server.name}"
 
 
@@ -54,7 +53,6 @@ def server_roles(server: HubServer) -> list[Manifest]:
 
 
 def server_bindings(manager: Object, server: HubServer, controller: ObjectKey) -> list[Manifest]:
-    """Return the account of a server, and what binds it and the hub's controllers to their roles."""
     prefix = f"open-cluster-management:operated:{manager['metadata']['name']}:{server.name}"
     account = ObjectKey(HUB_NAMESPACE, server.service_account)
     rows: list[Manifest] = [
@@ -70,7 +68,6 @@ def server_bindings(manager: Object, server: HubServer, controller: ObjectKey) -
 
 
 def server_workload(manager: Object, server: HubServer, image: str) -> list[Manifest]:
-    """Return the Deployment of a server and the Service in front of it."""
     spec: Mapping[str, Any] = manager.get("spec") or {}
     own: Mapping[str, Any] = spec.get("serverConfiguration") or {}
     name = server_name(manager, server)
@@ -113,7 +110,6 @@ TOKEN_NAMESPACES = ("kube-system", "kube-public")
 
 
 def hub_flags(manager: Object, catalog: Catalog = CATALOG) -> list[str]:
-    """Return the controllers' command line, rendered from the spec."""
     flags = [f"--namespace={HUB_NAMESPACE}"]
     names = [str(entry.get("authType") or catalog.default) for entry in _registration(manager).get(DRIVER_LIST) or []]
     if names:
@@ -136,7 +132,6 @@ def left_cluster_retention(manager: Object) -> str:
 
 
 def hub_settings(manager: Object, catalog: Catalog) -> Settings:
-    """Return what the spec configures about drivers."""
     registration = _registration(manager)
     settings: dict[str, str] = {}
     for driver in catalog.drivers:
@@ -157,8 +152,12 @@ def exposed_hosts(manager: Object, protocol: str) -> list[str]:
 
 
 def enabled_servers(manager: Object, catalog: Catalog = CATALOG) -> list[HubServer]:
+<<<<<<< HEAD
     """Return the servers of the enabled drivers."""
     return [driver.server for driver in enabled_drivers(manager, catalog) if isinstance(driver, HasServer)]
+=======
+    return [driver.server for driver in _enabled_drivers(manager, catalog) if isinstance(driver, HasServer)]
+>>>>>>> own-admin
 
 
 def account_annotations(manager: Object, catalog: Catalog = CATALOG) -> dict[str, str]:
@@ -185,7 +184,6 @@ def _entry(registration: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[s
 
 
 def gates_of(manager: Object) -> list[Mapping[str, Any]]:
-    """Return every switch of the spec, in order."""
     spec: Mapping[str, Any] = manager.get("spec") or {}
     parts = ("registrationConfiguration", "workConfiguration", "addOnManagerConfiguration")
     return [row for part in parts for row in (spec.get(part) or {}).get("featureGates") or []]
@@ -261,7 +259,6 @@ def replicas_of(manager: Object) -> int:
 
 
 def cleaner_job(image: str, retention: str = "", pod_fields: Mapping[str, Any] | None = None) -> Manifest:
-    """Return the CronJob that removes clusters which left and were not deleted."""
     container = {
         "name": CLEANER_JOB,
         "image": image,

@@ -30,7 +30,6 @@ VALID_FEATURES = "ValidFeatureGates"
 
 
 def decide_feature_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> Condition:
-    """Return the unknown feature gates."""
     unknown = find_unknown_gates(rows, known)
     if not unknown:
         return Condition.true(VALID_FEATURES, "FeatureGatesAllValid", "all switches are known")
@@ -39,7 +38,6 @@ def decide_feature_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str
 
 
 def count_missing(deployment: Object | None) -> tuple[int, int]:
-    """Return how many pods are not available, and how many are wanted."""
     if deployment is None:
         return 1, 1
     status = deployment.get("status") or {}
@@ -49,8 +47,22 @@ def count_missing(deployment: Object | None) -> tuple[int, int]:
     return max(0, wanted - int(status.get("availableReplicas") or 0)), wanted
 
 
+def describe_rollout(deployment: Object | None) -> str:
+    """Return what a roll-out still lacks, empty when it is done; by the rules of `kubectl rollout status`."""
+    if deployment is None:
+        return "the Deployment does not exist"
+    status, wanted = deployment.get("status") or {}, int((deployment.get("spec") or {}).get("replicas", 1))
+    if status.get("observedGeneration", 0) < (deployment["metadata"].get("generation") or 0):
+        return "the newest spec is not observed yet"
+    updated, available = int(status.get("updatedReplicas") or 0), int(status.get("availableReplicas") or 0)
+    if updated < wanted:
+        return f"{updated} of {wanted} pods are updated"
+    if int(status.get("replicas") or 0) > updated:
+        return f"{int(status['replicas']) - updated} old pods still run"
+    return "" if available >= updated else f"{available} of {updated} updated pods are available"
+
+
 def decide_degraded(type_: str, deployment: Object | None) -> Condition:
-    """Return whether fewer pods run than wanted."""
     missing, wanted = count_missing(deployment)
     if not missing:
         return Condition.false(type_, "DeploymentsFunctional", "as many instances run as wanted")
@@ -59,14 +71,12 @@ def decide_degraded(type_: str, deployment: Object | None) -> Condition:
 
 
 def decide_available(deployment: Object | None, reason: str) -> Condition:
-    """Return whether the deployment does its work."""
     if deployment is not None and (is_true(deployment, "Available") or not count_missing(deployment)[0]):
         return Condition.true(AVAILABLE, reason, "deployed and available")
     return Condition.false(AVAILABLE, "DeploymentNotAvailable", "deployed, and not available yet")
 
 
 def decide_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: datetime) -> Condition:
-    """Return from the agent's Secrets whether it has what it needs to connect to its hub."""
     if hub is None or not (hub.get("data") or {}).get("kubeconfig"):
         if not ((bootstrap or {}).get("data") or {}).get("kubeconfig"):
             message = (
@@ -129,7 +139,6 @@ async def add_finalizer(client: Client, resource: Resource, found: Object, final
 
 
 async def remove_finalizer(client: Client, resource: Resource, found: Object, finalizer: str) -> None:
-    """Let the object go."""
     kept = [name for name in finalizers_of(found) if name != finalizer]
     if len(kept) == len(finalizers_of(found)):
         return

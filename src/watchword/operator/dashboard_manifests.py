@@ -101,7 +101,7 @@ def _workload(options: DashboardBundleOptions) -> Workload:
             "--login",
             f"--serve=$(POD_IP):{PORT}",
             *(f"--name={name}" for name in options.names),
-            *(["--https"] if options.secure else []),
+            "--https" if options.secure else "--insecure-http",  # TLS ends at a proxy in front of the Service
         ],
         replicas=1,  # sessions are in its memory
         resources={"requests": {"cpu": "10m", "memory": "96Mi"}},

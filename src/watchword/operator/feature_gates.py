@@ -37,7 +37,6 @@ HUB_FEATURES = frozenset(
 
 
 def find_unknown_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> list[str]:
-    """Return the unknown features, in order."""
     return sorted({str(row.get("feature")) for row in rows} - known)
 
 

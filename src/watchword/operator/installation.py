@@ -52,14 +52,12 @@ class Installation(Struct, frozen=True):
     pull_secrets: PullSecretBundleOptions = field(default_factory=PullSecretBundleOptions)
 
     def hub_rows(self) -> list[Manifest]:
-        """Return the operator and its ClusterManager."""
         manager = CLUSTER_MANAGERS.manifest(
             ObjectKey.cluster("cluster-manager"), **_metadata(self.hub), spec=_spec(self.hub, imagePullSpec=self.image)
         )
         return hub_bundle(manager, BundleOptions(self.image, for_agent=False, pods=self.operator, access=self.access))
 
     def agent_rows(self) -> list[Manifest]:
-        """Return the operator and its Klusterlet."""
         names = self.agent_names
         spec = _spec(self.agent, clusterName=names.cluster, namespace=names.namespace, imagePullSpec=self.image)
         klusterlet = KLUSTERLETS.manifest(ObjectKey.cluster(names.klusterlet), **_metadata(self.agent), spec=spec)
@@ -67,7 +65,6 @@ class Installation(Struct, frozen=True):
         return agent_bundle(klusterlet, options)
 
     def pull_secret_rows(self) -> list[Manifest]:
-        """Return the controllers of pull secrets."""
         return pull_secret_bundle(self.pull_secrets)
 
 

@@ -144,7 +144,6 @@ class KlusterletReconciler(Struct, frozen=True):
     image: str = IMAGE
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Deploy the agent, or remove everything of it."""
         found = self.reader.get(KLUSTERLETS, key)
         if found is None:
             return Done()

@@ -36,7 +36,6 @@ BOOTSTRAP_ANNOTATION = "operator.watchword.dev/bootstrap"
 
 
 def namespace_of(klusterlet: Object) -> str:
-    """Return where the agent runs."""
     return str((klusterlet.get("spec") or {}).get("namespace") or AGENT_NAMESPACE)
 
 
@@ -62,7 +61,6 @@ def agent_flags(klusterlet: Object, catalog: Catalog = CATALOG) -> list[str]:
 
 
 def gates_of(klusterlet: Object) -> list[Mapping[str, Any]]:
-    """Return every switch of the spec, in order."""
     spec: Mapping[str, Any] = klusterlet.get("spec") or {}
     parts = ("registrationConfiguration", "workConfiguration")
     return [row for part in parts for row in (spec.get(part) or {}).get("featureGates") or []]
@@ -156,7 +154,6 @@ def _namespaces_and_account(klusterlet: Object, catalog: Catalog = CATALOG) -> l
 
 
 def agent_deployment(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = "") -> Manifest:
-    """Return the Deployment of the agent."""
     spec: Mapping[str, Any] = klusterlet.get("spec") or {}
     return deployment(
         Workload(
@@ -176,7 +173,6 @@ def agent_deployment(klusterlet: Object, *, image: str = IMAGE, bootstrap: str =
 
 
 def addon_namespace(namespace: str) -> str:
-    """Return where add-ons run beside an agent."""
     return ADDON_NAMESPACE if namespace == AGENT_NAMESPACE else f"{namespace}-addon"
 
 
@@ -197,7 +193,6 @@ def _choose_driver(registration: Mapping[str, Any], catalog: Catalog) -> Cluster
 
 
 def pod_fields(deployed: Object) -> dict[str, Any]:
-    """Return the fields of the pod that a ClusterManager or Klusterlet decides."""
     spec: Mapping[str, Any] = deployed.get("spec") or {}
     placement: Mapping[str, Any] = spec.get("nodePlacement") or {}
     fields: dict[str, Any] = {name: placement[name] for name in ("nodeSelector", "tolerations") if placement.get(name)}
@@ -210,7 +205,6 @@ def pod_fields(deployed: Object) -> dict[str, Any]:
 
 
 def pull_secret_fields(deployed: Object) -> dict[str, Any]:
-    """Return the field of a pod that names the Secrets with which its image is pulled."""
     names = annotations_of(deployed).get(Annotation.IMAGE_PULL_SECRETS, "").split(",")
     references = [{"name": name.strip()} for name in names if name.strip()]
     return {"imagePullSecrets": references} if references else {}

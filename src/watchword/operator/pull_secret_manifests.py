@@ -79,7 +79,6 @@ class PullSecretBundleOptions(Struct, frozen=True):
 
 
 def pull_secret_bundle(options: PullSecretBundleOptions) -> list[Manifest]:
-    """Return the namespace, the configuration, the rights and the controllers."""
     rights = (*PULL_SECRETS_RIGHTS, *(ONLY_USED_RIGHTS if options.only_used else ()))
     data = {"enabled": "true", "registries": "\n".join(options.registries), "audience": options.audience}
     return [
@@ -165,6 +164,7 @@ def _registry_auth_workload(options: RegistryAuthBundleOptions) -> Workload:
             f"--signing-key={folder}/tls.key",
             f"--signing-certificate={folder}/tls.crt",
             f"--serve=$(POD_IP):{TOKEN_PORT}",
+            "--insecure-http",  # TLS ends at the Ingress in front of the Service
         ],
         replicas=options.replicas,
         secrets={SIGNING_SECRET: folder},

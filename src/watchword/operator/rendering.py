@@ -71,7 +71,6 @@ class Workload(Struct, frozen=True):
 
 
 def labels_for(name: str) -> dict[str, str]:
-    """Return the labels of everything that belongs to a workload."""
     return {Label.MANAGED_BY: MANAGED_BY, "app": name}
 
 
@@ -126,7 +125,6 @@ def _from_pod(name: str, path: str) -> Object:
 
 
 def service_account(name: str, namespace: str, annotations: Mapping[str, str] | None = None) -> Manifest:
-    """Return a ServiceAccount."""
     metadata: Object = {"labels": labels_for(name)}
     if annotations:
         metadata["annotations"] = dict(annotations)
@@ -134,7 +132,6 @@ def service_account(name: str, namespace: str, annotations: Mapping[str, str] | 
 
 
 def cluster_role_with_binding(name: str, rules: Sequence[Object], subject: ObjectKey) -> tuple[Manifest, Manifest]:
-    """Return a ClusterRole and its binding to a ServiceAccount."""
     role = CLUSTER_ROLES.manifest(
         ObjectKey.cluster(name), metadata={"labels": labels_for(subject.name)}, rules=list(rules)
     )
@@ -142,7 +139,6 @@ def cluster_role_with_binding(name: str, rules: Sequence[Object], subject: Objec
 
 
 def cluster_binding(name: str, role: str, subject: ObjectKey) -> Manifest:
-    """Return the binding of an existing ClusterRole to a ServiceAccount."""
     return CLUSTER_ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS.manifest(
         ObjectKey.cluster(name),
         metadata={"labels": labels_for(subject.name)},
@@ -182,7 +178,6 @@ class WorkloadAccess(Struct, frozen=True):
     service_monitor: bool = False
 
     def rows(self, workload: ObjectKey) -> list[Manifest]:
-        """Return the NetworkPolicy and the monitors of a workload, as far as they are asked for."""
         return [
             *([network_policy(workload)] if self.network_policy else []),
             *([pod_monitor(workload)] if self.pod_monitor else []),
@@ -203,7 +198,6 @@ def network_policy(workload: ObjectKey) -> Manifest:
 
 
 def pod_monitor(workload: ObjectKey) -> Manifest:
-    """Return the object by which Prometheus' operator finds the metrics of a workload."""
     spec = {
         "selector": {"matchLabels": {"app": workload.name}},
         "podMetricsEndpoints": [{"port": "health", "path": "/metrics"}],
@@ -224,7 +218,6 @@ def metrics_service(workload: ObjectKey) -> Manifest:
 
 
 def service_monitor(workload: ObjectKey) -> Manifest:
-    """Return the object by which Prometheus' operator finds the metrics behind the Service of a workload."""
     spec = {
         "selector": {"matchLabels": labels_for(workload.name)},
         "endpoints": [{"port": METRICS, "path": "/metrics"}],

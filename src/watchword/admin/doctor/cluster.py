@@ -43,22 +43,18 @@ class Membership(Struct, frozen=True):
 
     @property
     def rejoin(self) -> str:
-        """The command that brings the cluster back."""
         return f"watchword rejoin {self.hub} --cluster-name {self.cluster} --token TOKEN ...   # {ASK_THE_HUB}"
 
     @property
     def accept(self) -> str:
-        """The command that lets the cluster in."""
         return f"watchword accept --clusters {self.cluster}   # on the hub"
 
     @property
     def look(self) -> str:
-        """The command that shows what the agent does."""
         return f"kubectl -n {self.namespace} get pods"
 
 
 async def memberships(context: CheckContext) -> list[Membership]:
-    """Return every hub that this cluster belongs to."""
     rows = (await context.client.list(KLUSTERLETS)).items
     return [Membership(_cluster_name(row), namespace_of(row), await _hub_address(context, row)) for row in rows]
 
@@ -77,7 +73,6 @@ def _cluster_name(klusterlet: Object) -> str:
 
 
 async def membership(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look whether this cluster has joined anything."""
     try:
         found = await memberships(context)
     except NotFound:
@@ -105,7 +100,6 @@ async def _examine_credential(context: CheckContext, member: Membership) -> list
 def decide_credential_findings(
     data: SecretData, member: Membership, *, now: datetime, catalog: Catalog = CATALOG
 ) -> list[CheckFinding]:
-    """Judge the credential that the Secret holds."""
     asking = describe_pending_key(catalog.read_pending_key(data))
     try:
         held = catalog.read_held(data)
@@ -168,7 +162,6 @@ async def _ask_hub(client: Client, member: Membership) -> list[CheckFinding]:
 
 
 def decide_acceptance_findings(found: Object, member: Membership) -> list[CheckFinding]:
-    """Check the conditions of this cluster on the hub."""
     cluster = Cluster.read(found)
     if not cluster.accepted and is_denied(found):
         return [fail(f"the hub's administrator denied {cluster.name}", "ask the hub's administrator why")]
@@ -183,7 +176,6 @@ def decide_acceptance_findings(found: Object, member: Membership) -> list[CheckF
 
 
 async def work(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look for what was deployed here by a hub that is gone."""
     try:
         works = (await context.client.list(APPLIED_MANIFEST_WORKS)).items
     except NotFound:

@@ -50,7 +50,6 @@ ELSEWHERE = "no operator runs here: {what} elsewhere"
 
 
 async def examine_hub_operator(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look at the operator, at the ClusterManager, and at the pods of the hub's controllers."""
     try:
         manager = await context.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
     except NotFound:  # the kind itself is not there
@@ -66,7 +65,6 @@ async def examine_hub_operator(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def examine_agent_operator(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look at the operator, at every Klusterlet, and at the pods of the agents."""
     if not await has_operator(context.client):
         return passed(ELSEWHERE.format(what="the agent runs"))
     findings: list[CheckFinding] = await find_pod_findings(context.client, (OPERATOR,))
@@ -78,18 +76,15 @@ async def examine_agent_operator(context: CheckContext) -> Iterable[CheckFinding
 
 
 async def has_operator(client: Client) -> bool:
-    """Whether an operator was deployed here."""
     return await client.find(DEPLOYMENTS, OPERATOR) is not None
 
 
 async def find_pod_findings(client: Client, deployments: Iterable[ObjectKey]) -> list[CheckFinding]:
-    """Return a failure for each Deployment that does not run, with the pod that is in the way."""
     troubles = [await find_deployment_trouble(client, key) for key in deployments]
     return [fail(trouble.reason, trouble.command) for trouble in troubles if trouble is not None]
 
 
 def decide_report_findings(kind: str, found: Object) -> list[CheckFinding]:
-    """Judge what the operator says of what it was asked to deploy."""
     name, command = found["metadata"]["name"], f"kubectl describe {kind.lower()} {found['metadata']['name']}"
     rows = {str(row.get("type")): row for row in conditions_of(found)}
     if APPLIED not in rows:

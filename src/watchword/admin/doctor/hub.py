@@ -69,7 +69,6 @@ RIGHTS = (
 
 
 async def kinds(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look whether the server knows what a ManagedCluster is."""
     try:
         found = await context.client.list(MANAGED_CLUSTERS)
     except NotFound:
@@ -80,7 +79,6 @@ async def kinds(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def rights(context: CheckContext) -> Iterable[CheckFinding]:
-    """Check the rights of this user."""
     missing = [right for right in RIGHTS if not await can_i(context.client, right.access)]
     if not missing:
         return passed("you may do everything that an administrator does")
@@ -93,7 +91,6 @@ async def rights(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def controllers(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look whether the hub's controllers renew their lease."""
     lease = await context.client.find(LEASES, LEASE)
     command = f"kubectl -n {HUB_NAMESPACE} get pods" if await has_operator(context.client) else "watchword hub"
     if lease is None:
@@ -120,7 +117,6 @@ async def guard(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def signer(context: CheckContext) -> Iterable[CheckFinding]:
-    """Request a certificate that is not used."""
     if not context.may_write:
         return passed("not tried")
     if not await _needs_certificates(context):
@@ -132,7 +128,6 @@ async def signer(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def _needs_certificates(context: CheckContext) -> bool:
-    """Whether a driver that the hub has enabled needs the signer of client certificates."""
     manager = await context.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
     drivers = context.catalog.known(enabled_drivers(manager or {}))
     return not drivers or any(isinstance(driver, RequestsCertificate) and driver.signer for driver in drivers)
@@ -164,7 +159,6 @@ async def discovery(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def fleet(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look at every cluster, add-on and credential."""
     inventory = build_inventory(await context.facts(), now=context.clock.now(), catalog=context.catalog)
     findings = [
         *decide_fleet_findings(inventory),
@@ -193,7 +187,8 @@ def decide_fleet_findings(inventory: Inventory) -> list[CheckFinding]:
     for credential in inventory.credentials:
         if credential.kind in SEPARATE:
             continue
-        if credential.health in (InventoryHealth.EXPIRED, InventoryHealth.OVERDUE):
+        failing = credential.health is InventoryHealth.FAILING and not credential.addon  # its add-on's row says so
+        if failing or credential.health in (InventoryHealth.EXPIRED, InventoryHealth.OVERDUE):
             reason = f"{credential.kind} of {credential.holder}: {credential.note or 'expired'}"
             findings.append(fail(reason, _command_for(credential)))
         elif credential.use is CredentialUse.PREVIOUS and credential.health.needs_attention:
@@ -202,14 +197,12 @@ def decide_fleet_findings(inventory: Inventory) -> list[CheckFinding]:
 
 
 def _command_for(credential: CredentialRow) -> str:
-    """Return what helps the holder of a credential that has ended or is about to."""
     if credential.kind == ACCOUNT_TOKEN:
         return f"kubectl -n {credential.cluster} describe managedserviceaccount {credential.subject}"
     return f"watchword rejoin --cluster-name {credential.cluster}" if credential.cluster else "watchword token create"
 
 
 async def authority(context: CheckContext) -> Iterable[CheckFinding]:
-    """Check the expiry of the hub's certificate authority."""
     inventory = build_inventory(await context.facts(), now=context.clock.now(), catalog=context.catalog)
     rows = [row for row in inventory.credentials if row.kind == AUTHORITY]
     if not rows:
@@ -224,7 +217,6 @@ async def authority(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def leftovers(context: CheckContext) -> Iterable[CheckFinding]:
-    """Look for what clusters that are gone have left behind."""
     facts = await context.facts()
     if "clusters" in facts.unseen:
         return [warn(f"without seeing clusters it cannot be told what is left of others: {facts.unseen['clusters']}")]

@@ -74,17 +74,14 @@ class Check(Struct, frozen=True):
 
 
 def passed(reason: str) -> list[CheckFinding]:
-    """Report that all is well."""
     return [CheckFinding(Level.OK, reason)]
 
 
 def warn(reason: str, command: str = "") -> CheckFinding:
-    """Report that something deserves attention."""
     return CheckFinding(Level.WARNING, reason, command)
 
 
 def fail(reason: str, command: str = "") -> CheckFinding:
-    """Report that something does not work."""
     return CheckFinding(Level.FAILURE, reason, command)
 
 
@@ -99,7 +96,9 @@ async def run_checks(context: CheckContext, checks: Sequence[Check]) -> list[Che
                 fail(f"the server does not answer: {trouble}", "is it running, and does the kubeconfig name it?")
             ]
         except KubeError as trouble:
-            findings = [fail(f"this could not be found out: {trouble}")]
+            findings = [fail(f"this could not be checked: {trouble}")]
+        except Exception as error:  # noqa: BLE001 - one check that cannot be run must not hide the others
+            findings = [fail(f"this could not be checked: unexpected {type(error).__name__}", "watchword -vv doctor")]
         results.append(CheckResult(check.name, findings))
         if check.required and any(finding.level is Level.FAILURE for finding in findings):
             break

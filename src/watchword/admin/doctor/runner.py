@@ -21,6 +21,7 @@ from watchword.admin.doctor.model import (
     warn,
 )
 from watchword.admin.formatting import format_count
+from watchword.admin.inventory import decide_each
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import KLUSTERLETS, MANAGED_CLUSTERS
 from watchword.kube.access_reviews import who_am_i
@@ -38,8 +39,10 @@ async def managed_accounts(context: CheckContext) -> Iterable[CheckFinding]:
 
 def decide_account_findings(accounts: Sequence[Object]) -> list[CheckFinding]:
     """Judge the accounts by the worst of them; tokens about to expire are found with all other credentials."""
-    phases = [(decide_phase(account), str(ObjectKey.of(account))) for account in accounts]
-    found = {phase: [name for one, name in phases if one is phase] for phase in AccountPhase}
+    found: dict[AccountPhase, list[str]] = {phase: [] for phase in AccountPhase}
+    for account in accounts:
+        phase = next(decide_each([account], decide_phase, lambda _, __: AccountPhase.FAILED))
+        found[phase].append(str(ObjectKey.of(account)))
     findings = []
     if failed := found[AccountPhase.FAILED]:
         count = format_count(len(failed), "managed service account")
@@ -68,7 +71,6 @@ class _Version(msgspec.Struct, rename="camel"):
 
 
 async def reachable(context: CheckContext) -> Iterable[CheckFinding]:
-    """Read the version."""
     try:
         version = msgspec.json.decode(await context.client.read("/version"), type=_Version)
     except (msgspec.MsgspecError, MalformedResponse):
@@ -79,24 +81,21 @@ async def reachable(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def identity(context: CheckContext) -> Iterable[CheckFinding]:
-    """Read the own identity."""
     try:
         who = await who_am_i(context.client)
     except NotFound:
-        return passed("the server is too old to say who we are")
+        return passed("the server does not serve SelfSubjectReview")
     except Unauthorized:
         return [fail("the server does not accept this credential", "get a new kubeconfig")]
     return passed(f"you are {who.username}")
 
 
 async def clock(context: CheckContext) -> Iterable[CheckFinding]:
-    """Compare the server's clock with ours."""
     await context.client.read("/version")
     return decide_skew_findings(context.client.clock_skew)
 
 
 def decide_skew_findings(skew: timedelta | None) -> list[CheckFinding]:
-    """Validate by how much two clocks differ."""
     if skew is None:
         return passed("the server does not say what time it is")
     where = "ahead of" if skew > timedelta(0) else "behind"
@@ -129,7 +128,6 @@ async def pull_secrets(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 def decide_pull_secret_findings(rows: Sequence[PullSecretRow]) -> list[CheckFinding]:
-    """Judge the pull secrets by the worst of them."""
     broken = [row for row in rows if row.health in BROKEN]
     overdue = [row for row in rows if row.health is PullSecretHealth.OVERDUE]
     legacy = [row for row in rows if row.health is PullSecretHealth.LEGACY]

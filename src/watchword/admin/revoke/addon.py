@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from watchword.addons.catalog import AddonCatalog
-from watchword.addons.driver import HasSubjectObject, RequestsAddonCertificate
 from watchword.addons.hub.grants import is_made_for
 from watchword.admin.addons import is_reinstalled_by_strategy
 from watchword.admin.errors import NotFoundOnHub
@@ -20,8 +19,7 @@ from watchword.admin.revoke.revocation import (
     RevocationTarget,
     parse_key,
 )
-from watchword.api.addon import Addon
-from watchword.api.meta import Object, ObjectKey, Resource, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.api.names import Label, service_account_user
 from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity
@@ -33,7 +31,6 @@ EXAMPLES = {"verbs": "get", "resources": "configmaps", "apiGroups": ""}  # what 
 
 
 async def find_access_probes(client: Client, bindings: Sequence[Object]) -> tuple[AccessProbe, ...]:
-    """Return one probe for each subject of these RoleBindings, with one access for each binding."""
     found: dict[UserIdentity, list[ResourceAccess]] = {}
     for binding in bindings:
         access = choose_access(await _rules(client, binding), ObjectKey.of(binding).namespace)
@@ -92,87 +89,73 @@ class AddonRights(Struct, frozen=True):
 
     client: Client
     addon: ObjectKey
-    account: Object | None  # the ServiceAccount whose tokens it has, None when it has none
+    accounts: Sequence[Object]  # the ServiceAccounts whose tokens it has
 
     async def bindings(self) -> list[Object]:
-        """Return the RoleBindings that were made for the add-on."""
         labels = f"{Label.ADDON_NAME}={self.addon.name},{Label.ADDON_CLUSTER}={self.addon.namespace}"
         found = await self.client.list(ROLE_BINDINGS, labels=labels)
         return [binding for binding in found.items if is_made_for(self.addon)(binding)]
 
     async def remove(self) -> None:
-        """Delete the bindings and the account."""
-        for binding in await self.bindings():
-            await self._delete(ROLE_BINDINGS, binding)
-        if self.account is not None:
-            await self._delete(SERVICE_ACCOUNTS, self.account)
-
-    async def _delete(self, resource: Resource, obj: Object) -> None:
-        with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
-            await self.client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
+        rows = [(ROLE_BINDINGS, binding) for binding in await self.bindings()]
+        for resource, obj in [*rows, *((SERVICE_ACCOUNTS, account) for account in self.accounts)]:
+            with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
+                await self.client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
 
 
 async def plan_addon(context: RevocationContext, name: str) -> Revocation:
-    """Plan to disable an add-on on a cluster and to remove its rights without waiting for its hooks."""
+    """Plan to disable an add-on on a cluster and to remove its rights without waiting for its hooks.
+
+    Nothing that the cluster wrote is read: what an agent wrote must not keep it from losing its rights.
+    """
     client, key = context.client, parse_key(name, FORM)
     found = await client.find(MANAGED_CLUSTER_ADDONS, key)
     if found is None:
         raise NotFoundOnHub(f"add-on {key.name} is not enabled on {key.namespace}: `watchword addon list` lists all")
-    addon = Addon.read(found)
-    rights = AddonRights(client, key, await _find_account(client, addon, context.catalog))
+    accounts = await _find_accounts(client, key, context.catalog)
+    rights = AddonRights(client, key, accounts)
 
     async def act() -> bool:
         with contextlib.suppress(NotFound, Conflict):  # another writer was faster
-            await client.delete(MANAGED_CLUSTER_ADDONS, key, uid=addon.uid)
+            await client.delete(MANAGED_CLUSTER_ADDONS, key, uid=uid_of(found))
         await rights.remove()
-        return not addon.deleting
+        return not is_deleting(found)
 
     bindings = await rights.bindings()
+    places = {ObjectKey.of(account): uid_of(account) for account in accounts}
+    absent = [
+        AbsenceProbe(f"tokens of ServiceAccount {place}", client, SERVICE_ACCOUNTS, place, uid)
+        for place, uid in places.items()
+    ]
     return Revocation(
         target=RevocationTarget("addon", str(key)),
         object=found,
-        actions=_describe_actions(key, bindings, rights.account),
-        consequence=_describe_consequence(addon, context.catalog),
+        actions=(
+            f"delete ManagedClusterAddOn {key}",
+            *(f"delete RoleBinding {ObjectKey.of(binding)}" for binding in bindings),
+            *(f"delete ServiceAccount {place}, and so its tokens" for place in places),
+        ),
+        consequence=_describe_consequence(found, by_token=bool(accounts)),
         act=act,
-        probes=(*await find_access_probes(client, bindings), *_account_probes(client, rights.account)),
+        probes=(*await find_access_probes(client, bindings), *absent),
         repeat=rights.remove,
     )
 
 
-async def _find_account(client: Client, addon: Addon, catalog: AddonCatalog) -> Object | None:
-    """Return the ServiceAccount of the add-on's subject, when that is one and was made for this add-on."""
-    driver, declared = catalog.driver_of(addon), addon.kube_client
-    if driver is None or declared is None or not isinstance(driver, HasSubjectObject):
-        return None
-    needed = driver.subject_object
-    if needed.resource is not SERVICE_ACCOUNTS or not driver.subjects.is_own(
-        addon.cluster, addon.name, declared.subject
-    ):
-        return None
-    subject = driver.subjects.rbac_subject(addon.cluster, addon.name, declared.subject)
-    account = await client.find(SERVICE_ACCOUNTS, ObjectKey(subject["namespace"], subject["name"]))
-    return account if account is not None and addon.key in needed.addons_of(account) else None
+async def _find_accounts(client: Client, key: ObjectKey, catalog: AddonCatalog) -> list[Object]:
+    """Return the ServiceAccounts that the hub made for the add-on."""
+    found: list[Object] = []
+    for needed in catalog.subject_objects:
+        if needed.resource is SERVICE_ACCOUNTS:
+            listed = await client.list(SERVICE_ACCOUNTS, namespace=key.namespace, labels=needed.selector(key.name))
+            found += [account for account in listed.items if key in needed.addons_of(account)]
+    return found
 
 
-def _account_probes(client: Client, account: Object | None) -> tuple[AbsenceProbe, ...]:
-    if account is None:
-        return ()
-    key = ObjectKey.of(account)
-    return (AbsenceProbe(f"tokens of ServiceAccount {key}", client, SERVICE_ACCOUNTS, key, uid_of(account)),)
-
-
-def _describe_actions(key: ObjectKey, bindings: list[Object], account: Object | None) -> tuple[str, ...]:
-    return (
-        f"delete ManagedClusterAddOn {key}",
-        *(f"delete RoleBinding {ObjectKey.of(binding)}" for binding in bindings),
-        *((f"delete ServiceAccount {ObjectKey.of(account)}, and so its tokens",) if account is not None else ()),
-    )
-
-
-def _describe_consequence(addon: Addon, catalog: AddonCatalog) -> str:
+def _describe_consequence(addon: Object, *, by_token: bool) -> str:
     said = []
-    if is_reinstalled_by_strategy(addon.object):
+    if is_reinstalled_by_strategy(addon):
         said.append("an install strategy enables the add-on again: take the cluster out of its placement first")
-    if isinstance(catalog.driver_of(addon), RequestsAddonCertificate):
+    if not by_token:
         said.append("a certificate of the add-on has rights again if the add-on is enabled before it expires")
     return "; ".join(said)

@@ -16,7 +16,7 @@ from watchword.admin.errors import InvalidInput
 from watchword.admin.revoke.pull_secret import find_pull_secrets
 from watchword.admin.revoke.revocation import Revocation, RevocationTarget, TokenReviewProbe
 from watchword.api.accounts import SELECTOR
-from watchword.api.addon import Addon, AddonSubject
+from watchword.api.addon import AddonSubject
 from watchword.api.bootstrap import USER_PREFIX
 from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object, ObjectKey, labels_of
@@ -163,7 +163,6 @@ class HolderLookup(Struct, frozen=True):
     authenticate: Authenticate
 
     async def find(self, entry: HeldEntry) -> Holding:
-        """Return what the entry holds."""
         if entry.credential is None:
             return Holding(entry, problem=entry.unreadable)
         facts = None if entry.token is None else read_bound_token(entry.token.reveal())
@@ -200,7 +199,6 @@ class HolderLookup(Struct, frozen=True):
         return await self._find_addon(who) or await self._find_cluster(who)
 
     async def _find_cluster(self, who: UserIdentity) -> RevocationTarget | None:
-        """Rebuild the identity of each cluster's agents and compare."""
         for cluster in (await self.client.list(MANAGED_CLUSTERS)).items:
             name = cluster["metadata"]["name"]
             by_certificate = cluster_group(name) in who.groups and who.username.startswith(agent_user(name, ""))
@@ -212,10 +210,9 @@ class HolderLookup(Struct, frozen=True):
         groups = tuple(group for group in who.groups if group != AUTHENTICATED)
         subject = AddonSubject(who.username, groups)
         for obj in (await self.client.list(MANAGED_CLUSTER_ADDONS)).items:
-            addon = Addon.read(obj)
-            known = self.catalog.drivers
-            if any(driver.subjects.is_own(addon.cluster, addon.name, subject) for driver in known):
-                return RevocationTarget("addon", str(addon.key))
+            key = ObjectKey.of(obj)
+            if any(driver.subjects.is_own(key.namespace, key.name, subject) for driver in self.catalog.drivers):
+                return RevocationTarget("addon", str(key))
         return None
 
     async def _find_account_target(self, key: ObjectKey, facts: BoundToken | None) -> RevocationTarget | None:
@@ -245,7 +242,6 @@ class HolderLookup(Struct, frozen=True):
 
 
 def with_held_tokens(client: Client, revocation: Revocation, holdings: Sequence[Holding]) -> Revocation:
-    """Return the revocation with a probe for each token that was found and that the hub accepts."""
     found = [holding.entry for holding in holdings if holding.target == revocation.target and holding.identity]
     probes = [
         TokenReviewProbe(str(entry), client, token, _audiences(token)) for entry in found if (token := entry.token)
@@ -268,7 +264,6 @@ def _is_of_same_account(secret: Object, token: Sensitive[str], facts: BoundToken
 
 
 def service_account_key(username: str) -> ObjectKey:
-    """Return the ServiceAccount of a user name."""
     namespace, _, name = username.removeprefix(SERVICE_ACCOUNT_USER_PREFIX).partition(":")
     return ObjectKey(namespace, name)
 

@@ -79,7 +79,6 @@ JOIN_CONSEQUENCE = "clusters that joined by it keep their own credentials: `watc
 
 
 async def plan_join_token(context: RevocationContext, name: str) -> Revocation:
-    """Plan to delete a token, named by its id or whole."""
     client, token_id = context.client, parse_token_id(name)
     key = token_secret_key(token_id)
     secret = await client.find(SECRETS, key)

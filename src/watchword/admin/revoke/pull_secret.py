@@ -43,7 +43,6 @@ class StoredToken(HiddenFields, frozen=True):
 
     @property
     def key(self) -> ObjectKey:
-        """The key of the Secret."""
         return ObjectKey.of(self.secret)
 
     def probe(self, client: Client) -> RefusalProbe:
@@ -54,7 +53,6 @@ class StoredToken(HiddenFields, frozen=True):
 
 
 async def plan_pull_secret(context: RevocationContext, name: str) -> Revocation:
-    """Plan to delete the pull secrets of an account, and so the tokens that are bound to them."""
     client, key = context.client, parse_key(name, FORM)
     account = await client.find(SERVICE_ACCOUNTS, key)
     if account is None:
@@ -80,7 +78,6 @@ async def plan_pull_secret(context: RevocationContext, name: str) -> Revocation:
 
 
 async def find_pull_secrets(client: Client, account: Object) -> list[PullSecret]:
-    """Return the pull secrets of this very account."""
     found = await read_pull_secrets(client, namespace=ObjectKey.of(account).namespace)
     return [secret for secret in found if belongs_to(secret, account)]
 

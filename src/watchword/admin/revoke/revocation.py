@@ -27,9 +27,7 @@ class RefusalProbe(Protocol):
     """Finds out whether one holder is refused by now."""
 
     @property
-    def holder(self) -> str:
-        """The holder, as people call it."""
-        ...
+    def holder(self) -> str: ...
 
     async def is_refused(self) -> bool:
         """Ask the server; raises `KubeError` when it gives no answer."""
@@ -51,7 +49,6 @@ class RequestProbe(Struct, frozen=True):
     connect: Callable[[], Client]
 
     async def is_refused(self) -> bool:
-        """Whether the server answers 401."""
         client = self.connect()
         try:
             await who_am_i(client)
@@ -71,7 +68,6 @@ class TokenReviewProbe(Struct, frozen=True):
     audiences: tuple[str, ...] = ()
 
     async def is_refused(self) -> bool:
-        """Whether the server does not authenticate the token."""
         return await review_token(self.client, self.token, audiences=self.audiences) is None
 
 
@@ -84,7 +80,6 @@ class AccessProbe(Struct, frozen=True):
     accesses: tuple[ResourceAccess, ...]
 
     async def is_refused(self) -> bool:
-        """Whether each access is denied."""
         answers = [await may(self.client, self.who, access) for access in self.accesses]
         return not any(answers)
 
@@ -99,7 +94,6 @@ class AbsenceProbe(Struct, frozen=True):
     uid: str
 
     async def is_refused(self) -> bool:
-        """Whether there is no object of this key, or another one."""
         found = await self.client.find(self.resource, self.key)
         return found is None or uid_of(found) != self.uid
 
@@ -112,7 +106,6 @@ class RefusalMeasurement(Struct, frozen=True):
     repeat: Callable[[], Awaitable[None]] | None = None  # what to do again while a holder is still accepted
 
     async def run(self, probes: Sequence[RefusalProbe]) -> list[Refusal]:
-        """Return one refusal for each probe."""
         return list(await asyncio.gather(*(self._ask(probe) for probe in probes)))
 
     async def _ask(self, probe: RefusalProbe) -> Refusal:
@@ -184,7 +177,6 @@ class RevocationResult(Struct, frozen=True):
 
     @property
     def unproved(self) -> list[Refusal]:
-        """The holders that were not refused in time, or of which that is not known."""
         return [refusal for refusal in self.refusals if refusal.seconds is None]
 
 
