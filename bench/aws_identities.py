@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 
 from tests.emulators.memory_aws import NAME, MemoryAws, hub_catalog
+from tests.helpers.fleet import FleetHarness, run_fleet
 
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
@@ -27,7 +28,6 @@ from watchword.runtime.logs import configure_logging
 from watchword.testing.builders import a_cluster
 from watchword.testing.embedded_backend import EmbeddedBackend
 from watchword.testing.eventually import eventually_all
-from watchword.testing.fleet import FleetHarness, run_fleet
 from watchword.testing.plane import Plane
 from watchword.testing.virtual_time import VirtualLoop
 

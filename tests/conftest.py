@@ -14,12 +14,12 @@ import pytest
 import pytest_asyncio
 import structlog
 from hypothesis import HealthCheck, settings
+from tests.helpers.fleet import FleetHarness, run_fleet
 
 from watchword.cli.main import COLLECTION_THRESHOLDS
 from watchword.runtime.event_loop import new_loop
 from watchword.runtime.informer_store import MUTATION_DETECTOR
 from watchword.runtime.logs import redact_event
-from watchword.testing.fleet import FleetHarness, run_fleet
 from watchword.testing.plane import Plane
 from watchword.testing.virtual_time import VirtualLoop
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import orjson
+from tests.helpers.fleet import AUTOMATIC, BOOTSTRAP_USER, run_fleet
 
 from bench.large_hub.addons import addon_names, describe_addons
 from bench.large_hub.agent import SharedConnections, SimulatedAgent
@@ -38,7 +39,6 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.event_loop import run
 from watchword.testing.builders import an_addon
 from watchword.testing.embedded_backend import open_embedded
-from watchword.testing.fleet import AUTOMATIC, BOOTSTRAP_USER, run_fleet
 from watchword.testing.plane import Plane
 
 RECORDED = (

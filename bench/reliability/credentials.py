@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 import orjson
+from tests.helpers.fleet import transport_with
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import DOCKERCFG_KEY
@@ -23,7 +24,6 @@ from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.transport import InProcessTransport
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
-from watchword.testing.fleet import transport_with
 from watchword.testing.plane import Plane
 
 

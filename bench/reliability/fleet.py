@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
+from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector, lifetime_settings, run_fleet
 from tests.simulation.history import History
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.process import RESTART_AFTER, Program, SimulatedProcess
@@ -48,9 +49,8 @@ from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.registration.agent.options import AgentOptions
 from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import Metrics
-from watchword.testing.builders import a_cluster, an_addon, lifetime_settings
+from watchword.testing.builders import a_cluster, an_addon
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector, run_fleet
 from watchword.testing.plane import Plane
 from watchword.testing.virtual_time import VirtualClock, VirtualLoop
 

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.accounts.fleet import AccountsFleet
+from tests.helpers.fleet import run_fleet
 
-from watchword.testing.fleet import run_fleet
 from watchword.testing.plane import Plane
 
 

@@ -9,6 +9,8 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from tests.helpers.fleet import FleetHarness
+
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.accounts.hub.definition import agent_manifests, install
 from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
@@ -43,7 +45,6 @@ from watchword.runtime.metrics import Metrics
 from watchword.runtime.status import StatusWriter
 from watchword.testing.builders import a_cluster, an_addon
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import FleetHarness
 from watchword.testing.plane import Plane
 from watchword.testing.virtual_time import VirtualLoop
 

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 from tests.accounts.fleet import AccountsFleet, Member, says
+from tests.helpers.fleet import run_fleet
 
 from watchword.accounts.hub.account_access import is_settling
 from watchword.accounts.hub.definition import accounts_addon
@@ -28,7 +29,6 @@ from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.fleet import run_fleet
 from watchword.testing.plane import Plane
 from watchword.testing.virtual_time import EPOCH
 

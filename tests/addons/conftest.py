@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.addons.fleet import AddonFleet
+from tests.helpers.fleet import run_fleet
 
-from watchword.testing.fleet import run_fleet
 from watchword.testing.plane import Plane
 
 

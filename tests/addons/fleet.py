@@ -11,6 +11,8 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from tests.helpers.fleet import AUTOMATIC, FleetHarness, PlaneConnector, lifetime_settings, transport_with
+
 from watchword.addons.definition import AddonDefinition
 from watchword.addons.hub.definition_controllers import run_addon
 from watchword.api.conditions import Condition, find_condition
@@ -33,9 +35,8 @@ from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.runtime.prometheus import CollectorRegistry
-from watchword.testing.builders import an_addon, lifetime_settings
+from watchword.testing.builders import an_addon
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector, transport_with
 from watchword.testing.plane import Plane
 
 DAY = timedelta(days=1)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.addons.fleet import AddonFleet
+from tests.helpers.fleet import PlaneConnector
 
 from watchword.addons.sample.hub import NAME, REPORT
 from watchword.api.meta import Object, ObjectKey
@@ -18,7 +19,6 @@ from watchword.cli._exit_codes import ExitCode
 from watchword.cli.main import run
 from watchword.testing.credentials import write_private
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import PlaneConnector
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180), pytest.mark.usefixtures("logs_in_file")]
 Output = pytest.CaptureFixture[str]

@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 from tests.addons.fleet import AddonFleet, account_of
+from tests.helpers.fleet import AUTOMATIC, PlaneConnector
 
 from watchword.api.http import Request, Response
 from watchword.api.names import ConditionType
@@ -22,7 +23,6 @@ from watchword.processes.agent_controllers import addon_controllers
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.agent.options import AgentOptions
-from watchword.testing.fleet import AUTOMATIC, PlaneConnector
 
 ADDONS = 100
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from tests.addons.fleet import AddonFleet, decoded
+from tests.helpers.fleet import lifetime_settings
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE, ConditionType
@@ -23,7 +24,7 @@ from watchword.credentials.driver import CredentialSubject, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
-from watchword.testing.builders import a_secret, an_addon, lifetime_settings
+from watchword.testing.builders import a_secret, an_addon
 from watchword.testing.eventually import eventually, is_told
 
 ONE, TWO = "example.com/one", "example.com/two"

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.addons.fleet import AddonFleet, drivers_of
+from tests.helpers.fleet import lifetime_settings
 
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
@@ -14,7 +15,6 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.certificates import parse_certificate
-from watchword.testing.builders import lifetime_settings
 
 CERTIFICATE_KEYS = {"cluster-name", "kubeconfig", "tls.crt", "tls.key"}
 TOKEN_KEYS = {"cluster-name", "expiration", "kubeconfig", "refresh-at", "service-account-uid", "token"}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.addons.fleet import AddonFleet
+from tests.helpers.fleet import AUTOMATIC
 
 from watchword.api.conditions import find_condition
 from watchword.api.crds.schema import array, definition, record, string, version
@@ -32,7 +33,6 @@ from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.hub import installation as prerequisites
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.eventually import eventually, exists, is_gone
-from watchword.testing.fleet import AUTOMATIC
 
 FOLLOWED = ConditionType.INSTALL_STRATEGY_FOLLOWED
 DECISION = record("One cluster.", {"clusterName": string("Its name."), "reason": string("Why.")})

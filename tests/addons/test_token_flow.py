@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.addons.fleet import KUBE_CLIENT, AddonFleet, account_of, drivers_of, registrations_of
 from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
+from tests.helpers.fleet import PlaneConnector
 
 from watchword.addons.token.hub import parse_ready_message
 from watchword.api.conditions import find_condition
@@ -25,7 +26,6 @@ from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.authority import Authority
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import PlaneConnector
 
 MOVED = "https://moved.test:6443"
 AUTHORITY = Authority.make("hub", now=datetime(2026, 1, 1, tzinfo=UTC))

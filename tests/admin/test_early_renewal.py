@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
 
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey
@@ -16,7 +17,6 @@ from watchword.pki.certificates import parse_certificate
 from watchword.registration.agent.cluster_status import decide_credential_conditions
 from watchword.registration.catalog import CATALOG
 from watchword.testing.eventually import eventually, eventually_all
-from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REFUSED = Pending("CSRDenied", "the hub denied the request", recheck=timedelta(minutes=10), failed=True)

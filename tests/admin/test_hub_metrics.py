@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.helpers.fleet import AUTOMATIC, FleetHarness, PlaneConnector
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label, cluster_role
@@ -25,7 +26,6 @@ from watchword.runtime.health import HealthEndpoints
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.write_transports import Fence
-from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector
 from watchword.testing.plane import Plane
 
 EDGE = ObjectKey.cluster("edge")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cli.conftest import Member
+from tests.helpers.fleet import transport_with
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_KUBECONFIG_SECRET
@@ -16,7 +17,6 @@ from watchword.credentials.secret_data import decode_data
 from watchword.kube.access_reviews import review_token
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
-from watchword.testing.fleet import transport_with
 
 if TYPE_CHECKING:
     from pathlib import Path

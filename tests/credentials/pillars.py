@@ -14,6 +14,15 @@ from tests.accounts.conftest import accounts_fleet
 from tests.accounts.fleet import AccountsFleet, Member
 from tests.addons.conftest import run_addon_fleet
 from tests.addons.fleet import AddonFleet, account_of
+from tests.helpers.fleet import (
+    AGENTS_NAMESPACE,
+    AUTOMATIC,
+    FleetHarness,
+    PlaneConnector,
+    lifetime_settings,
+    run_fleet,
+    transport_with,
+)
 from tests.pullsecrets.harness import PullSecretHarness, is_filled, open_pull_secrets, token_of
 
 from watchword.api.http import Request, Response
@@ -44,16 +53,7 @@ from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.pullsecrets.refresh import choose_refresh_time
 from watchword.runtime.clock import Clock, SystemClock
-from watchword.testing.builders import lifetime_settings
 from watchword.testing.eventually import eventually_all
-from watchword.testing.fleet import (
-    AGENTS_NAMESPACE,
-    AUTOMATIC,
-    FleetHarness,
-    PlaneConnector,
-    run_fleet,
-    transport_with,
-)
 from watchword.testing.plane import Plane
 
 LIFE = timedelta(hours=24)

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.helpers.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from watchword.kube.request_sender import NO_RETRY
 from watchword.kube.transport import InProcessTransport
 from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, list_and_watch

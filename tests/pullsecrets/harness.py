@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.helpers.fleet import pass_through
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
@@ -34,7 +35,6 @@ from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import Metrics
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import pass_through
 from watchword.testing.plane import Plane
 
 REGISTRY = "registry.example:5000"

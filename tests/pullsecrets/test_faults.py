@@ -7,6 +7,7 @@ from collections import Counter
 from random import Random
 
 import pytest
+from tests.helpers.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from tests.helpers.replaced_account import ReplacedAccountTransport
 from tests.pullsecrets.harness import PullSecretHarness, claims_of, is_filled
 
@@ -14,7 +15,6 @@ from watchword.api.meta import ObjectKey, annotations_of, uid_of
 from watchword.api.pull_secrets import ANNOTATION_ACCOUNT
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.kube.errors import NotFound
-from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from watchword.kube.transport import Transport
 
 FAULTS = FaultPlan(refuse=0.03, lose=0.03, fail=0.05, delay=0.1, watch=WatchFaults(drop=0.02, delay=0.1, expire=0.01))

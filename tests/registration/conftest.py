@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
+from tests.helpers.fleet import FleetHarness, run_fleet
 
-from watchword.testing.fleet import FleetHarness, run_fleet
 from watchword.testing.plane import Plane
 
 

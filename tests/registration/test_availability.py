@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.helpers.fleet import AUTOMATIC, FleetHarness
 
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import ObjectKey
@@ -12,7 +13,6 @@ from watchword.api.names import COMMON_REGISTRATION_ROLE, LEASE_EXPIRED_REASON, 
 from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTERS
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 AVAILABLE = ConditionType.AVAILABLE
 LEASE_SECONDS = 1  # the hub waits for five of them

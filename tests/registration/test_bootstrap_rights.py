@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.helpers.fleet import FleetHarness, PlaneConnector
+
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC_GROUP
 from watchword.kube.transport import Transport
 from watchword.registration.csr.driver import USERS
-from watchword.testing.fleet import FleetHarness, PlaneConnector
 
 RULES = [
     {

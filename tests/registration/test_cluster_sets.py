@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.helpers.fleet import FleetHarness
 
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
@@ -12,7 +13,6 @@ from watchword.api.names import ConditionType, Label
 from watchword.api.resources import MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import FleetHarness
 
 
 async def create_member(fleet: FleetHarness, cluster_set: str) -> str:

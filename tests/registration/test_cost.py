@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from tests.helpers.fleet import AUTOMATIC, FleetHarness
 
 from watchword.api.http import Request, Response
 from watchword.apiserver.requestinfo import read_request_info
 from watchword.kube.transport import Transport
 from watchword.processes.agent_controllers import CONTROLLER_FACTORIES
-from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 pytestmark = pytest.mark.planes("embedded")
 

@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, transport_with
 
 from watchword.admin.accept import deny
 from watchword.admin.hub_admin import HubAdmin
@@ -20,7 +21,6 @@ from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
 from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup
 from watchword.testing.eventually import eventually, eventually_all
-from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, transport_with
 
 MINUTE = timedelta(minutes=1)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from tests.helpers.fleet import AUTOMATIC, FleetHarness
 
 from watchword.admin.accept import ClusterAcceptor, deny, deny_request
 from watchword.admin.hub_admin import HubAdmin
@@ -20,7 +21,6 @@ from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.testing.eventually import eventually_all, is_told
-from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 HOUR = timedelta(hours=1)
 LIFE = {

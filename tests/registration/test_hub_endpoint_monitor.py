@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
+from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES, SECRETS
@@ -22,7 +23,6 @@ from watchword.processes.agent import AgentRuntime
 from watchword.registration.agent.hub_endpoint import original_server
 from watchword.registration.agent.options import AgentOptions
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
 
 pytestmark = pytest.mark.planes("embedded")  # a quarter of an hour has to pass
 

@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector, transport_with
 
 from watchword.api import resources
 from watchword.api.meta import ObjectKey, Resource
@@ -21,7 +22,6 @@ from watchword.credentials.secret_data import decode_data
 from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
-from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector, transport_with
 
 GOLDEN = Path(__file__).parent / "golden" / "isolation.txt"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")

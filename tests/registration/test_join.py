@@ -6,6 +6,15 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from tests.helpers.fleet import (
+    AGENTS_NAMESPACE,
+    AUTOMATIC,
+    BOOTSTRAP_USER,
+    FleetHarness,
+    PlaneConnector,
+    lifetime_settings,
+    transport_with,
+)
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label, cluster_role, registration_binding, work_binding
@@ -26,16 +35,7 @@ from watchword.kube.errors import Forbidden
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.registration.hub.retired_cluster_names import retired_name_key
-from watchword.testing.builders import lifetime_settings
 from watchword.testing.eventually import eventually, exists, is_gone
-from watchword.testing.fleet import (
-    AGENTS_NAMESPACE,
-    AUTOMATIC,
-    BOOTSTRAP_USER,
-    FleetHarness,
-    PlaneConnector,
-    transport_with,
-)
 
 
 async def held_by(fleet: FleetHarness, name: str) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from tests.helpers.fleet import AUTOMATIC, FleetHarness
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import CLUSTER_LEASE, ConditionType
@@ -13,7 +14,6 @@ from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339_micro
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 
 def is_renewed(lease: Object | None) -> bool:

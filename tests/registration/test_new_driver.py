@@ -8,6 +8,7 @@ from random import Random
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
+from tests.helpers.fleet import AGENTS_NAMESPACE, FleetHarness
 from tests.registration.voucher_driver import (
     ANNOTATION,
     HUB_SETTINGS,
@@ -47,7 +48,6 @@ from watchword.registration.catalog import CATALOG, Catalog, make_connector
 from watchword.registration.hub_connector import ConnectorContext
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.fleet import AGENTS_NAMESPACE, FleetHarness
 
 
 class VoucherFleet:

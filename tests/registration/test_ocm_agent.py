@@ -6,6 +6,8 @@ import base64
 import contextlib
 from dataclasses import dataclass, field
 
+from tests.helpers.fleet import AUTOMATIC, BOOTSTRAP_USER, FleetHarness, transport_with
+
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey
@@ -28,7 +30,6 @@ from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.runtime.ensure import with_preconditions
 from watchword.testing.builders import an_addon
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AUTOMATIC, BOOTSTRAP_USER, FleetHarness, transport_with
 
 YEAR = 31_536_000  # seconds: what Open Cluster Management's agent requests
 USAGES = ["digital signature", "key encipherment", "client auth"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.helpers.fleet import AUTOMATIC, FleetHarness, PlaneConnector
 from tests.registration.test_join import request_as_a_stranger
 
 from watchword.api.meta import ObjectKey
@@ -22,7 +23,6 @@ from watchword.registration.aws_irsa.options import MANAGED_ARN
 from watchword.registration.hub.installation import BOOTSTRAP_ROLE
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import is_told
-from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector
 
 OCM = "system:open-cluster-management"
 

@@ -6,13 +6,13 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from tests.helpers.fleet import AUTOMATIC, FleetHarness
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import CLUSTER_LEASE, Finalizer
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS, MANIFEST_WORKS
 from watchword.api.time import rfc3339_micro
 from watchword.testing.eventually import is_gone
-from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 LEASE_SECONDS = 1  # the hub waits for five of them
 RESTART_SECONDS = 2

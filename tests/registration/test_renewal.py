@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from random import Random
 
 import pytest
+from tests.helpers.fault_injection import FaultPlan, FaultyTransport, WatchFaults
+from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, lifetime_settings
 
 from watchword.admin.hub_admin import HubAdmin
 from watchword.api.meta import ObjectKey, uid_of
@@ -16,13 +18,10 @@ from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.secret_data import decode_data
-from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from watchword.kube.transport import Transport
 from watchword.kube.watch import ObjectChange, list_and_watch
 from watchword.pki.certificates import parse_certificate
 from watchword.runtime.raw_objects import decode
-from watchword.testing.builders import lifetime_settings
-from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
 
 pytestmark = [pytest.mark.planes("embedded"), pytest.mark.timeout(600)]
 

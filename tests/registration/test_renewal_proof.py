@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
 
 from watchword.admin.audit_log import read_audit_logs
 from watchword.admin.hub_reader import read_hub_facts
@@ -25,7 +26,6 @@ from watchword.kube.tokens import request_token
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.jwt import read_unverified_claims
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
 from watchword.testing.plane import Plane
 
 

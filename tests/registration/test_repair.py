@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.helpers.fleet import AUTOMATIC, FleetHarness
 
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import ConditionType, cluster_role, registration_binding, work_binding
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, LEASES, MANAGED_CLUSTERS, ROLE_BINDINGS
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 AT_ONCE = 5.0  # seconds, before the agent's next report
 

@@ -7,6 +7,7 @@ import base64
 from random import Random
 
 import pytest
+from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SECRETS
@@ -15,7 +16,6 @@ from watchword.credentials.secret_data import decode_data
 from watchword.processes.agent import AgentRuntime, run_agent
 from watchword.registration.agent.options import AgentOptions
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
 
 
 async def test_an_agent_repairs_a_damaged_kubeconfig_in_its_secret_at_its_start(fleet: FleetHarness) -> None:

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+from tests.helpers.fleet import PlaneConnector
+
 from watchword.api.cluster import Cluster
 from watchword.api.credential_report import CredentialValidity, format_validity
 from watchword.api.http import Request, Response
@@ -36,7 +38,6 @@ from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import AnnotatesCluster, ClusterDriver, ConnectsToHub, ReadsHeldCredential
 from watchword.registration.hub_connector import ConnectorContext
 from watchword.runtime.clock import Clock
-from watchword.testing.fleet import PlaneConnector
 from watchword.testing.plane import Plane
 
 VOUCHER = "voucher"

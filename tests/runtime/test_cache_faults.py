@@ -10,12 +10,12 @@ from random import Random
 import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from tests.helpers.memory_api import MemoryApi
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
-from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from watchword.kube.transport import InProcessTransport
 from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchOptions, WatchUpdate
 from watchword.runtime.cache import Cache

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tests.helpers.fleet import AGENTS_NAMESPACE, FleetHarness, transport_with
+
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
-from watchword.testing.fleet import AGENTS_NAMESPACE, FleetHarness, transport_with
 
 
 async def taken_over(fleet: FleetHarness, cluster: str) -> Client:

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.addons.fleet import AddonFleet
-
-from watchword.testing.fleet import FleetHarness
+from tests.helpers.fleet import FleetHarness
 
 
 @pytest.fixture

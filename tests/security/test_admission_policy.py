@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+from tests.helpers.fleet import AUTOMATIC, FleetHarness
+
 from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType, cluster_role
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, MANAGED_CLUSTERS
 from watchword.kube.transport import Transport
 from watchword.testing.builders import a_cluster
-from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 
 @dataclass

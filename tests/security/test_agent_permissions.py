@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
+from tests.helpers.fleet import AUTOMATIC, FleetHarness
 from tests.security.compromised_agent import forge_metadata, taken_over
 
 from watchword.api.conditions import find_condition
@@ -19,7 +20,6 @@ from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 USAGES = ("digital signature", "key encipherment", "client auth")
 MANY = tuple(f"host-{number}.example.com" for number in range(200))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.helpers.fleet import FleetHarness, PlaneConnector
 
 from watchword.api.meta import ObjectKey, labels_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
-from watchword.testing.fleet import FleetHarness, PlaneConnector
 
 
 def joining(fleet: FleetHarness) -> Client:

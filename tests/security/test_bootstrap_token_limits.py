@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 
+from tests.helpers.fleet import FleetHarness
 from tests.registration.test_join import request_as_a_stranger
 
 from watchword.api.bootstrap import ANNOTATION_ALLOWED_CLUSTERS, ANNOTATION_MAXIMUM_USES, MANAGED_CLUSTER_GROUP
@@ -13,7 +14,6 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTE
 from watchword.kube.client import Client
 from watchword.registration.csr.driver import GROUPS
 from watchword.testing.eventually import ObjectsByKey, eventually, eventually_all
-from watchword.testing.fleet import FleetHarness
 
 BY_TOKEN = {GROUPS.flag: MANAGED_CLUSTER_GROUP}
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
+from tests.helpers.fleet import AUTOMATIC, FleetHarness, PlaneConnector
 from tests.registration.test_join import request_as_a_stranger
 
 from watchword.api.meta import ObjectKey
@@ -23,7 +24,6 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.event_recorder import EventRecorder, EventReporter
 from watchword.runtime.metrics import Metrics
-from watchword.testing.fleet import AUTOMATIC, FleetHarness, PlaneConnector
 
 
 @asynccontextmanager

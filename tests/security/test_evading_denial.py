@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.addons.fleet import AddonFleet
+from tests.helpers.fleet import AUTOMATIC, FleetHarness
 from tests.security.compromised_agent import forge_condition, forge_metadata, taken_over
 
 from watchword.api.meta import ObjectKey
@@ -11,7 +12,6 @@ from watchword.api.names import ConditionType, registration_binding, work_bindin
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS, MANIFEST_WORKS, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from watchword.kube.errors import Forbidden
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.helpers.fleet import FleetHarness, PlaneConnector
 
 from watchword.api.cluster import Cluster
 from watchword.api.meta import ObjectKey
@@ -12,7 +13,6 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError
 from watchword.registration.hub.cluster_acceptance import AcceptanceDecision, decide_acceptance
 from watchword.testing.builders import a_cluster
-from watchword.testing.fleet import FleetHarness, PlaneConnector
 
 
 async def accepted(fleet: FleetHarness, name: str) -> None:

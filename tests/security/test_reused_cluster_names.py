@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.addons.fleet import AddonFleet
+from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
 from tests.registration.test_join import request_as_a_stranger
 from tests.security.compromised_agent import taken_over
 
@@ -28,7 +29,6 @@ from watchword.kube.tokens import request_token
 from watchword.pki.certificates import parse_certificate
 from watchword.testing.builders import an_addon
 from watchword.testing.eventually import ObjectsByKey, eventually, eventually_all
-from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tests.addons.fleet import AddonFleet
+from tests.helpers.fleet import AGENTS_NAMESPACE
 
 from watchword.api.meta import ObjectKey, annotations_of, labels_of
 from watchword.api.resources import SECRETS
-from watchword.testing.fleet import AGENTS_NAMESPACE
 
 
 @pytest.mark.parametrize("auth", ["token", "csr"])

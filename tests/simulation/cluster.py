@@ -8,6 +8,7 @@ from datetime import timedelta
 from random import Random
 
 from msgspec import Struct
+from tests.helpers.fleet import lifetime_settings
 from tests.simulation.history import History
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import HubPlane, ManagedPlane, SeededKeys, StoreReader
@@ -31,7 +32,6 @@ from watchword.processes.agent import AgentRuntime, run_agent
 from watchword.processes.agent_controllers import ControllerFactory, addon_controllers, work_controllers
 from watchword.registration.agent.options import AgentOptions
 from watchword.runtime.backoff import Quarantine
-from watchword.testing.builders import lifetime_settings
 from watchword.testing.virtual_time import VirtualClock
 
 SECRET = ObjectKey(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET)

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
+from tests.helpers.fault_injection import FaultPlan, WatchFaults
 from tests.simulation.access_probes import AccessProber
 from tests.simulation.administrator import Administrator
 from tests.simulation.cluster import SECRET, SimulatedCluster
@@ -38,7 +39,6 @@ from watchword.api.resources import (
 )
 from watchword.api.time import rfc3339
 from watchword.kube.errors import KubeError
-from watchword.kube.fault_injection import FaultPlan, WatchFaults
 
 REQUEST_FAULTS = FaultPlan(refuse=0.1, lose=0.1, cut=0.05, fail=0.3, stall=0.05, delay=0.1)
 WATCH_FAULTS = FaultPlan(delay=0.05, watch=WatchFaults(drop=0.2, cut=0.1, delay=0.2, duplicate=0.2, expire=0.1))

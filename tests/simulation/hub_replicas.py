@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.helpers.fleet import AUTOMATIC
 from tests.simulation.history import History
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import HubPlane, StoreReader
@@ -16,7 +17,6 @@ from watchword.kube.client import Client
 from watchword.processes.hub import LEASE, HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.runtime.backoff import Quarantine
-from watchword.testing.fleet import AUTOMATIC
 from watchword.testing.virtual_time import VirtualClock
 
 

@@ -10,11 +10,11 @@ from random import Random
 
 from msgspec import Struct
 from msgspec.structs import replace
+from tests.helpers.fault_injection import FaultPlan, FaultyTransport
 from tests.simulation.history import History
 
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable
-from watchword.kube.fault_injection import FaultPlan, FaultyTransport
 from watchword.kube.transport import Transport
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})

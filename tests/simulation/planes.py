@@ -7,6 +7,7 @@ from random import Random
 
 import orjson
 from msgspec import Struct
+from tests.helpers.fleet import BOOTSTRAP_USER
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import MANAGED_CRDS
@@ -29,7 +30,6 @@ from watchword.registration.hub import installation as prerequisites
 from watchword.runtime.clock import Clock
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.embedded_backend import InterruptibleHandler
-from watchword.testing.fleet import BOOTSTRAP_USER
 from watchword.testing.virtual_time import EPOCH, VirtualClock, run_virtual
 
 NO_BOOKMARKS = 10.0 * 365 * 86400  # seconds: watches are cut by faults, not found silent

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from msgspec import Struct
-
-from watchword.kube.fault_injection import FaultPlan
+from tests.helpers.fault_injection import FaultPlan
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)

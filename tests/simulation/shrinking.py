@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from msgspec.structs import replace
+from tests.helpers.fault_injection import FaultPlan
 from tests.simulation.incidents import Incident, IncidentKind
 from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import SimulationSettings
 from tests.simulation.simulation import SimulationReport, SimulationScript, simulate
-
-from watchword.kube.fault_injection import FaultPlan
 
 T = TypeVar("T")
 

@@ -7,11 +7,10 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
+from tests.helpers.fault_injection import FaultPlan
 from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import DAY, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
-
-from watchword.kube.fault_injection import FaultPlan
 
 STEP = 1 if os.environ.get("WATCHWORD_SIMULATION_SEEDS") else 5
 SHORT = SimulationSettings(

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 import structlog
+from tests.helpers.fault_injection import FaultPlan
 from tests.simulation.access_probes import AccessProber
 from tests.simulation.administrator import Administrator
 from tests.simulation.cluster import SECRET
@@ -23,7 +24,6 @@ from tests.simulation.violations import Violations
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, Label
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, ROLE_BINDINGS, SECRETS, SERVICE_ACCOUNTS
-from watchword.kube.fault_injection import FaultPlan
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject

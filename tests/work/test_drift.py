@@ -6,6 +6,8 @@ import asyncio
 from random import Random
 
 import pytest
+from tests.helpers.fault_injection import FaultPlan, FaultyTransport, WatchFaults
+from tests.helpers.fleet import AUTOMATIC, run_fleet
 from tests.work.work_environment import WorkEnvironment
 
 from watchword.api.cluster import Cluster
@@ -20,13 +22,11 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
 )
 from watchword.kube.client import Client
-from watchword.kube.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from watchword.operator.rbac import AGENT_RULES, EXECUTION_ROLE
 from watchword.processes.agent_controllers import work_controllers
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES, cluster_subjects, work_binding_manifest
 from watchword.testing.builders import a_cluster, a_cluster_role_binding
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.fleet import AUTOMATIC, run_fleet
 from watchword.testing.plane import Plane
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from tests.helpers.fleet import PlaneConnector
+
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.crds.work import MANIFEST_WORK
 from watchword.api.http import Request, Response
@@ -29,7 +31,6 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.fleet import PlaneConnector
 from watchword.testing.plane import Plane
 from watchword.work.applied_work_store import applied_work_name, hub_hash
 

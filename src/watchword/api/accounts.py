@@ -70,7 +70,6 @@ class Account(HiddenFields, frozen=True):
 
     @property
     def resource(self) -> Resource:
-        """The group in which it was declared."""
         return resource_of(self.object)
 
     @property
@@ -80,7 +79,6 @@ class Account(HiddenFields, frozen=True):
 
     @property
     def created_at(self) -> datetime | None:
-        """When the account was created, by the hub's clock."""
         return parse_rfc3339(str(self.object["metadata"].get("creationTimestamp") or ""))
 
     def expires_at(self) -> datetime | None:
@@ -90,7 +88,6 @@ class Account(HiddenFields, frozen=True):
 
 
 def resource_of(obj: Object) -> Resource:
-    """Return in which of the two groups an object is."""
     group = str(obj.get("apiVersion") or "").partition("/")[0]
     ocm = group == OCM_MANAGED_SERVICE_ACCOUNTS.group
     return OCM_MANAGED_SERVICE_ACCOUNTS if ocm else MANAGED_SERVICE_ACCOUNTS
@@ -159,12 +156,10 @@ class AccountSecret(HiddenFields, frozen=True):
 
     @property
     def server(self) -> str:
-        """The address of the API server that honours the token."""
         return self.annotations.get(Annotation.TOKEN_SERVER, "")
 
     @property
     def is_intact(self) -> bool:
-        """Whether it holds what the agent wrote."""
         written = self.annotations.get(Annotation.TOKEN_DIGEST)
         return bool(self.token) and written == content_digest(self.token, self.ca)
 
@@ -190,7 +185,6 @@ def copy_name(cluster: str, account: str) -> str:
 
 
 def split_copy_name(name: str) -> tuple[str, str]:
-    """Return cluster and account of a Secret in a cluster-set namespace."""
     cluster, _, account = name.partition(".")
     return cluster, account
 

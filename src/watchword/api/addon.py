@@ -28,7 +28,6 @@ SERVED_IN_HUB, SERVED_IN_PROCESS = "hub", "process"
 
 
 def is_served_in_hub(known: Object | None) -> bool:
-    """Whether an entry of the list of add-ons says that the process of the hub serves the add-on."""
     return annotations_of(known or {}).get(Annotation.ADDON_MANAGER) == SERVED_IN_HUB
 
 
@@ -41,7 +40,6 @@ class AddonSubject(Struct, frozen=True):
 
     @classmethod
     def read(cls, row: Mapping[str, Any] | None) -> AddonSubject:
-        """Read either spelling of a subject."""
         row = row or {}
         units = row.get("organizationUnits") or row.get("organizationUnit") or ()
         return cls(str(row.get("user") or ""), tuple(row.get("groups") or ()), tuple(units))
@@ -63,7 +61,6 @@ class Registration(Struct, frozen=True):
 
     @classmethod
     def read(cls, row: Mapping[str, Any], status: Mapping[str, Any]) -> Registration:
-        """Read either shape of an entry."""
         if row.get("type") == KUBE_CLIENT:
             inner: Mapping[str, Any] = row.get(KUBE_CLIENT) or {}
             return cls(
@@ -78,7 +75,6 @@ class Registration(Struct, frozen=True):
         return cls(CUSTOM_SIGNER, signer, subject, legacy=True)
 
     def document(self) -> Object:
-        """Return the entry in the shape it was read in."""
         subject = self.subject.document()
         if self.legacy:
             return {"signerName": self.signer, **({"subject": subject} if subject else {})}
@@ -88,7 +84,6 @@ class Registration(Struct, frozen=True):
         return {"type": self.type, KUBE_CLIENT: {**({"driver": self.driver} if self.driver else {}), **inner}}
 
     def secret_name(self, addon: str) -> str:
-        """Return the name of the Secret that holds the credential on the managed cluster."""
         if self.type == KUBE_CLIENT:
             return f"{addon}-hub-kubeconfig"
         return f"{addon}-{self.signer.replace('/', '-')}-client-cert"
@@ -128,7 +123,6 @@ class Addon(HiddenFields, frozen=True):
 
     @property
     def key(self) -> ObjectKey:
-        """The key of the ManagedClusterAddOn."""
         return ObjectKey(self.cluster, self.name)
 
     @property
@@ -152,11 +146,9 @@ class Addon(HiddenFields, frozen=True):
         return self.deleting and Finalizer.ADDON_PRE_DELETE in self.finalizers
 
     def namespace_on_cluster(self, default: str = ADDON_NAMESPACE) -> str:
-        """Return the namespace in which the add-on's agent runs."""
         return self.install_namespace or default
 
     def registration_fields(self, registrations: tuple[Registration, ...]) -> Object:
-        """Return the status fields with that namespace, in the version the add-on's author uses."""
         fields: Object = {"registrations": [row.document() for row in registrations]}
         legacy = next((row for row in registrations if row.legacy and row.type == KUBE_CLIENT), None)
         if legacy is not None and legacy.driver:
@@ -172,6 +164,5 @@ def requested_namespace(obj: Object) -> str:
 
 
 def certificate_subject(cluster: str, addon: str) -> AddonSubject:
-    """Return the default subject of an add-on whose credential is a certificate."""
     agent = addon if is_dns_label(addon) else "agent"
     return AddonSubject(addon_user(cluster, addon, agent), (addon_group(cluster, addon), addon_fleet_group(addon)))

@@ -41,10 +41,8 @@ EXTENSION_ENDPOINTS = "watchword.dev/endpoints"
 
 
 def token_secret_key(token_id: str) -> ObjectKey:
-    """Return the key of a token's Secret."""
     return ObjectKey(TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_PREFIX + token_id)
 
 
 def bootstrap_user(token_id: str) -> str:
-    """Return the user as which a token authenticates."""
     return USER_PREFIX + token_id

@@ -58,17 +58,14 @@ class Cluster(HiddenFields, frozen=True):
 
     @property
     def key(self) -> ObjectKey:
-        """The key of the ManagedCluster."""
         return ObjectKey.cluster(self.name)
 
     @property
     def namespace_key(self) -> ObjectKey:
-        """The key of the cluster's namespace on the hub."""
         return ObjectKey.cluster(self.name)
 
     @property
     def lease_key(self) -> ObjectKey:
-        """The key of the lease its agent renews."""
         return ObjectKey(self.name, CLUSTER_LEASE)
 
     @property

@@ -25,7 +25,6 @@ class Condition(Struct, frozen=True):
 
     @classmethod
     def true(cls, type_: str, reason: str, message: str = "") -> Condition:
-        """Return the condition with status True."""
         return cls(type_, "True", reason, message)
 
     @classmethod
@@ -35,7 +34,6 @@ class Condition(Struct, frozen=True):
 
     @classmethod
     def unknown(cls, type_: str, reason: str, message: str = "") -> Condition:
-        """Return the condition with status Unknown."""
         return cls(type_, "Unknown", reason, message)
 
 
@@ -53,7 +51,6 @@ def find_condition(obj: Mapping[str, Any], type_: str) -> Condition | None:
 
 
 def is_true(obj: Mapping[str, Any], type_: str) -> bool:
-    """Whether the condition exists and is True."""
     found = find_condition(obj, type_)
     return found is not None and found.status == "True"
 

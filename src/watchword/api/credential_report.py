@@ -32,7 +32,6 @@ class CredentialUse(StrEnum):
 
 
 def certificate_id(der: bytes) -> str:
-    """Return the id of a certificate."""
     return f"X509SHA256={hashlib.sha256(der).hexdigest()}"
 
 
@@ -58,7 +57,6 @@ def format_used(credential_id: str) -> str:
 
 
 def parse_issued(message: str) -> frozenset[str]:
-    """Return every credential that a message reports as issued."""
     return frozenset(match["id"] for match in _ISSUED.finditer(message))
 
 
@@ -74,7 +72,6 @@ def without_use(message: str) -> str:
 
 
 def decide_use(issued: Collection[str], used: str) -> CredentialUse:
-    """Decide whether the credential in use is the one last issued."""
     if not issued or not used:
         return CredentialUse.UNKNOWN
     return CredentialUse.CURRENT if used in issued else CredentialUse.PREVIOUS
@@ -111,7 +108,6 @@ class CredentialValidity(Struct, frozen=True):
 
 
 def format_validity(validity: CredentialValidity) -> str:
-    """Return the suffix with which the message of a condition reports a validity."""
     issued = f"valid from {rfc3339(validity.issued)}" if validity.issued is not None else "valid at present"
     expires = f" until {rfc3339(validity.expires)}" if validity.expires is not None else ", without expiry"
     renews = f", to be renewed at {rfc3339(validity.renews)}" if validity.renews is not None else ""

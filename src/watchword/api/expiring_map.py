@@ -32,13 +32,11 @@ class ExpiringMap(Struct, Generic[K, V]):
         return value
 
     def put(self, key: K, value: V, *, now: float, seconds: float) -> None:
-        """Remember a value for so many seconds."""
         self._rows.pop(key, None)
         self._rows[key] = value, now, now + seconds
         while len(self._rows) > self.limit:
             del self._rows[next(iter(self._rows))]
 
     def forget(self, matches: Callable[[K], bool]) -> None:
-        """Forget every key for which the function returns True."""
         for key in [key for key in self._rows if matches(key)]:
             del self._rows[key]

@@ -67,7 +67,6 @@ def is_deeper_than(value: Any, limit: int) -> bool:
 
 
 def go_print(value: Any) -> str:
-    """Print a value in Go's default format, which some messages use."""
     if type(value) is dict:
         return f"map[{' '.join(f'{key}:{go_print(value[key])}' for key in sorted(value))}]"
     if type(value) is list:
@@ -76,7 +75,6 @@ def go_print(value: Any) -> str:
 
 
 def type_name(value: Any) -> str:
-    """Return the JSON type of a value, distinguishing integers from numbers."""
     return _TYPE_NAMES.get(type(value), "object")
 
 

@@ -23,13 +23,11 @@ class ObjectKey(Struct, frozen=True, order=True):
 
     @classmethod
     def of(cls, obj: Mapping[str, Any]) -> ObjectKey:
-        """Return the key of a decoded object."""
         metadata = obj.get("metadata") or {}
         return cls(metadata.get("namespace") or "", metadata.get("name") or "")
 
     @classmethod
     def cluster(cls, name: str) -> ObjectKey:
-        """Return the key of a cluster-scoped object."""
         return cls("", name)
 
 
@@ -71,7 +69,6 @@ class Resource(Struct, frozen=True):
         return "/".join(parts)
 
     def manifest(self, key: ObjectKey, **fields: Any) -> Object:
-        """Return a new object of this kind with the given top-level fields."""
         metadata: Object = {"name": key.name}
         if self.namespaced and key.namespace:
             metadata["namespace"] = key.namespace
@@ -92,7 +89,6 @@ class ObjectRef(Struct, frozen=True, cache_hash=True):
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """What makes it the same object in every version of its kind."""
         return self.resource.group, self.resource.plural, self.key.namespace, self.key.name
 
     def __str__(self) -> str:

@@ -228,22 +228,18 @@ def cloud_agent_user(cluster: str) -> str:
 
 
 def agent_user(cluster: str, agent: str) -> str:
-    """Return the user name of one agent of a cluster."""
     return f"system:open-cluster-management:{cluster}:{agent}"
 
 
 def addon_group(cluster: str, addon: str) -> str:
-    """Return the group of an add-on's agents on one cluster."""
     return f"system:open-cluster-management:cluster:{cluster}:addon:{addon}"
 
 
 def addon_fleet_group(addon: str) -> str:
-    """Return the group of an add-on's agents on all clusters."""
     return f"system:open-cluster-management:addon:{addon}"
 
 
 def addon_user(cluster: str, addon: str, agent: str) -> str:
-    """Return the user name of one agent of an add-on."""
     return f"{addon_group(cluster, addon)}:agent:{agent}"
 
 
@@ -251,7 +247,6 @@ SERVICE_ACCOUNT_USER_PREFIX = "system:serviceaccount:"
 
 
 def service_account_user(namespace: str, name: str) -> str:
-    """Return the user name under which a ServiceAccount's token authenticates."""
     return f"{SERVICE_ACCOUNT_USER_PREFIX}{namespace}:{name}"
 
 
@@ -261,12 +256,10 @@ def addon_service_account(cluster: str, addon: str) -> str:
 
 
 def addon_service_account_short(addon: str) -> str:
-    """Return the same as Open Cluster Management spells it."""
     return f"{addon}-agent"
 
 
 def cluster_role(cluster: str) -> str:
-    """Return the name of a cluster's ClusterRole and its binding."""
     return f"open-cluster-management:managedcluster:{cluster}"
 
 
@@ -275,12 +268,10 @@ COMMON_WORK_ROLE = "open-cluster-management:managedcluster:work"
 
 
 def registration_binding(cluster: str) -> str:
-    """Return the name of the binding that lets an agent maintain its lease and add-ons."""
     return f"{cluster_role(cluster)}:registration"
 
 
 def work_binding(cluster: str) -> str:
-    """Return the name of the binding that lets an agent pull work."""
     return f"{cluster_role(cluster)}:work"
 
 

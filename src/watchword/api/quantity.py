@@ -58,7 +58,6 @@ def _scale(suffix: str) -> Fraction:
 
 
 def _rounded_up(value: Fraction) -> Fraction:
-    """Keep nine decimals, rounding away from zero, within 64 bits."""
     nanos = abs(value) * 10**9
     ceiling = -((-nanos.numerator) // nanos.denominator)
     magnitude = min(Fraction(ceiling, 10**9), Fraction(_LARGEST))

@@ -20,11 +20,9 @@ class RbacRule(Struct, frozen=True):
 
     @property
     def rule(self) -> Object:
-        """The rule as RBAC writes it."""
         row: Object = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
         return {**row, "resourceNames": list(self.names)} if self.names else row
 
 
 def rules_of(rights: Sequence[RbacRule]) -> list[Object]:
-    """Return the rules of a role."""
     return [right.rule for right in rights]

@@ -55,7 +55,6 @@ class Requirement(Struct, frozen=True):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels satisfy it."""
         value = labels.get(self.key)
         if value is None:
             return self.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
@@ -91,7 +90,6 @@ class LabelSelector(Struct, frozen=True):
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels satisfy every requirement."""
         for requirement in self.requirements:  # noqa: SIM110 - asked for every change and every watch: half as dear
             if not requirement.matches(labels):
                 return False
@@ -169,7 +167,6 @@ class _Tokens:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
     def ended_with_comma(self) -> bool:
-        """Whether nothing is left and the last token was a comma."""
         return not self.peek() and self._at > 0 and self._tokens[self._at - 1] == ","
 
     def take(self, *wanted: str) -> str | None:

@@ -32,7 +32,6 @@ class Sensitive(Generic[T]):
         self._value: T = value
 
     def reveal(self) -> T:
-        """Return the secret itself."""
         return self._value
 
     def __repr__(self) -> str:

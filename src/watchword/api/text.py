@@ -20,5 +20,4 @@ def escape_text(text: str, *, keep: str = "") -> str:
 
 
 def is_safe_text(text: str, *, keep: str = "") -> bool:
-    """Whether nothing in the text needs to be escaped."""
     return escape_text(text, keep=keep) == text

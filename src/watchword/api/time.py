@@ -16,7 +16,6 @@ _ZONE = len("+00:00")
 
 
 def rfc3339(instant: datetime) -> str:
-    """Write an instant with second precision."""
     return instant.astimezone(UTC).isoformat(timespec="seconds")[:-_ZONE] + "Z"
 
 

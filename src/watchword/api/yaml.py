@@ -51,7 +51,6 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
     """Writes every value in full, because anchors are refused when reading."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
-        """Never write an anchor."""
         return True
 
 
@@ -106,7 +105,6 @@ def load_all(text: str | bytes) -> list[Any]:
 
 
 def dump(value: Any) -> str:
-    """Write plain data as YAML, keys in the order given."""
     written = yaml.dump(value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True)
     return escape_text(str(written), keep="\n")
 

@@ -49,7 +49,6 @@ class ResourceAccess(Struct, frozen=True):
     subresource: str = ""
 
     def attributes(self) -> Object:
-        """Return it as the resource attributes of an access review."""
         return {
             "verb": self.verb,
             "group": self.resource.group,
@@ -62,19 +61,16 @@ class ResourceAccess(Struct, frozen=True):
 
 
 async def who_am_i(client: Client) -> UserIdentity:
-    """Return the identity under which the server authenticates this client."""
     status = await _create_review(client, SELF_SUBJECT_REVIEWS, {})
     return _identity(status.get("userInfo") or {})
 
 
 async def can_i(client: Client, access: ResourceAccess) -> bool:
-    """Whether this client is allowed to do something."""
     status = await _create_review(client, SELF_SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": access.attributes()})
     return status.get("allowed") is True
 
 
 async def may(client: Client, who: UserIdentity, access: ResourceAccess) -> bool:
-    """Whether another user is allowed to do something."""
     extra = {name: list(values) for name, values in who.extra}
     subject = {"user": who.username, "uid": who.uid, "groups": list(who.groups), **({"extra": extra} if extra else {})}
     status = await _create_review(

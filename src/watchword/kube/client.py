@@ -155,17 +155,14 @@ class Client:
     def from_handler(
         cls, handle: RequestHandler, *, authorization: Sensitive[str] | None = None, **options: Any
     ) -> Client:
-        """Return a client of an API server that runs as a function in this process."""
         return cls(InProcessTransport(handle, authorization=authorization), **options)
 
     @property
     def transport(self) -> Transport:
-        """The transport of the requests."""
         return self._sender.transport
 
     @property
     def server(self) -> ServerCapabilities:
-        """What is known about the server."""
         return self._sender.server
 
     def over(self, transport: Transport) -> Client:
@@ -175,7 +172,6 @@ class Client:
         return other
 
     def impersonating(self, user: str, *, groups: tuple[str, ...] = ()) -> Client:
-        """Return a client over the same connections that impersonates another user."""
         other = copy(self)
         other._headers = (*self._headers, *impersonation(user, "", groups, {}))  # noqa: SLF001 - a copy of ourselves
         other._with_type = {}  # noqa: SLF001 - same
@@ -296,7 +292,6 @@ class Client:
         fields: str = "",
         propagation: str = "Background",
     ) -> None:
-        """Delete every object of a collection that matches the selectors."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         query = {"labelSelector": labels, "fieldSelector": fields}
         await self._object("DELETE", resource.path(namespace=namespace), body=options, query=query)
@@ -314,7 +309,6 @@ class Client:
         return self._sender.skew.skew
 
     async def close(self) -> None:
-        """Close the transport."""
         await self.transport.close()
 
     async def request(
@@ -326,7 +320,6 @@ class Client:
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> Response:
-        """Send any request, retry while that may help, and return the last response."""
         return await self._sender.send(self._build_request(method, path, query, body, content_type))
 
     def open(self, path: str, *, query: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[Response]:

@@ -39,13 +39,11 @@ def service_account_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def is_in_cluster(environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> bool:
-    """Whether this process runs in a pod with a service account."""
     folder = folder or service_account_folder(environment)
     return bool(environment.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").is_file()
 
 
 def incluster_endpoint(environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> Endpoint:
-    """Return the API server of the cluster in which the pod runs."""
     folder = folder or service_account_folder(environment)
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
@@ -84,17 +82,14 @@ def connect(
 
 
 def connect_incluster(*, environment: Mapping[str, str] = os.environ, **options: Any) -> Client:
-    """Return a client with the pod's own service account."""
     return make_client(incluster_endpoint(environment), incluster_credential(environment=environment), **options)
 
 
 def client_for_context(choice: ResolvedContext, **options: Any) -> Client:
-    """Return a client for one context of a kubeconfig."""
     return make_client(endpoint_of(choice.cluster), credentials_of(choice.user, choice.cluster), **options)
 
 
 def make_client(endpoint: Endpoint, credentials: CredentialSource, **options: Any) -> Client:
-    """Return a client over sockets."""
     return Client(HttpsTransport(endpoint, credentials), **options)
 
 
@@ -129,7 +124,6 @@ def credentials_of(user: UserEntry, cluster: ClusterEntry) -> CredentialSource:
 
 
 def cluster_info(cluster: ClusterEntry) -> Object:
-    """Return the cluster in the form that is passed to a credential plugin."""
     extensions = cluster.rest.get("extensions")
     named = [e for e in extensions if isinstance(e, dict)] if isinstance(extensions, list) else []
     config = next((e.get("extension") for e in named if e.get("name") == _EXEC_EXTENSION), None)

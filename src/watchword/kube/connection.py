@@ -55,7 +55,6 @@ class ResponseParser:
             self.is_complete = True
 
     def take(self) -> bytes:
-        """Return and release the received part of the body."""
         data = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._body.clear()
         self.buffered = 0
@@ -164,7 +163,6 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether another request may be sent."""
         response = self._response
         return self.is_open and (
             response is None or (response.is_complete and response.keeps_alive and not response.buffered)
@@ -178,7 +176,6 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def transport(self) -> asyncio.Transport:
-        """The transport below."""
         assert self._transport is not None, "the connection is not connected"
         return self._transport
 
@@ -188,7 +185,6 @@ class ClientConnection(asyncio.Protocol):
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes."""
         response = self._response
         try:
             if response is None:
@@ -207,7 +203,6 @@ class ClientConnection(asyncio.Protocol):
         """Let the transport close after the server's end of stream."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the response that is under way."""
         self._end(exc)
 
     def _end(self, trouble: BaseException | None) -> None:

@@ -42,7 +42,6 @@ class FixedCredential(Struct, frozen=True):
     credential: Credential = field(default_factory=Credential)
 
     async def current(self) -> Credential:
-        """Return the credential."""
         return self.credential
 
     async def renewed(self, rejected: Credential) -> Credential | None:  # noqa: ARG002 - the protocol's shape
@@ -89,7 +88,6 @@ def bearer(token: bytes) -> Sensitive[str]:
 
 
 def basic(username: str, password: Sensitive[str]) -> Sensitive[str]:
-    """Return the Authorization header of a user name and password."""
     pair = f"{username}:{password.reveal()}".encode()
     return Sensitive(f"Basic {base64.b64encode(pair).decode()}")
 
@@ -97,7 +95,6 @@ def basic(username: str, password: Sensitive[str]) -> Sensitive[str]:
 def impersonation(
     user: str, uid: str, groups: tuple[str, ...], extra: Mapping[str, tuple[str, ...]]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the impersonation headers."""
     headers = [("Impersonate-User", user)] if user else []
     headers += [("Impersonate-Uid", uid)] if uid else []
     headers += [("Impersonate-Group", group) for group in groups]

@@ -26,7 +26,6 @@ class Deadlines:
         self._timer: tuple[asyncio.AbstractEventLoop, float, asyncio.Handle] | None = None
 
     def after(self, seconds: float) -> DeadlineScope:
-        """Return the context of a wait that may take so long."""
         return self.at(asyncio.get_running_loop().time() + seconds)
 
     def at(self, when: float) -> DeadlineScope:
@@ -34,7 +33,6 @@ class Deadlines:
         return DeadlineScope(self, when)
 
     def add(self, wait: DeadlineScope, when: float) -> None:
-        """Interrupt the wait at that time."""
         self._due[wait] = when
         self._arm(asyncio.get_running_loop(), when)
 
@@ -75,11 +73,9 @@ class DeadlineScope:
         self._cancelling = 0  # requests to cancel the task that are not ours
 
     def expired(self) -> bool:
-        """Whether the deadline was exceeded."""
         return self._expired
 
     def interrupt(self) -> None:
-        """Cancel what the task waits for."""
         assert self._task is not None
         self._expired = True
         self._task.cancel()

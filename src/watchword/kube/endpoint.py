@@ -23,7 +23,6 @@ FileOrBytes: TypeAlias = bytes | WatchedFile
 
 
 def read(content: FileOrBytes) -> bytes:
-    """Return the current bytes."""
     return content.read() if isinstance(content, WatchedFile) else content
 
 
@@ -45,11 +44,9 @@ class Endpoint(Struct, frozen=True):
 
     @property
     def encrypted(self) -> bool:
-        """Whether the connection is TLS."""
         return self.server.startswith("https:")
 
     def trust(self) -> Trust:
-        """Return the current trust settings."""
         return Trust(read(self.ca), insecure=self.insecure)
 
 
@@ -99,7 +96,6 @@ def normalize_server_url(text: str) -> str:
 
 
 def is_loopback(server: str) -> bool:
-    """Whether an address is on this machine."""
     host = _split(server, "server").hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -138,7 +138,6 @@ _BY_CODE: dict[int, type[ApiStatusError]] = {
 
 
 def error_from_status(code: int, status: Mapping[str, Any]) -> ApiStatusError:
-    """Build the typed error that a Status object describes."""
     reason = str(status.get("reason") or "")
     kind = (
         AlreadyExists

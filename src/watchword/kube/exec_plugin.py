@@ -57,7 +57,6 @@ class ExecCredential(Struct):
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def current(self) -> Credential:
-        """Return the plugin's credential, from memory while it is valid."""
         async with self._lock:
             if self._held is None or (self._expires_at is not None and self.now() >= self._expires_at - LEEWAY):
                 return await self._refresh()

@@ -209,7 +209,6 @@ def _alert(cause: BaseException) -> str:
 
 
 def _reason(cause: BaseException | None) -> str:
-    """Find the reason that OpenSSL gave, in any depth of the chained errors."""
     for _ in range(5):
         if cause is None:
             return ""
@@ -280,7 +279,6 @@ class HttpsTransport:
             self._pool.release(connection)
 
     async def close(self) -> None:
-        """Close every connection."""
         self._pool.close()
 
     async def _send_once(self, request: Request, credential: Credential) -> Response:

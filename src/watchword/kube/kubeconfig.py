@@ -106,7 +106,6 @@ class Kubeconfig(HiddenFields, frozen=True):
 
     @classmethod
     def single(cls, name: str, cluster: ClusterEntry, user: UserEntry, *, namespace: str = "") -> Kubeconfig:
-        """Return a kubeconfig with one context for this cluster and user."""
         context = ContextEntry(name, name, namespace)
         return cls({name: cluster}, {name: user}, {name: context}, name)
 

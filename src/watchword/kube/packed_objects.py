@@ -40,7 +40,6 @@ class PackedObjects:
         return None if packed is None else self._compression.unpack(packed)
 
     def put(self, key: ObjectKey, raw: bytes) -> None:
-        """Store an object."""
         names = self._namespaces.setdefault(key.namespace, {})
         self._count += key.name not in names
         names[key.name] = self._compression.pack(raw)
@@ -56,7 +55,6 @@ class PackedObjects:
             self._namespaces.pop(key.namespace, None)
 
     def object_keys(self) -> list[ObjectKey]:
-        """Return every key."""
         return [ObjectKey(namespace, name) for namespace, names in self._namespaces.items() for name in names]
 
     def items(self, *, namespace: str = "") -> Iterator[tuple[ObjectKey, bytes]]:

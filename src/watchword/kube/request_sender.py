@@ -128,7 +128,6 @@ def decode(response: Response) -> Object:
 
 
 def refusal(response: Response) -> ApiStatusError | MalformedResponse:
-    """Return the error that a response outside 2xx describes."""
     if response.status < 400:
         return MalformedResponse(
             f"the server answered {response.status}, a redirect that is not followed: use the API server's own address"

@@ -36,11 +36,9 @@ class InProcessTransport:
     def with_identity(
         self, *, authorization: Sensitive[str] | None = None, peer: Peer | None = None
     ) -> InProcessTransport:
-        """Return a transport to the same function as another identity."""
         return InProcessTransport(self._handle, authorization=authorization, peer=peer)
 
     async def send(self, request: Request) -> Response:
-        """Call the function and return its complete response."""
         response = await self._call(request)
         if response.stream is None:
             return response
@@ -84,9 +82,7 @@ class Transport(Protocol):
     Raises `Unreachable` when there was no response; any response, whatever its code, is returned.
     """
 
-    async def send(self, request: Request) -> Response:
-        """Send one request and return the complete response."""
-        ...
+    async def send(self, request: Request) -> Response: ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
         """Send one request; inside the context `Response.stream` yields the body in chunks."""

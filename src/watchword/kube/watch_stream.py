@@ -123,7 +123,6 @@ class LineSplitter:
 
     @property
     def pending(self) -> bool:
-        """Whether an incomplete line is buffered."""
         return self._size > 0
 
     def feed(self, chunk: bytes) -> list[bytes]:

@@ -50,7 +50,6 @@ def check_cache_readiness(cache: Cache, *, stale_after: timedelta) -> str:
 
 
 def register_cache_metrics(connection: ApiServerConnection, metrics: Metrics) -> None:
-    """Let the metrics read the age and size of every informer of a cache."""
     for resource in {informer.resource for informer in connection.cache.informers()}:
         informers = connection.cache.informers(resource)
         label = f"{connection.name}/{resource.group_resource}" if connection.name else resource.group_resource

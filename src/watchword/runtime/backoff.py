@@ -24,12 +24,10 @@ class Quarantine(Struct, frozen=True):
     """A change of the object shortens its delay to this, not below: a failing object often changes itself."""
 
     def holds(self, failures: int) -> bool:
-        """Whether that many failures in a row put an object into quarantine."""
         return failures >= self.after
 
 
 def choose_requeue_delay(failures: int, random: Random, *, backoff: Backoff, quarantine: Quarantine) -> float:
-    """Choose the delay in seconds before the next attempt, after that many failures in a row."""
     if quarantine.holds(failures):
         return quarantine.backoff.delay(failures - quarantine.after + 1, random)
     return backoff.delay(failures, random)

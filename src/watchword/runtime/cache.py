@@ -38,7 +38,6 @@ class Cache:
 
     @classmethod
     def of(cls, client: Client, options: WatchOptions | None = None, *, beside: Cache | None = None) -> Cache:
-        """Return a cache that is filled by the watches of a client."""
         return cls(watch_source(client, options or WatchOptions()), beside=beside)
 
     def informer(
@@ -107,7 +106,6 @@ class Cache:
 
     @property
     def synced(self) -> bool:
-        """Whether every informer is synced."""
         return all(informer.synced for informer in self.informers())
 
     def get(self, resource: Resource, key: ObjectKey) -> Object | None:
@@ -120,7 +118,6 @@ class Cache:
         return None
 
     def list(self, resource: Resource, *, namespace: str = "", labels: str = "") -> Sequence[Object]:
-        """Return the objects of a kind, in key order."""
         found: dict[ObjectKey, Object] = {}
         for informer in self._covering(resource, namespace):
             found.update(informer.store.select(namespace=namespace, labels=labels))
@@ -136,7 +133,6 @@ class Cache:
             yield from informer.store.labels()
 
     def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
-        """Return the objects for which the index function returned that value, in key order."""
         found = (self.get(resource, key) for key in self.index_keys(resource, index, value))
         return [obj for obj in found if obj is not None]
 

@@ -13,16 +13,13 @@ import structlog
 class Clock(Protocol):
     """Returns the wall-clock time. Waiting is done by the event loop, not by the clock."""
 
-    def now(self) -> datetime:
-        """Return the current instant, in UTC."""
-        ...
+    def now(self) -> datetime: ...
 
 
 class SystemClock:
     """The system clock."""
 
     def now(self) -> datetime:
-        """Return the current instant, in UTC."""
         return datetime.now(UTC)
 
 

@@ -72,7 +72,6 @@ def apply_merge_patch(present: Any, patch: Any) -> Any:
 
 
 def current_values(present: Any, patch: Any) -> Any:
-    """Return what an object says now where a patch would change it."""
     if not isinstance(patch, Mapping) or not isinstance(present, Mapping):
         return present
     return {name: current_values(present.get(name), change) for name, change in patch.items()}

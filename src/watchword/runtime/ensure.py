@@ -21,25 +21,17 @@ from watchword.runtime.reconcile import Reader
 class ObjectWriter(Protocol):
     """What the engine needs of a client; `Client` is one."""
 
-    async def get(self, resource: Resource, key: ObjectKey, /) -> Object:
-        """Read an object from the server."""
-        ...
+    async def get(self, resource: Resource, key: ObjectKey, /) -> Object: ...
 
     async def create(self, resource: Resource, obj: Object, /) -> Object:
         """Create an object; `AlreadyExists` when there is one."""
         ...
 
-    async def patch(self, resource: Resource, key: ObjectKey, patch: Mapping[str, Any], /) -> Object:
-        """Change an object by a merge patch."""
-        ...
+    async def patch(self, resource: Resource, key: ObjectKey, patch: Mapping[str, Any], /) -> Object: ...
 
-    async def apply(self, resource: Resource, obj: Object, /, *, manager: str, force: bool) -> Object:
-        """Change an object by server-side apply."""
-        ...
+    async def apply(self, resource: Resource, obj: Object, /, *, manager: str, force: bool) -> Object: ...
 
-    async def delete(self, resource: Resource, key: ObjectKey, /, *, uid: str) -> None:
-        """Delete an object by its UID."""
-        ...
+    async def delete(self, resource: Resource, key: ObjectKey, /, *, uid: str) -> None: ...
 
 
 class ApplyPolicy(Struct, frozen=True, kw_only=True):

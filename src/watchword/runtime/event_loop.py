@@ -21,7 +21,6 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a program's main coroutine to its end."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
 

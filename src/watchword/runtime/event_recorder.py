@@ -37,9 +37,7 @@ class Counts(Protocol):
         """Count an event that was not sent."""
         ...
 
-    def denied(self, reason: str) -> None:
-        """Count a refused request."""
-        ...
+    def denied(self, reason: str) -> None: ...
 
 
 class EventLimits(Struct, frozen=True):
@@ -121,7 +119,6 @@ class EventRecorder:
         self._record("Normal", obj, reason, note, action or reason)
 
     def warning(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
-        """Record a warning."""
         self._record("Warning", obj, reason, note, action or reason)
 
     def refusal(self, obj: Mapping[str, Any], reason: str, note: str) -> None:

@@ -29,7 +29,6 @@ class WatchScope(Struct, frozen=True):
 
     @classmethod
     def single(cls, key: ObjectKey) -> Self:
-        """Return the scope of one object."""
         return cls(key.namespace, fields=f"metadata.name={key.name}")
 
     def covers(self, namespace: str) -> bool:

@@ -90,21 +90,17 @@ class InformerStore:
                 yield key, self._shared(key) or decode(raw, self._resource)
 
     def object_keys(self) -> list[ObjectKey]:
-        """Return the keys of all objects."""
         return self._objects.object_keys()
 
     def labels(self) -> Iterator[Mapping[str, str]]:
-        """Yield the labels of every object."""
         for raw in self._objects:
             yield head_of(raw).labels
 
     def everything(self) -> Iterator[Delta]:
-        """Yield every object as if it had just been added."""
         for key in self._objects.object_keys():
             yield self._delta(key, None)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Index objects by the values that a function returns for them."""
         index = self._indexes[name] = _Index(function)
         for delta in self.everything():
             self._reindex(index, delta)
@@ -156,14 +152,12 @@ class InformerStore:
                 yield self._indexed(delta)
 
     def put(self, raw: bytes, version: str) -> Delta | None:
-        """Store an object that was added or modified at that version."""
         head = self._read(raw)
         if head is None or self._is_old(head.key, version):
             return None
         return self._put(head, self.reduce(raw), version)
 
     def remove(self, raw: bytes, version: str) -> Delta | None:
-        """Remove an object that was deleted at that version."""
         head = self._read(raw)
         if head is None:
             return None
@@ -174,7 +168,6 @@ class InformerStore:
         return self._remove(head.key)
 
     def _delta(self, key: ObjectKey, old: bytes | None) -> Delta:
-        """Return a change whose new version is stored, and decoded for handlers that read it."""
         delta = Delta(self._resource, key, old, self._objects.get(key))
         if delta.new is not None:
             self._remember(key, delta.new)
@@ -243,7 +236,6 @@ class _Index:
         self._by_value: dict[str, ObjectKey | dict[ObjectKey, None]] = {}
 
     def keys(self, value: str) -> tuple[ObjectKey, ...]:
-        """Return the keys that have the value."""
         found = self._by_value.get(value, ())
         return (found,) if isinstance(found, ObjectKey) else tuple(found)
 

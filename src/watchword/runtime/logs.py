@@ -34,7 +34,6 @@ _DEPTH = 6
 
 
 def redact_text(text: str) -> str:
-    """Replace everything in a text that looks like a secret."""
     return _SECRET_TEXT.sub(REDACTED, text)
 
 

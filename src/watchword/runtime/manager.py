@@ -119,7 +119,6 @@ class Manager:
             self.controllers.append(controller)
 
     def add_job(self, name: str, job: Job) -> None:
-        """Add a job that runs while this process leads."""
         self._jobs[name] = job
 
     async def run(self, stop: asyncio.Event | None = None) -> None:

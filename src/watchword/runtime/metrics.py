@@ -37,7 +37,6 @@ class LabelBudget:
         self._known: set[str] = set()
 
     def value(self, wanted: str) -> str:
-        """Return the value to use for a label."""
         if wanted not in self._known:
             if len(self._known) >= self._limit:
                 return OTHER
@@ -45,7 +44,6 @@ class LabelBudget:
         return wanted
 
     def forget(self, value: str) -> None:
-        """Release a value."""
         self._known.discard(value)
 
 
@@ -57,7 +55,6 @@ class ControllerMetrics:
         self._seconds = seconds
 
     def observe(self, result: ReconcileResult, seconds: float) -> None:
-        """Count one reconcile."""
         self._results[result].inc()
         self._seconds.observe(seconds)
 
@@ -120,11 +117,9 @@ class Metrics:
         self._events_dropped.inc()
 
     def denied(self, reason: str) -> None:
-        """Count a refused request."""
         self._denied.labels(self._reasons.value(reason)).inc()
 
     def field_conflict(self, manager: str) -> None:
-        """Count a field that another manager owns."""
         self._conflicts.labels(self._managers.value(manager)).inc()
 
     def contested_write(self, field: str) -> None:
@@ -132,20 +127,17 @@ class Metrics:
         self._contested.labels(self._fields.value(field)).inc()
 
     def controller(self, name: str) -> ControllerMetrics:
-        """Return the series of one controller."""
         results = {result: self._reconciles.labels(name, result.value) for result in ReconcileResult}
         return ControllerMetrics(results, self._seconds.labels(name))
 
     def watch_queue(
         self, name: str, states: Mapping[str, Callable[[], float]], quarantined: Callable[[], float]
     ) -> None:
-        """Read the lengths of a controller's queue at every scrape."""
         for state, read in states.items():
             self._queue.labels(name, state).set_function(read)
         self._quarantined.labels(name).set_function(quarantined)
 
     def watch_informer(self, resource: str, *, age: Callable[[], float], objects: Callable[[], float]) -> None:
-        """Read the age and size of an informer at every scrape."""
         self._age.labels(resource).set_function(age)
         self._objects.labels(resource).set_function(objects)
 
@@ -213,7 +205,6 @@ class CredentialMetrics:
         self._skew = Gauge("watchword_clock_skew_seconds", "The server's clock minus ours", registry=registry)
 
     def watch_expiry(self, kind: str, cluster: str, left: Callable[[], RemainingLife]) -> None:
-        """Read what is left of a credential's validity at every scrape."""
         labels = kind, self._clusters.value(cluster)
         self._expires.labels(*labels).set_function(lambda: left().seconds)
         self._ratio.labels(*labels).set_function(lambda: left().ratio)
@@ -228,7 +219,6 @@ class CredentialMetrics:
         self._skew.set_function(seconds)
 
     def forget(self, kind: str, cluster: str) -> None:
-        """Drop the series of a credential that is gone."""
         if self._clusters.value(cluster) == cluster:
             with suppress(KeyError):  # never measured
                 self._expires.remove(kind, cluster)
@@ -236,7 +226,6 @@ class CredentialMetrics:
             self._clusters.forget(cluster)
 
     def joined_after(self, seconds: float) -> None:
-        """Record the time from the first request to a usable credential."""
         self._join.observe(seconds)
 
     def revoked_after(self, seconds: float) -> None:
@@ -244,10 +233,8 @@ class CredentialMetrics:
         self._revocation.observe(seconds)
 
     def rotated(self, kind: str, *, remaining_ratio: float) -> None:
-        """Count a rotation that succeeded with that fraction of the validity left."""
         self._rotations.labels(kind, "success", "").inc()
         self._remaining.labels(kind).observe(remaining_ratio)
 
     def rotation_failed(self, kind: str, reason: str) -> None:
-        """Count a rotation that failed."""
         self._rotations.labels(kind, "failure", self._reasons.value(reason)).inc()

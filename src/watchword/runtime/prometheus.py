@@ -43,7 +43,6 @@ class CounterSeries:
         self._value = 0.0
 
     def inc(self, amount: float = 1.0) -> None:
-        """Add to the number."""
         self._value += amount
 
     def samples(self) -> Iterable[Sample]:
@@ -60,11 +59,9 @@ class GaugeSeries:
         self._read: Callable[[], float] = float
 
     def set(self, value: float) -> None:
-        """Set the number."""
         self._read = lambda: value
 
     def set_function(self, read: Callable[[], float]) -> None:
-        """Read the number at every scrape."""
         self._read = read
 
     def samples(self) -> Iterable[Sample]:
@@ -83,7 +80,6 @@ class HistogramSeries:
         self._sum = 0.0
 
     def observe(self, value: float) -> None:
-        """Count one observation."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
@@ -115,11 +111,9 @@ class MetricFamily(ABC, Generic[S]):
 
     @property
     def shown_name(self) -> str:
-        """The name under which the metric is documented."""
         return self.name
 
     def labels(self, *values: str) -> S:
-        """Return the series of these label values."""
         found = self._series.get(values)
         if found is None:
             if len(values) != len(self.label_names):
@@ -150,7 +144,6 @@ class Counter(MetricFamily[CounterSeries]):
 
     @property
     def shown_name(self) -> str:
-        """The name with the suffix of counters."""
         return f"{self.name}_total"
 
     def inc(self, amount: float = 1.0) -> None:
@@ -211,7 +204,6 @@ class CollectorRegistry:
 
     @property
     def families(self) -> Iterable[MetricFamily[Series]]:
-        """Every metric."""
         return self._families.values()
 
     def register(self, family: MetricFamily[S]) -> None:
@@ -240,7 +232,6 @@ def _lines_of(family: MetricFamily[Series]) -> Iterator[str]:
 
 
 def format_number(value: float) -> str:
-    """Return a number as Prometheus reads it."""
     if math.isfinite(value):
         return repr(float(value))
     return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"

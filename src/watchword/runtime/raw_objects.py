@@ -40,12 +40,10 @@ class ObjectHead(msgspec.Struct, rename="camel", gc=False):
 
     @property
     def version(self) -> str:
-        """Return the object's resourceVersion."""
         return self.metadata.resource_version
 
     @property
     def labels(self) -> dict[str, str]:
-        """Return the object's labels."""
         return self.metadata.labels or {}
 
 

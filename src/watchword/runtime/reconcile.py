@@ -35,9 +35,7 @@ class Reconciler(Protocol):
     Any exception other than `Terminal` is retried with backoff.
     """
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring the object of that key, present or deleted, to its desired state."""
-        ...
+    async def reconcile(self, key: ObjectKey) -> Outcome: ...
 
 
 class Reader(Protocol):
@@ -47,13 +45,9 @@ class Reader(Protocol):
         """Return the object, or None when the cache has not seen it."""
         ...
 
-    def list(self, resource: Resource, *, namespace: str = "", labels: str = "") -> Sequence[Object]:
-        """Return the objects of a kind, in key order."""
-        ...
+    def list(self, resource: Resource, *, namespace: str = "", labels: str = "") -> Sequence[Object]: ...
 
-    def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
-        """Return the objects for which the index function returned that value."""
-        ...
+    def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]: ...
 
 
 KeyMapper: TypeAlias = Callable[[Object], Iterable[ObjectKey]]
@@ -76,11 +70,9 @@ class TriggerSource:
         self._enqueue_callbacks: list[Callable[[ObjectKey], None]] = []
 
     def connect(self, enqueue_key: Callable[[ObjectKey], None]) -> None:
-        """Add a controller to be triggered."""
         self._enqueue_callbacks.append(enqueue_key)
 
     def enqueue(self, key: ObjectKey) -> None:
-        """Trigger a key."""
         for enqueue_key in self._enqueue_callbacks:
             enqueue_key(key)
 
@@ -91,7 +83,6 @@ class TriggerSource:
         return source
 
     def enqueue_all(self, keys: Iterable[ObjectKey]) -> None:
-        """Trigger several keys."""
         for key in keys:
             self.enqueue(key)
 

@@ -44,7 +44,6 @@ class StatusWriter(Struct, frozen=True):
         return await self.write(resource, obj, StatusChange(conditions=(condition,)))
 
     async def set_conditions(self, resource: Resource, obj: Object, conditions: Iterable[Condition]) -> Object:
-        """Set several conditions in one request."""
         return await self.write(resource, obj, StatusChange(conditions=tuple(conditions)))
 
     async def write(self, resource: Resource, obj: Object, change: StatusChange) -> Object:

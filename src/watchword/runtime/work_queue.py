@@ -42,11 +42,9 @@ class DelayQueue(Generic[K]):
         self._arm()
 
     def drop(self, key: K) -> None:
-        """Remove the key."""
         self._at.pop(key, None)
 
     def clear(self) -> None:
-        """Remove all keys."""
         self._at.clear()
         self._heap.clear()
         if self._timer is not None:
@@ -54,7 +52,6 @@ class DelayQueue(Generic[K]):
             self._timer = None
 
     def shift(self, seconds: float) -> None:
-        """Move every instant forward."""
         self._at = {key: when - seconds for key, when in self._at.items()}
         self._rebuild()
         self._arm()
@@ -132,17 +129,14 @@ class WorkQueue(Generic[K]):
         self._closed = False
 
     def __len__(self) -> int:
-        """Return how many keys are ready."""
         return len(self._queued)
 
     @property
     def in_flight(self) -> int:
-        """How many keys are being processed."""
         return len(self._active)
 
     @property
     def delayed(self) -> int:
-        """How many keys are delayed."""
         return len(self._delay_queue)
 
     @property
@@ -186,7 +180,6 @@ class WorkQueue(Generic[K]):
         return delay
 
     def failures(self, key: K) -> int:
-        """Return how often in a row the key has failed."""
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:

@@ -36,7 +36,6 @@ class Fence:
         self._writing: dict[asyncio.Timeout, None] = {}  # in the order in which they began
 
     def extend(self, seconds: float, *, since: float, wall_since: datetime) -> None:
-        """Allow writes for so long after an instant, given by both clocks."""
         self._until = since + seconds
         self._wall_until = wall_since + timedelta(seconds=seconds)
         self._reschedule(self._until)
@@ -48,7 +47,6 @@ class Fence:
 
     @property
     def is_open(self) -> bool:
-        """Whether writes are allowed at this instant."""
         if self._always:
             return True
         if self._wall_until is None or self._clock.now() >= self._wall_until:
@@ -98,9 +96,7 @@ _MANAGER = re.compile(r'conflict with "([^"]{1,128})"')
 class WriteCounts(Protocol):
     """Counts writes that compete with other programs."""
 
-    def field_conflict(self, manager: str) -> None:
-        """Count a conflict of an apply with another field manager."""
-        ...
+    def field_conflict(self, manager: str) -> None: ...
 
     def contested_write(self, field: str) -> None:
         """Count a field that is left alone for a while, because another program keeps changing it back."""
@@ -115,18 +111,15 @@ class WriteThroughTransport:
         self._observe_write = observe_write
 
     async def send(self, request: Request) -> Response:
-        """Send one request and store its result in the cache."""
         response = await self._inner.send(request)
         if request.method in ("POST", "PUT", "PATCH") and response.status < 300 and not request.parameter("dryRun"):
             self._observe_write(response.body)
         return response
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
-        """Open a stream, unchanged."""
         return self._inner.stream(request)
 
     async def close(self) -> None:
-        """Close the wrapped transport."""
         await self._inner.close()
 
 
@@ -153,7 +146,6 @@ class ControllerTransport(WriteThroughTransport):
         self._written: ExpiringMap[str, _Version] = ExpiringMap(REMEMBERED_OBJECTS)
 
     async def send(self, request: Request) -> Response:
-        """Send one request."""
         if request.method in _READS:
             return await self._inner.send(request)
         async with self._fence.guard():

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from watchword.addons.token.options import LIFETIME as TOKEN_LIFETIME
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import (
@@ -23,12 +22,9 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339_micro
-from watchword.credentials.certificates.agent import LIFETIME as CERTIFICATE_LIFETIME
-from watchword.credentials.driver_options import Settings
 
 
 def a_namespace(name: str, **metadata: Any) -> Object:
-    """Return a Namespace."""
     return NAMESPACES.manifest(ObjectKey.cluster(name), metadata=metadata)
 
 
@@ -41,12 +37,10 @@ def a_secret(
 
 
 def a_config_map(name: str, *, namespace: str, data: Mapping[str, str] | None = None, **metadata: Any) -> Object:
-    """Return a ConfigMap."""
     return CONFIG_MAPS.manifest(ObjectKey(namespace, name), metadata=metadata, data=dict(data or {}))
 
 
 def a_service_account(name: str, *, namespace: str, **metadata: Any) -> Object:
-    """Return a ServiceAccount."""
     return SERVICE_ACCOUNTS.manifest(ObjectKey(namespace, name), metadata=metadata)
 
 
@@ -58,7 +52,6 @@ def a_lease(
     holder: str = "",
     seconds: int = 60,
 ) -> Object:
-    """Return a Lease, by default the one that a cluster's agent renews."""
     spec: Object = {"leaseDurationSeconds": seconds}
     if holder:
         spec["holderIdentity"] = holder
@@ -74,14 +67,12 @@ def a_cluster(name: str, *, accepted: bool = False, lease_seconds: int = 60, **m
 
 
 def an_addon(name: str, *, cluster: str, **metadata: Any) -> Object:
-    """Return a ManagedClusterAddOn in the namespace of its cluster."""
     return MANAGED_CLUSTER_ADDONS.manifest(ObjectKey(cluster, name), metadata=metadata, spec={})
 
 
 def a_cluster_role(
     name: str, *, verbs: Sequence[str], of: Sequence[str], group: str = "", names: Sequence[str] = ()
 ) -> Object:
-    """Return a ClusterRole with one rule."""
     rule: Object = {"apiGroups": [group], "resources": list(of), "verbs": list(verbs)}
     if names:
         rule["resourceNames"] = list(names)
@@ -89,7 +80,6 @@ def a_cluster_role(
 
 
 def a_cluster_role_binding(name: str, *, role: str, users: Sequence[str] = (), groups: Sequence[str] = ()) -> Object:
-    """Return a ClusterRoleBinding for users and groups."""
     kinds = [("User", user) for user in users] + [("Group", group) for group in groups]
     return CLUSTER_ROLE_BINDINGS.manifest(
         ObjectKey.cluster(name),
@@ -100,9 +90,3 @@ def a_cluster_role_binding(name: str, *, role: str, users: Sequence[str] = (), g
 
 def _as_bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
-
-
-def lifetime_settings(*, certificate: timedelta | None = None, token: timedelta | None = None) -> Settings:
-    """Return the settings that request these lifetimes of an agent's and its add-ons' credentials."""
-    rows = ((CERTIFICATE_LIFETIME, certificate), (TOKEN_LIFETIME, token))
-    return {option.flag: str(int(life.total_seconds())) for option, life in rows if life is not None}

@@ -65,7 +65,6 @@ class ClusterCredentials(Struct, frozen=True):
 
     @property
     def ca_pem(self) -> bytes:
-        """The CA that clients must trust."""
         return self.authority.certificate.pem
 
     def trust(self) -> ssl.SSLContext:
@@ -73,7 +72,6 @@ class ClusterCredentials(Struct, frozen=True):
         return ssl.create_default_context(cadata=self.ca_pem.decode())
 
     def client_certificate(self, user: str, groups: Sequence[str] = ()) -> ClientCertificate:
-        """Issue a client certificate for this user and these groups."""
         key = PrivateKey.generate()
         subject = CertificateSubject(user, tuple(groups))
         certificate = self.authority.issue_client(key.public, subject, now=self.clock.now(), lifetime=LIFETIME)
@@ -93,7 +91,6 @@ class ClusterCredentials(Struct, frozen=True):
 
 
 def connect_by_certificate(server: str, credentials: ClusterCredentials, user: str, groups: Sequence[str]) -> Client:
-    """Return a new HTTPS client with a client certificate of this user."""
     credential = Credential(certificate=credentials.client_certificate(user, groups))
     return Client(HttpsTransport(Endpoint(server, credentials.ca_pem), FixedCredential(credential)))
 

@@ -51,11 +51,9 @@ class EmbeddedBackend:
 
     @property
     def ca_pem(self) -> bytes:
-        """The CA that clients must trust."""
         return self._credentials.ca_pem
 
     def connect(self, user: str, groups: Sequence[str]) -> Client:
-        """Return a client that calls the control plane with a client certificate."""
         certificate = parse_certificate(self._credentials.client_certificate(user, groups).chain)
         peer = Peer(address="in-process", certificate_chain=(certificate.der,))
         return Client(InProcessTransport(self._handler.handle, peer=peer))
@@ -65,13 +63,11 @@ class EmbeddedBackend:
         return self._credentials.kubeconfig(self.server, user, groups)
 
     def stored_objects(self) -> Iterable[tuple[str, bytes]]:
-        """Yield every object of the store."""
         for collection in self._store.buckets():
             for record in self._store.records(collection):
                 yield collection, record.body
 
     async def start(self) -> None:
-        """Start to serve."""
         access = access_control_factory(self._rules, now=self.clock.now, entropy=os.urandom)
         plane = ControlPlane(self._store, self.clock.now, access)
         await plane.start()
@@ -89,7 +85,6 @@ class EmbeddedBackend:
         await self.start()
 
     async def rotate_signing_key(self, *, keep_old: bool) -> None:
-        """Restart with a new key for service account tokens."""
         earlier = self._rules.token_keys.public if keep_old else ()
         self._rules = replace(self._rules, token_keys=TokenKeys(PrivateKey.generate(), earlier))
         await self.restart(kill=False)
@@ -111,21 +106,17 @@ class ListeningBackend(EmbeddedBackend):
 
     @property
     def server(self) -> str:
-        """The URL, the same before and after a restart."""
         return f"https://127.0.0.1:{self._port}"
 
     def connect(self, user: str, groups: Sequence[str]) -> Client:
-        """Return a client over HTTPS."""
         return connect_by_certificate(self.server, self._credentials, user, groups)
 
     async def start(self) -> None:
-        """Start to serve and to listen."""
         await super().start()
         self._listener = api_listener(self._handler.handle, lambda: self._context)
         self._port = await self._listener.start("127.0.0.1", self._port)
 
     async def stop(self) -> None:
-        """Stop listening, then serving."""
         if self._listener is not None:
             await self._listener.stop()
             self._listener = None
@@ -140,7 +131,6 @@ class InterruptibleHandler:
         self._waiting: dict[asyncio.Timeout, None] = {}  # in the order in which they began
 
     def open(self, plane: ControlPlane) -> None:
-        """Pass requests to a control plane."""
         self._plane = plane
 
     def interrupt(self) -> ControlPlane | None:
@@ -151,7 +141,6 @@ class InterruptibleHandler:
         return plane
 
     async def handle(self, request: Request) -> Response:
-        """Handle one request."""
         if self._plane is None:
             raise Unreachable("the control plane is down", maybe_processed=False)
         plane = self._plane

@@ -23,7 +23,6 @@ SECRET_FIELDS = ("data", "stringData")
 
 
 def exists(obj: Object | None) -> bool:
-    """Whether the object exists."""
     return obj is not None
 
 

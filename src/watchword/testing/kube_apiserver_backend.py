@@ -39,7 +39,6 @@ class Assets(Struct, frozen=True):
 
     @property
     def kube_apiserver(self) -> Path:
-        """The API server."""
         return self.folder / "kube-apiserver"
 
     def companion(self, name: str) -> Path:
@@ -120,7 +119,6 @@ class KubeControlPlane:
             self._api = None
 
     def stop(self) -> None:
-        """End everything."""
         self.stop_api_server(kill=False)
         if self._etcd is not None:
             self._etcd.stop()
@@ -222,20 +220,16 @@ class KubeApiserverBackend:
 
     @property
     def server(self) -> str:
-        """The URL."""
         return self.cluster.server
 
     @property
     def ca_pem(self) -> bytes:
-        """The CA that clients must trust."""
         return self.cluster.credentials.ca_pem
 
     def connect(self, user: str, groups: Sequence[str]) -> Client:
-        """Return a new client with a certificate of this user."""
         return connect_by_certificate(self.server, self.cluster.credentials, user, groups)
 
     def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
-        """Write a kubeconfig of this user."""
         return self.cluster.credentials.kubeconfig(self.server, user, groups)
 
     async def restart(self, *, kill: bool) -> None:
@@ -244,7 +238,6 @@ class KubeApiserverBackend:
         await asyncio.to_thread(self.cluster.start)
 
     async def rotate_signing_key(self, *, keep_old: bool) -> None:
-        """Restart kube-apiserver with a new key for service account tokens."""
         self.cluster.credentials.rotate_signing_key(keep_old=keep_old)
         await self.restart(kill=False)
 
@@ -265,7 +258,6 @@ class KubeApiserverBackend:
 def open_kube_apiserver(
     assets: Assets, folder: Path, *, token_webhook: Path | None = None
 ) -> Iterator[KubeApiserverBackend]:
-    """Start a real control plane and stop it at the end."""
     flags = [*webhook_flags(token_webhook), "--authentication-token-webhook-version=v1"] if token_webhook else []
     cluster = KubeControlPlane(assets, folder, api_flags=flags)
     try:

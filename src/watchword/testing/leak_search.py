@@ -50,7 +50,6 @@ class Canary:
         self._planted[label] = tuple(_forms(raw))
 
     def found_in(self, text: str | bytes) -> list[str]:
-        """Return the labels of all planted secrets that the text contains."""
         raw = text.encode() if isinstance(text, str) else text
         return [label for label, forms in self._planted.items() if any(form in raw for form in forms)]
 

@@ -35,13 +35,9 @@ class Backend(Protocol):
         ...
 
     @property
-    def ca_pem(self) -> bytes:
-        """The CA that clients must trust."""
-        ...
+    def ca_pem(self) -> bytes: ...
 
-    def connect(self, user: str, groups: Sequence[str]) -> Client:
-        """Return a new client that is this user by client certificate."""
-        ...
+    def connect(self, user: str, groups: Sequence[str]) -> Client: ...
 
     def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
         """Write a kubeconfig of this user, 0600; `UnsupportedByPlane` without a socket."""
@@ -85,12 +81,10 @@ class Plane:
 
     @property
     def server(self) -> str:
-        """The URL of the API server."""
         return self._backend.server
 
     @property
     def ca_pem(self) -> bytes:
-        """The certificate that clients must trust."""
         return self._backend.ca_pem
 
     @property
@@ -104,7 +98,6 @@ class Plane:
         return self._backend.kubeconfig_for(ADMIN, ADMIN_GROUPS)
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """Return a kubeconfig of any user, 0600."""
         return self._backend.kubeconfig_for(user, groups)
 
     def client(self, user: str | None = None, groups: Sequence[str] = ()) -> Client:
@@ -132,7 +125,6 @@ class Plane:
         return "-".join(part for part in (prefix, own, str(next(self._numbers))) if part)
 
     async def namespace(self, prefix: str = "test") -> str:
-        """Create a namespace of this test's own."""
         name = self.unique(prefix)
         await self.client().create(resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(name)))
         self._namespaces.append(name)

@@ -83,7 +83,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _watch_arguments(config: pytest.Config) -> None:
-    """Note the arguments of every program that a test starts."""
     arguments: list[bytes] = []
     config.stash[ARGUMENTS] = arguments
 
@@ -146,7 +145,6 @@ def _plane_of(item: pytest.Item) -> str:
 
 @pytest.fixture(scope="session")
 def _kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserverBackend]:
-    """The one real control plane that the tests of a session share."""
     with open_kube_apiserver(_assets(), tmp_path_factory.mktemp("kube-apiserver")) as backend:
         yield backend
 

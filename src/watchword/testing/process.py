@@ -42,7 +42,6 @@ class ChildProcess:
 
     @property
     def name(self) -> str:
-        """The file name of the program."""
         return Path(self.argv[0]).name
 
     @property

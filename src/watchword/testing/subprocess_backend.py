@@ -38,15 +38,12 @@ class SubprocessBackend:
 
     @property
     def ca_pem(self) -> bytes:
-        """The CA that clients must trust."""
         return (self._data / "pki" / "ca.crt").read_bytes()
 
     def connect(self, user: str, groups: Sequence[str]) -> Client:
-        """Return a client over HTTPS."""
         return connect_by_certificate(self.server, self.credentials(), user, groups)
 
     def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
-        """Write a kubeconfig of this user."""
         return self.credentials().kubeconfig(self.server, user, groups)
 
     @property
@@ -62,13 +59,11 @@ class SubprocessBackend:
         await_ready(self.server, self._trust, self._process)
 
     def stop(self, *, kill: bool = False) -> None:
-        """End the process, gently or as a crash does."""
         if self._process is not None:
             self._process.kill() if kill else self._process.stop()
             self._process = None
 
     async def restart(self, *, kill: bool) -> None:
-        """End the process and start another on the same data."""
         await asyncio.to_thread(self.stop, kill=kill)
         await asyncio.to_thread(self.start)
 
@@ -88,7 +83,6 @@ class SubprocessBackend:
         return ssl.create_default_context(cadata=self.ca_pem.decode())
 
     def credentials(self) -> ClusterCredentials:
-        """Return the keys that this plane trusts."""
         keys = self._data / "pki"
         authority = Authority.from_pem((keys / "ca-1.crt").read_bytes(), (keys / "ca-1.key").read_bytes())
         return ClusterCredentials(self._folder, authority, self.clock)
@@ -101,7 +95,6 @@ def webhook_flags(kubeconfig: Path | None) -> list[str]:
 
 @contextmanager
 def open_subprocess(folder: Path, *, token_webhook: Path | None = None) -> Iterator[SubprocessBackend]:
-    """Start a control plane in a process of its own and stop it in the end."""
     backend = SubprocessBackend(folder, token_webhook=token_webhook)
     try:
         backend.start()

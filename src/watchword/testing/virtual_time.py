@@ -42,7 +42,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = _RESOLUTION
 
     def time(self) -> float:
-        """Return the virtual seconds since the loop was made."""
         return self._now
 
     def call_later(
@@ -162,12 +161,10 @@ class VirtualClock:
         self.skew = skew
 
     def now(self) -> datetime:
-        """Return the current instant, in UTC, by this clock."""
         return self.epoch + timedelta(seconds=self._loop.time()) + self.skew
 
 
 def run_virtual(main: Coroutine[Any, Any, T], *, seed: int | None = None) -> T:
-    """Run a coroutine to its end in virtual time."""
     with asyncio.Runner(loop_factory=partial(VirtualLoop, seed=seed)) as runner:
         return runner.run(main)
 

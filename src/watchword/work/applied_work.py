@@ -69,7 +69,6 @@ class AppliedWorkReconciler(Struct):
         return await self._evict(record)
 
     def _is_served(self, record: Object) -> bool:
-        """Whether the hub that this agent serves has the work."""
         work = str(record["spec"].get("manifestWorkName") or "")
         if ObjectKey.of(record) != self.applied_work_store.key(work):
             return False

@@ -19,12 +19,10 @@ from watchword.runtime.status import StatusChange, StatusWriter
 
 
 def hub_hash(server: str) -> str:
-    """Return the fingerprint of a hub's address."""
     return hashlib.sha256(server.encode()).hexdigest()
 
 
 def applied_work_name(hub: str, work: str) -> str:
-    """Return the name of the record of a work, from the fingerprint of its hub."""
     return f"{hub}-{work}"
 
 
@@ -40,19 +38,16 @@ class AppliedResource(Struct, frozen=True):
 
     @classmethod
     def read(cls, row: Mapping[str, Any]) -> AppliedResource:
-        """Read one entry of a record."""
         fields = ("group", "version", "resource", "namespace", "name", "uid")
         return cls(*(str(row.get(field) or "") for field in fields))
 
     @classmethod
     def of(cls, target: ObjectRef, uid: str = "") -> AppliedResource:
-        """Return the entry of an object."""
         resource, key = target.resource, target.key
         return cls(resource.group, resource.version, resource.plural, key.namespace, key.name, uid)
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """What makes it the same object in whatever version it is spoken of."""
         return self.group, self.resource, self.namespace, self.name
 
     @property
@@ -62,13 +57,11 @@ class AppliedResource(Struct, frozen=True):
         return ObjectRef(resource, ObjectKey(self.namespace, self.name))
 
     def row(self) -> Object:
-        """Return it as a record shows it."""
         names = ("group", "version", "resource", "namespace", "name", "uid")
         return {name: value for name in names if (value := getattr(self, name))}
 
 
 def read_applied_resources(record: Mapping[str, Any]) -> list[AppliedResource]:
-    """Return everything that a record says was applied."""
     return [AppliedResource.read(row) for row in (record.get("status") or {}).get("appliedResources") or ()]
 
 
@@ -83,11 +76,9 @@ class AppliedWorkStore(Struct, frozen=True):
 
     @property
     def hub(self) -> str:
-        """The fingerprint of the hub that this agent serves."""
         return hub_hash(self.hub_server())
 
     def key(self, work: str) -> ObjectKey:
-        """Return the key of the record of a work."""
         return ObjectKey.cluster(applied_work_name(self.hub, work))
 
     def find(self, work: str) -> Object | None:
@@ -119,7 +110,6 @@ class AppliedWorkStore(Struct, frozen=True):
         return {"hubHash": self.hub, "agentID": self.agent, "manifestWorkName": work}
 
     async def record_targets(self, record: Object, targets: Iterable[ObjectRef]) -> Object:
-        """Record what is about to be applied."""
         recorded = read_applied_resources(record)
         known = {one.identity for one in recorded}
         new = [AppliedResource.of(target) for target in targets if target.identity not in known]
@@ -131,7 +121,6 @@ class AppliedWorkStore(Struct, frozen=True):
         return await self.status.write(APPLIED_MANIFEST_WORKS, record, StatusChange(fields=fields))
 
     async def delete(self, record: Object) -> None:
-        """Begin to remove a record, and with it what it says was applied."""
         if is_deleting(record):
             return
         try:

@@ -45,23 +45,18 @@ class ExecutorWriter(Struct, frozen=True):
     step: ApplyStep
 
     async def get(self, resource: Resource, key: ObjectKey, /) -> Object:
-        """Read the object from the server."""
         return await self.objects.get(resource, key)
 
     async def create(self, resource: Resource, obj: Object, /) -> Object:
-        """Create the object."""
         return await self._write(lambda by: self.objects.create(resource, obj, by=by))
 
     async def patch(self, resource: Resource, key: ObjectKey, patch: Mapping[str, Any], /) -> Object:
-        """Change the object by a merge patch."""
         return await self._write(lambda by: self.objects.patch(resource, key, patch, by=by))
 
     async def apply(self, resource: Resource, obj: Object, /, *, manager: str, force: bool) -> Object:
-        """Change the object by server-side apply."""
         return await self._write(lambda by: self.objects.apply(resource, obj, manager=manager, force=force, by=by))
 
     async def delete(self, resource: Resource, key: ObjectKey, /, *, uid: str) -> None:
-        """Delete the object by its UID."""
         await self.permissions.require(self.step.executor, self.step.verbs, self.step.target)
         await self.objects.client.delete(resource, key, uid=uid)
 
@@ -113,7 +108,6 @@ class Applier(Struct):
             return ApplyOutcome.failed(describe_api_error(refusal, step.target) + older, retry, error=refusal)
 
     def forget(self, target: ObjectRef) -> None:
-        """Remember nothing about an object."""
         self._applied.pop(target, None)
 
     def _strategy(self, step: ApplyStep) -> Callable[[ApplyStep], Awaitable[Object | None]]:

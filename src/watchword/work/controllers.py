@@ -54,7 +54,6 @@ class WorkContext(Struct, frozen=True, kw_only=True):
 
 
 def controllers(parts: WorkContext) -> Iterable[ControllerSpec]:
-    """Apply the works that the hub hands to this cluster, and remove what is gone."""
     cluster, hub, name, timing = parts.cluster, parts.hub, parts.cluster_name, parts.timing
     hub.cache.informer(MANIFEST_WORKS, WatchScope(namespace=name))
     cluster.cache.index(APPLIED_MANIFEST_WORKS, OBJECT_INDEX, index_by_object)

@@ -41,7 +41,6 @@ def executor_of(work: Mapping[str, Any]) -> ObjectKey | None:
 
 
 def service_account_identity(account: ObjectKey) -> UserIdentity:
-    """Return whom the server takes a ServiceAccount for."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", "system:authenticated")
     return UserIdentity(service_account_user(account.namespace, account.name), groups=groups)
 
@@ -67,7 +66,6 @@ class ExecutorPermissions(Struct):
                 raise NotPermitted(f"the executor {account} may not {verb} {target}: bind a role that allows it")
 
     def impersonating(self, account: ObjectKey) -> Client:
-        """Return a client with which something is tried as the executor."""
         return self.client.impersonating(service_account_identity(account).username)
 
     async def _is_allowed(self, who: UserIdentity, access: ResourceAccess) -> bool:

@@ -141,7 +141,6 @@ class WorkReconciler(Struct):
         return (self.reporter.throttle.interval if blind else self.recheck) * self.random.uniform(1.0, 1.5)
 
     def _forget(self, key: ObjectKey) -> None:
-        """Follow and remember nothing about a work that is over."""
         self.watches.forget(self.trigger_source, key)
         self.reporter.throttle.forget(key)
         self._failures.pop(key, None)
@@ -157,7 +156,6 @@ class WorkFinalizer(Struct, frozen=True):
     remover: ObjectRemover
 
     async def finalize(self, work: Object) -> Outcome:
-        """Bring a work that is being deleted one step closer to its end."""
         if Finalizer.MANIFEST_WORK not in finalizers_of(work):
             return Done()
         name = work["metadata"]["name"]

@@ -70,7 +70,6 @@ class ManifestMeta(Struct, frozen=True):
     name: str = ""
 
     def row(self) -> Object:
-        """Return it as the status of a work shows it."""
         return {
             "ordinal": self.ordinal,
             "group": self.group,
@@ -100,7 +99,6 @@ class RejectedManifest(Struct, frozen=True):
 
 
 def meta_of(ordinal: int, manifest: Any) -> ManifestMeta:
-    """Return what a manifest says of itself, whatever it is."""
     if not isinstance(manifest, Mapping):
         return ManifestMeta(ordinal)
     metadata = manifest.get("metadata")
@@ -157,7 +155,6 @@ def is_path_segment(name: str) -> bool:
 
 
 def resolve_manifest(meta: ManifestMeta, manifest: Object, resource: Resource) -> ResolvedManifest | RejectedManifest:
-    """Say which object a sound manifest is about, now that its kind is known."""
     meta = replace(meta, resource=resource.plural, namespace=meta.namespace if resource.namespaced else "")
     if resource.namespaced and not meta.namespace:
         return RejectedManifest(meta, f"a {resource.kind} lives in a namespace, and the manifest names none")
@@ -193,7 +190,6 @@ def _with_encoded_data(secret: Object) -> Object:
 
 
 def manifest_digest(value: Any) -> str:
-    """Return a fingerprint of plain data."""
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -213,7 +209,6 @@ def reject_duplicates(
 
 
 def manifests_of(work: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the raw manifests of a work."""
     workload = (work.get("spec") or {}).get("workload") or {}
     manifests = workload.get("manifests")
     return manifests if isinstance(manifests, list) else []

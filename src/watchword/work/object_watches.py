@@ -124,7 +124,6 @@ class ObjectWatches(Struct):
             self._update_watches()
 
     def forget(self, trigger_source: TriggerSource, key: ObjectKey) -> None:
-        """Follow nothing on behalf of a key."""
         self.watch_objects(trigger_source, key, frozenset())
 
     def has_synced(self, target: ObjectRef) -> bool:

@@ -48,20 +48,17 @@ class ObjectClient(Struct, frozen=True):
         return self._store(resource, await self.client.get(resource, key))
 
     async def create(self, resource: Resource, obj: Object, *, by: Client | None = None) -> Object:
-        """Create an object."""
         path = resource.path(namespace=ObjectKey.of(obj).namespace)
         return await self._send("POST", resource, path, obj, by=by)
 
     async def patch(
         self, resource: Resource, key: ObjectKey, patch: Mapping[str, Any], *, by: Client | None = None
     ) -> Object:
-        """Change an object by a merge patch."""
         return await self._send("PATCH", resource, resource.path(key), patch, by=by)
 
     async def apply(
         self, resource: Resource, obj: Object, *, manager: str, force: bool, by: Client | None = None
     ) -> Object:
-        """Change an object by server-side apply."""
         client = by or self.client
         stored = await client.apply(resource, obj, manager=manager, force=force, dry_run=by is not None)
         return stored if by else self._store(resource, stored)
@@ -158,7 +155,6 @@ class ObjectRemover(Struct, frozen=True):
 
 
 def owner_references_of(obj: Mapping[str, Any]) -> list[Object]:
-    """Return the owner references of an object."""
     return (obj.get("metadata") or {}).get("ownerReferences") or []
 
 
@@ -227,13 +223,11 @@ class SharedObjects(Struct, frozen=True):
         return f"{name} of another hub (AppliedManifestWork {ObjectKey.of(first)})"
 
     def works_affected_by(self, record: Object) -> list[ObjectKey]:
-        """Map a record to its work and to the works with which it shares objects."""
         others = [other for one in read_applied_resources(record) for other in self.others(record, one.target)]
         names = [(one.get("spec") or {}).get("manifestWorkName") for one in (record, *others)]
         return [ObjectKey(self.cluster_name, name) for name in dict.fromkeys(names) if name and isinstance(name, str)]
 
     def _is_applying(self, record: Object, target: ObjectRef) -> bool:
-        """Whether an agent keeps the object as this record's work says."""
         spec, name = record["spec"], str(record["spec"].get("manifestWorkName") or "")
         if spec.get("agentID") != self.store.agent:
             return not (record.get("status") or {}).get("evictionStartTime")

@@ -66,7 +66,6 @@ def read_manifest_config(config: Mapping[str, Any]) -> ManifestConfig:
 
 
 def is_orphaned(spec: Mapping[str, Any], target: ObjectRef) -> bool:
-    """Whether an object outlives its work."""
     if target.identity[:2] == ("", "namespaces") and target.key.name in UNDELETABLE_NAMESPACES:
         return True
     option = spec.get("deleteOption") or {}
@@ -129,17 +128,14 @@ class ApplyStep(Struct, frozen=True):
 
     @property
     def target(self) -> ObjectRef:
-        """The object."""
         return self.manifest.target
 
     @property
     def wanted(self) -> Object:
-        """What is wanted of it."""
         return self.manifest.wanted
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """What the executor must be allowed to do before anything is written."""
         return WRITE_VERBS if self.orphaned else (*WRITE_VERBS, *DELETE_VERBS)
 
     @property
@@ -210,17 +206,14 @@ class ApplyPlan(Struct, frozen=True):
 
     @property
     def written(self) -> list[ObjectRef]:
-        """The objects that are ours to write."""
         return [step.target for step in self.steps if step.config.strategy is not Strategy.READ_ONLY]
 
     @property
     def targets(self) -> frozenset[ObjectRef]:
-        """Every object that the work speaks of."""
         return frozenset(step.target for step in self.steps)
 
     @property
     def owner(self) -> Object:
-        """The reference that marks what is ours."""
         return owner_reference(self.record)
 
     def stale_resources(self) -> list[AppliedResource]:
@@ -230,14 +223,12 @@ class ApplyPlan(Struct, frozen=True):
         return choose_stale_resources(read_applied_resources(self.record), self.written)
 
     def is_kept(self, target: ObjectRef) -> bool:
-        """Whether an object that is let go stays on the cluster."""
         return target in self.targets or is_orphaned(self.spec, target)
 
 
 def choose_apply_plan(
     work: Object, record: Object, manifests: Sequence[ResolvedManifest | RejectedManifest]
 ) -> ApplyPlan:
-    """Decide what to do about each manifest."""
     spec = work.get("spec") or {}
     known = {one.identity for one in read_applied_resources(record) if one.uid}
     try:
@@ -260,7 +251,6 @@ def choose_apply_plan(
 
 
 def is_generation_applied(work: Mapping[str, Any]) -> bool:
-    """Whether the manifests as they stand have all been applied before."""
     applied = find_condition(work, ConditionType.WORK_APPLIED)
     if applied is None or applied.status != "True":
         return False

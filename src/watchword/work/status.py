@@ -37,14 +37,12 @@ class ManifestStatus(Struct, frozen=True):
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """Everything that is said about the manifest."""
         # Of an object that cannot be read there is no feedback, good or bad.
         feedback = [decide_feedback_condition(self.feedback)] if self.available.status == "True" else []
         return (self.applied, self.available, *feedback, *self.rules)
 
 
 def decide_applied_condition(outcome: ApplyOutcome) -> Condition:
-    """Say whether a manifest is applied."""
     if outcome.why:
         return Condition.false(ConditionType.WORK_APPLIED, outcome.reason, outcome.why[:MAX_MESSAGE_LENGTH])
     return Condition.true(ConditionType.WORK_APPLIED, AppliedReason.COMPLETE, "the manifest is applied")
@@ -67,7 +65,6 @@ def refused(meta: ManifestMeta, why: str) -> ManifestStatus:
 
 
 def decide_feedback_condition(feedback: Feedback | None) -> Condition:
-    """Say whether what was asked for could be reported."""
     type_ = ConditionType.STATUS_FEEDBACK_SYNCED
     if feedback is None:
         return Condition.true(type_, "NoStatusFeedbackSynced", "nothing is asked to be reported")
@@ -77,7 +74,6 @@ def decide_feedback_condition(feedback: Feedback | None) -> Condition:
 
 
 def decide_work_conditions(reports: Sequence[ManifestStatus]) -> list[Condition]:
-    """Say how a work fares as a whole."""
     rules = aggregate_conditions(condition for report in reports for condition in report.rules)
     return [_decide_work_applied(reports), _decide_work_available(reports), *rules]
 
@@ -131,7 +127,6 @@ def choose_work_status(
 
 
 def manifest_statuses(work: Mapping[str, Any]) -> list[Object]:
-    """Return what the status of a work says about its manifests."""
     status = (work.get("status") or {}).get("resourceStatus") or {}
     return status.get("manifests") or []
 
@@ -194,7 +189,6 @@ class FeedbackThrottle(Struct):
         return timedelta(seconds=max(0.0, written_at + gap - asyncio.get_running_loop().time()))
 
     def record_write(self, key: ObjectKey) -> None:
-        """Take note of a report."""
         now = asyncio.get_running_loop().time()
         written_at, gap = self._reports.get(key, (float("-inf"), MIN_INTERVAL))
         slowest = max(self.interval.total_seconds(), MIN_INTERVAL)
@@ -202,7 +196,6 @@ class FeedbackThrottle(Struct):
         self._reports[key] = now, MIN_INTERVAL if rested else min(slowest, 2 * gap)
 
     def forget(self, key: ObjectKey) -> None:
-        """Remember nothing about a work."""
         self._reports.pop(key, None)
 
 

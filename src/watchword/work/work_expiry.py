@@ -42,7 +42,6 @@ class WorkExpiryReconciler(Struct, frozen=True):
 
 
 def may_expire(work: Object) -> bool:
-    """Whether a work is to be deleted at some time."""
     return decide_work_expiry(work) is not None
 
 

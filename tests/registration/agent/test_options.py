@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.helpers.fleet import lifetime_settings
 
 from watchword.processes.agent import agent_option_warnings, validate_agent_options
 from watchword.registration.agent.options import AgentOptions
-from watchword.testing.builders import lifetime_settings
 
 GOOD = AgentOptions("edge-1")
 

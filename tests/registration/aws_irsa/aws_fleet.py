@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.emulators.memory_aws import NAME, MemoryAws, MemoryRole, hub_catalog
+from tests.helpers.fleet import FleetHarness
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
@@ -19,7 +20,6 @@ from watchword.registration.aws_irsa.identity import ClusterIdentity
 from watchword.registration.aws_irsa.options import HUB_ARN, MANAGED_ARN, MODE, PATTERNS, READY
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.fleet import FleetHarness
 
 HUB = EksClusterArn("aws", "us-west-2", "111122223333", "fleet-hub")
 SETTINGS = {HUB_ARN.flag: str(HUB)}

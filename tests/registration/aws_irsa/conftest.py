@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.helpers.fleet import FleetHarness
 from tests.registration.aws_irsa.aws_fleet import AwsFleet
-
-from watchword.testing.fleet import FleetHarness
 
 
 @pytest.fixture

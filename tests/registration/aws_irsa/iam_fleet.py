@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.emulators.aws import AwsEmulator, EksCluster
 from tests.emulators.aws.principals import AccessKey
+from tests.helpers.fleet import BOOTSTRAP_USER, FleetHarness
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey
@@ -21,7 +22,6 @@ from watchword.api.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.yaml import load
 from watchword.credentials.secret_data import decode_data
 from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_CLUSTER_ARN, ClusterPair
-from watchword.testing.fleet import BOOTSTRAP_USER, FleetHarness
 from watchword.testing.process import ChildProcess
 
 HUB_ACCOUNT, EDGE_ACCOUNT = "111122223333", "444455556666"

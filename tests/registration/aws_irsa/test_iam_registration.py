@@ -15,6 +15,7 @@ pytest.importorskip("moto", reason="moto is not installed: pip install 'watchwor
 
 from botocore.exceptions import ClientError
 from tests.emulators.aws import AwsEmulator, EksCluster
+from tests.helpers.fleet import run_fleet
 from tests.registration.aws_irsa.iam_fleet import HUB, PROGRAM, Edge, IamFleet, exec_of
 
 from watchword.api.conditions import is_true
@@ -43,7 +44,6 @@ from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN
 from watchword.testing.builders import an_addon
 from watchword.testing.credentials import write_private
 from watchword.testing.eventually import eventually, is_gone, is_told
-from watchword.testing.fleet import run_fleet
 from watchword.testing.plane import Plane
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]

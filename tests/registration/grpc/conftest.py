@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from tests.helpers.fleet import FleetHarness
 from tests.registration.grpc.grpc_fleet import GrpcFleet, run_grpc_fleet
 from tests.registration.grpc.grpc_hub import GrpcHub, run_grpc_hub
 from tests.registration.grpc.published_protocol import PublishedProtocol, compile_protocol
-
-from watchword.testing.fleet import FleetHarness
 
 
 @pytest.fixture(scope="session")

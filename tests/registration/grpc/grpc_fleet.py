@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.helpers.fleet import AGENTS_NAMESPACE, BOOTSTRAP_USER, FleetHarness, TransportWrapper, pass_through
 from tests.registration.grpc.grpc_hub import QUICK, SERVER_USER, fail, grant_server_rights
 
 from watchword.api.meta import ObjectKey
@@ -34,7 +35,6 @@ from watchword.registration.grpc.server.listener import TlsFiles
 from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server
 from watchword.registration.hub_connector import ConnectorContext
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AGENTS_NAMESPACE, BOOTSTRAP_USER, FleetHarness, TransportWrapper, pass_through
 
 ACCOUNT = ObjectKey(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)
 SETTINGS = {HOSTS.flag: "localhost,127.0.0.1", USERS.flag: BOOTSTRAP_USER}

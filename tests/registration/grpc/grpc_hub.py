@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 import orjson
 from msgspec.structs import replace
+from tests.helpers.fleet import FleetHarness
 from tests.registration.grpc.published_protocol import PublishedProtocol
 
 from watchword.api.meta import Object, ObjectKey
@@ -63,7 +64,6 @@ from watchword.registration.grpc.server.process import GrpcServerOptions, run_gr
 from watchword.registration.hub import cluster_rbac
 from watchword.runtime.metrics import Metrics
 from watchword.testing.builders import a_cluster, a_cluster_role_binding, a_config_map, a_namespace, a_service_account
-from watchword.testing.fleet import FleetHarness
 
 SERVER_USER = service_account_user(HUB_NAMESPACE, GRPC_SERVER_SERVICE_ACCOUNT)
 HOSTS = AlternativeNames(("localhost",), ("127.0.0.1",))

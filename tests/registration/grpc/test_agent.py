@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 import pytest
+from tests.helpers.fleet import AGENTS_NAMESPACE
 from tests.registration.grpc.grpc_fleet import GrpcFleet
 
 from watchword.api.conditions import is_true
@@ -27,7 +28,6 @@ from watchword.kube.transport import Transport
 from watchword.registration.catalog import CATALOG
 from watchword.registration.grpc.config import bootstrap_config, parse_config, read_token
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.fleet import AGENTS_NAMESPACE
 
 pytestmark = pytest.mark.real_time
 

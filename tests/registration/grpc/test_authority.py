@@ -7,6 +7,7 @@ import base64
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.helpers.fleet import FleetHarness
 
 from watchword.api.meta import Object
 from watchword.api.names import HUB_NAMESPACE
@@ -27,7 +28,6 @@ from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING
 from watchword.registration.grpc.options import HOSTS
 from watchword.testing.builders import a_namespace, a_secret
 from watchword.testing.eventually import eventually, is_told
-from watchword.testing.fleet import FleetHarness
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 YEAR = timedelta(days=365)

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 import pytest_asyncio
+from tests.helpers.fleet import FleetHarness
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import agent_user
@@ -20,7 +21,6 @@ from watchword.registration.grpc.server.hub_objects import HubObjects
 from watchword.registration.grpc.server.limits import RequestRefused
 from watchword.runtime.cache import Cache
 from watchword.testing.builders import a_cluster
-from watchword.testing.fleet import FleetHarness
 
 A_DAY = timedelta(days=1).total_seconds()
 A_SECOND = 1.0

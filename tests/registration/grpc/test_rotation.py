@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.helpers.fleet import AGENTS_NAMESPACE
 from tests.registration.grpc.grpc_fleet import GrpcFleet
 
 from watchword.api.meta import Object, ObjectKey
@@ -17,7 +18,6 @@ from watchword.pki.subjects import Usage
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config, parse_config, read_token
 from watchword.registration.grpc.manifests import SERVING_SECRET, SIGNER_SECRET
 from watchword.testing.eventually import eventually
-from watchword.testing.fleet import AGENTS_NAMESPACE
 
 pytestmark = pytest.mark.real_time
 

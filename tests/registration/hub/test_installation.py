@@ -6,6 +6,7 @@ import asyncio
 from random import Random
 
 import pytest
+from tests.helpers.fault_injection import FaultPlan, FaultyTransport
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
@@ -13,7 +14,6 @@ from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import NAMESPACES
 from watchword.kube.client import Client
 from watchword.kube.errors import Untrusted
-from watchword.kube.fault_injection import FaultPlan, FaultyTransport
 from watchword.kube.transport import Transport
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.registration.hub.installation import HubInstaller

@@ -24,28 +24,23 @@ SHORT_DURATION = r"^([0-9]+(s|m|h))+$"
 
 
 def string(description: str, **constraints: Any) -> Object:
-    """Return a string."""
     return {"type": "string", "description": description, **constraints}
 
 
 def string_enum(description: str, *values: str, default: str | None = None) -> Object:
-    """Return a string that is one of a few."""
     node = string(description, enum=list(values))
     return node if default is None else {**node, "default": default}
 
 
 def whole(description: str, *, bits: int = 32, **constraints: Any) -> Object:
-    """Return an integer."""
     return {"type": "integer", "format": f"int{bits}", "description": description, **constraints}
 
 
 def boolean(description: str) -> Object:
-    """Return a boolean."""
     return {"type": "boolean", "description": description}
 
 
 def date_time(description: str, *, nullable: bool = False) -> Object:
-    """Return an instant."""
     return {
         "type": "string",
         "format": "date-time",
@@ -55,12 +50,10 @@ def date_time(description: str, *, nullable: bool = False) -> Object:
 
 
 def base64_bytes(description: str) -> Object:
-    """Return bytes, base64-encoded."""
     return {"type": "string", "format": "byte", "description": description}
 
 
 def record(description: str, fields: dict[str, Object], *, required: tuple[str, ...] = (), **more: Any) -> Object:
-    """Return an object with named fields."""
     node: Object = {"type": "object", "description": description, "properties": fields, **more}
     return {**node, "required": list(required)} if required else node
 
@@ -75,18 +68,15 @@ def array(description: str, items: Object, *, keys: tuple[str, ...] = (), **cons
 
 
 def map_of(description: str, values: Object) -> Object:
-    """Return a map from names to values."""
     return {"type": "object", "description": description, "additionalProperties": values}
 
 
 def quantity_map(description: str) -> Object:
-    """Return a map from resource names to quantities."""
     quantity = {"anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": QUANTITY}
     return map_of(description, {**quantity, "x-kubernetes-int-or-string": True})
 
 
 def conditions(description: str = "What is true of this object, and why.") -> Object:
-    """Return the standard list of conditions."""
     fields = {
         "type": string("What the statement is about.", maxLength=316, pattern=QUALIFIED_NAME),
         "status": string_enum("Whether it holds.", "True", "False", "Unknown"),
@@ -106,7 +96,6 @@ def _atomic(node: Object) -> Object:
 
 
 def label_selector(description: str) -> Object:
-    """Return a label selector."""
     expression = record(
         "One requirement.",
         {
@@ -124,7 +113,6 @@ def label_selector(description: str) -> Object:
 
 
 def feature_gates() -> Object:
-    """Return a list of features switched on or off."""
     fields = {
         "feature": string("The feature's name."),
         "mode": string_enum("Whether it is on.", "Enable", "Disable", default="Disable"),
@@ -133,12 +121,10 @@ def feature_gates() -> Object:
 
 
 def column(name: str, path: str, type_: str = "string") -> Object:
-    """Return one printer column."""
     return {"name": name, "jsonPath": path, "type": type_}
 
 
 def condition_column(name: str, type_: str) -> Object:
-    """Return a printer column that shows a condition's status."""
     return column(name, f'.status.conditions[?(@.type=="{type_}")].status')
 
 
@@ -170,7 +156,6 @@ def version(
 
 
 def definition(resource: Resource, *versions: Object, short_names: tuple[str, ...] = ()) -> Object:
-    """Return the CustomResourceDefinition of a resource."""
     names: Object = {
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",

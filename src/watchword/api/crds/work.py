@@ -22,7 +22,6 @@ from watchword.api.meta import Object
 
 
 def resource_identifier(description: str) -> Object:
-    """Return the group, resource, namespace and name of one object on the cluster."""
     fields = {
         "group": string("The API group; empty for core."),
         "resource": string("The resource, plural."),

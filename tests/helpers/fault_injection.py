@@ -55,7 +55,6 @@ class FaultyTransport:
         self._random = random
 
     async def send(self, request: Request) -> Response:
-        """Send one request, subject to faults."""
         refusal = await self._before()
         if refusal is not None:
             return refusal
@@ -81,7 +80,6 @@ class FaultyTransport:
                 yield replace(response, stream=lines)
 
     async def close(self) -> None:
-        """Close the wrapped transport."""
         await self._inner.close()
 
     async def _before(self) -> Response | None:

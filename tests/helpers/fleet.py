@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from random import Random
 from typing import Any, TypeAlias
 
+from watchword.addons.token.options import LIFETIME as TOKEN_LIFETIME
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.cluster import Cluster
 from watchword.api.crds import MANAGED_CRDS
@@ -17,6 +19,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES
 from watchword.api.sensitive import Sensitive
+from watchword.credentials.certificates.agent import LIFETIME as CERTIFICATE_LIFETIME
 from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.driver_options import Settings
 from watchword.credentials.evidence import connect_with_token
@@ -53,7 +56,6 @@ TransportWrapper: TypeAlias = Callable[[Transport], Transport]
 
 
 def pass_through(transport: Transport) -> Transport:
-    """Return the transport unchanged."""
     return transport
 
 
@@ -67,15 +69,12 @@ class PlaneConnector:
     through: TransportWrapper = pass_through
 
     def entry(self) -> ClusterEntry:
-        """Return the hub's endpoint as agents write it into their kubeconfigs."""
         return ClusterEntry(self.server, ca_data=self.plane.ca_pem)
 
     def has_bootstrap_credential(self) -> bool:
-        """Whether there is a bootstrap credential."""
         return self.may_join
 
     def joining(self) -> Transport:
-        """Return a transport as a joining cluster."""
         return self.through(self.plane.fresh_client(BOOTSTRAP_USER, (MANAGED_CLUSTER_GROUP,)).transport)
 
     def own(self, data: SecretData) -> Transport:
@@ -84,7 +83,6 @@ class PlaneConnector:
         return self.through(transport_with(self.plane, data["tls.crt"], data["tls.key"]))
 
     def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
-        """Return a client that shows a token."""
         local = self.plane.client().transport
         if isinstance(local, InProcessTransport):
             return Client(self.through(local.with_identity(authorization=bearer(token.reveal().encode()))))
@@ -92,7 +90,6 @@ class PlaneConnector:
 
 
 def transport_with(plane: Plane, certificate: bytes, key: bytes) -> Transport:
-    """Return a transport to the control plane with this certificate."""
     local = plane.client().transport
     if isinstance(local, InProcessTransport):
         peer = Peer(address="in-process", certificate_chain=(parse_certificate(certificate).der,))
@@ -115,13 +112,11 @@ class FleetHarness:
 
     @property
     def client(self) -> Client:
-        """The administrator of the hub."""
         return self.plane.client()
 
     def start_hub(
         self, allow: Settings | None = None, extensions: Sequence[HubExtension] = (), metrics: Metrics | None = None
     ) -> asyncio.Task[None]:
-        """Run the hub's controllers."""
         options = HubOptions(
             settings=allow or {},
             auto_approval=bool(allow),
@@ -132,13 +127,11 @@ class FleetHarness:
         return self.run_hub(options, extensions)
 
     def run_hub(self, options: HubOptions, extensions: Sequence[HubExtension] = ()) -> asyncio.Task[None]:
-        """Run the hub's controllers with these options."""
         self.metrics.append(options.metrics)
         work = run_hub(self._client(), options, clock=self.plane.clock, random=_seeded("hub"), extensions=extensions)
         return self._start(work)
 
     def reconciles(self, controller: str) -> float:
-        """Return how often a controller of the hub that was started last has reconciled anything."""
         samples = [sample for family in self.metrics[-1].registry.families for sample in family.samples()]
         counted = [(labels, value) for name, labels, value in samples if name == "watchword_reconcile_total"]
         return sum(value for labels, value in counted if labels["controller"] == controller)
@@ -187,7 +180,6 @@ class FleetHarness:
         return self.run_agent(AgentOptions(name, hub_secret=f"hub-{name}", elect=False, **options), runtime)
 
     def run_agent(self, options: AgentOptions, runtime: AgentRuntime) -> asyncio.Task[None]:
-        """Run an agent on this control plane."""
         return self._start(run_agent(self._client(), options, runtime=runtime))
 
     async def joined(self, name: str) -> Cluster:
@@ -250,4 +242,9 @@ async def run_fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
 
 
 def _seeded(text: str) -> Random:
-    return Random(text)  # noqa: S311 - spreads timers, guards nothing
+    return Random(text)
+
+
+def lifetime_settings(*, certificate: timedelta | None = None, token: timedelta | None = None) -> Settings:
+    rows = ((CERTIFICATE_LIFETIME, certificate), (TOKEN_LIFETIME, token))
+    return {option.flag: str(int(life.total_seconds())) for option, life in rows if life is not None}
