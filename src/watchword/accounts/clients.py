@@ -38,7 +38,6 @@ class LiveToken(Struct):
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def set(self, token: AccountToken | None) -> None:
-        """Take over what the hub says."""
         self.token = token
         self.changed.set()
         self.changed = asyncio.Event()
@@ -50,7 +49,6 @@ class LiveToken(Struct):
         return Credential(authorization=bearer(self.token.token.reveal().encode()))
 
     async def renewed(self, rejected: Credential) -> Credential | None:
-        """Return another token than the refused one, waiting a moment for the hub to tell of it."""
         try:
             async with asyncio.timeout(PATIENCE_AFTER_REFUSAL):
                 while self.token is None or await self.current() == rejected:
@@ -109,7 +107,6 @@ class ClusterClients:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Start to follow the hub."""
         await self._stack.enter_async_context(running(self._follow(), f"tokens of {self._account}"))
         return self
 
@@ -123,7 +120,6 @@ class ClusterClients:
 
     @property
     def clusters(self) -> list[str]:
-        """The clusters that have a token now."""
         return sorted(name for name, live in self._live.items() if live.token is not None)
 
     async def client(self, cluster: str, *, within: float = 30.0, **options: Any) -> Client:

@@ -35,9 +35,7 @@ class Exporter(Protocol):
         """Make a cluster known, or bring what is known of it up to date; `NameConflict` when its name is taken."""
         ...
 
-    async def remove(self, cluster: str) -> None:
-        """Forget a cluster."""
-        ...
+    async def remove(self, cluster: str) -> None: ...
 
 
 async def run_export(
@@ -106,7 +104,6 @@ class ClusterProfileExporter(Struct, frozen=True):
     namespace: str
 
     async def put(self, token: AccountToken) -> None:
-        """Write the profile of a cluster and its access provider."""
         key = ObjectKey(self.namespace, token.cluster)
         spec = {"displayName": token.cluster, "clusterManager": {"name": PROVIDER}}
         labels = {CLUSTER_MANAGER: PROVIDER, Label.CLUSTER_NAME: token.cluster, Label.MANAGED_BY: PROJECT}

@@ -67,13 +67,11 @@ def accounts_of_record(record: Object) -> list[ObjectKey]:
 
 
 def account_of_work(work: Object) -> list[ObjectKey]:
-    """Map a work that grants a right to its account."""
     name = str((work["metadata"].get("annotations") or {}).get(Annotation.GRANT_OF) or "")
     return [ObjectKey(*name.split("/", 1))] if "/" in name else []
 
 
 def grant_work(account: ObjectKey, cluster: str, right: AccountRight, namespace: str) -> Object:
-    """Return the work that binds a role to an account's ServiceAccount, which is in that namespace on its cluster."""
     name = f"{ADDON_NAME}:{account.name}:{right.role}"
     content: Object = {
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": right.role},

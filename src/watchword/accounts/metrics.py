@@ -37,7 +37,6 @@ class AccountState(Struct, frozen=True):
 
     @classmethod
     def read(cls, account: Object) -> AccountState:
-        """Read the object."""
         status = account.get("status") or {}
         issued = (status.get("tokenSecretRef") or {}).get("lastRefreshTimestamp")
         scheduled = find_condition(account, ConditionType.ROTATION_SCHEDULED)
@@ -65,7 +64,6 @@ class KnownAccounts(Struct):
     states: dict[str, AccountState] = field(default_factory=dict)
 
     def count(self, phase: AccountPhase) -> int:
-        """Return how many stand so."""
         return sum(state.phase is phase for state in self.states.values())
 
     def oldest_age(self, now: datetime) -> float:
@@ -127,10 +125,8 @@ class AgentAccountMetrics:
         self._errors = LabelBudget(32)
 
     def refreshed(self, reason: Reason, *, seconds: float) -> None:
-        """Count a token that was written."""
         self._refreshes.labels(reason.value).inc()
         self._seconds.observe(seconds)
 
     def failed(self, reason: Reason, error: Exception) -> None:
-        """Count a refresh that failed."""
         self._failures.labels(reason.value, self._errors.value(type(error).__name__)).inc()

@@ -51,7 +51,6 @@ class TokenAvailable(Struct, frozen=True):
 
     @property
     def cluster(self) -> str:
-        """The cluster that honours it."""
         return self.token.cluster
 
 

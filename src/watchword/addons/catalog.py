@@ -23,27 +23,22 @@ class AddonCatalog(Struct, frozen=True, dict=True):
 
     @cached_property
     def by_name(self) -> Mapping[str, AddonDriver]:
-        """The drivers by their names."""
         return {driver.name: driver for driver in self.drivers}
 
     @cached_property
     def default(self) -> str:
-        """The driver of add-ons that name none."""
         return self.drivers[0].name
 
     @cached_property
     def certificates(self) -> str:
-        """The driver that obtains certificates from signers of an add-on's own."""
         return next(driver.name for driver in self.drivers if isinstance(driver, RequestsAddonCertificate))
 
     @cached_property
     def options(self) -> tuple[DriverOption, ...]:
-        """What can be configured for agents."""
         return tuple(option for driver in self.drivers for option in driver.options)
 
     @cached_property
     def subject_objects(self) -> tuple[SubjectObject, ...]:
-        """What the subjects of add-ons need on the hub, by any driver."""
         return tuple(driver.subject_object for driver in self.drivers if isinstance(driver, HasSubjectObject))
 
     def find(self, name: str) -> AddonDriver:

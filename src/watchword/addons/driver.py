@@ -22,17 +22,11 @@ class AddonSubjects(Protocol):
         """Return the subject of an add-on: from cluster and add-on, never from a claim."""
         ...
 
-    def is_own(self, cluster: str, addon: str, subject: AddonSubject) -> bool:
-        """Whether the add-on may be that subject."""
-        ...
+    def is_own(self, cluster: str, addon: str, subject: AddonSubject) -> bool: ...
 
-    def choose(self, addon: Addon, registration: Registration) -> AddonSubject:
-        """Return what the agent declares."""
-        ...
+    def choose(self, addon: Addon, registration: Registration) -> AddonSubject: ...
 
-    def rbac_subject(self, cluster: str, addon: str, subject: AddonSubject) -> Object:
-        """Return whom bindings name, for a subject that was compared."""
-        ...
+    def rbac_subject(self, cluster: str, addon: str, subject: AddonSubject) -> Object: ...
 
 
 class AddonDriver(Protocol):
@@ -43,13 +37,9 @@ class AddonDriver(Protocol):
     credential: CredentialKind
     subjects: AddonSubjects
 
-    def agent(self, context: AgentContext) -> AgentDriver:
-        """Return what obtains the credential on the cluster."""
-        ...
+    def agent(self, context: AgentContext) -> AgentDriver: ...
 
-    def wanted(self, addon: Addon, registration: Registration) -> WantedCredential:
-        """Return the credential to obtain for a registration of an add-on."""
-        ...
+    def wanted(self, addon: Addon, registration: Registration) -> WantedCredential: ...
 
 
 @runtime_checkable
@@ -59,9 +49,7 @@ class RequestsAddonCertificate(Protocol):
     A certificate cannot be revoked. Where an earlier cluster had the same name, the subject differs from its subject.
     """
 
-    def subject_in_reused_name(self, cluster: str, addon: str, cluster_uid: str) -> AddonSubject:
-        """Return the subject, with the UID of the ManagedCluster."""
-        ...
+    def subject_in_reused_name(self, cluster: str, addon: str, cluster_uid: str) -> AddonSubject: ...
 
 
 class SubjectObject(Struct, frozen=True, kw_only=True):
@@ -85,6 +73,4 @@ class HasSubjectObject(Protocol):
 class HasHubControllers(Protocol):
     """Needs controllers on the hub."""
 
-    def controllers(self, context: HubContext) -> Iterable[ControllerSpec]:
-        """Return them as data."""
-        ...
+    def controllers(self, context: HubContext) -> Iterable[ControllerSpec]: ...

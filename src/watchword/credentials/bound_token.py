@@ -39,7 +39,6 @@ class BoundToken(Struct, frozen=True):
 
     @property
     def lifetime(self) -> timedelta:
-        """The issued lifetime, whatever was requested."""
         return self.expires_at - self.issued_at
 
 

@@ -37,7 +37,6 @@ class CredentialKind(Struct, frozen=True, kw_only=True):
 
     @property
     def condition_types(self) -> tuple[str, ...]:
-        """The types of the conditions."""
         return tuple(condition.type for condition in self.conditions)
 
     def find_condition(self, obj: Object) -> Condition | None:
@@ -46,7 +45,6 @@ class CredentialKind(Struct, frozen=True, kw_only=True):
         return next((condition for condition in found if condition is not None), None)
 
     def report(self, statuses: Iterable[CredentialStatus]) -> tuple[Condition, ...]:
-        """Return the conditions that report all credentials of this kind together."""
         known = list(statuses)
         bad = [status for status in known if not status.good]
         message = "; ".join(status.message for status in bad or known)

@@ -24,7 +24,6 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 
 def csr_scope(cluster: str) -> WatchScope:
-    """Return the scope of the certificate requests of a cluster and of its add-ons."""
     return WatchScope(labels=f"{Label.CLUSTER_NAME}={cluster}")
 
 
@@ -45,7 +44,6 @@ class PendingCsrWatch:
         self._changed.set()
 
     async def run(self) -> None:
-        """Watch and pause, for ever."""
         while True:
             async with running(self._cache.run(), "requests"):
                 await self._until(waiting=False)

@@ -116,9 +116,7 @@ ObtainResult: TypeAlias = ValidCredential | NewCredential | Pending
 class AgentDriver(Protocol):
     """Turns a proof this cluster can give into a credential the hub will honour."""
 
-    def user_entry(self) -> UserEntry:
-        """Return the user of the kubeconfig that goes with the credential, with files beside it."""
-        ...
+    def user_entry(self) -> UserEntry: ...
 
     def owned_keys(self) -> frozenset[str]:
         """Return the Secret keys that belong to this driver, removed when another takes over."""
@@ -144,9 +142,7 @@ NewKey: TypeAlias = Callable[[], PrivateKey]
 class ClusterSubjects(Protocol):
     """Knows the subjects of a cluster's rights: not always its group, when its name had an earlier owner."""
 
-    def subjects(self, cluster: Object) -> list[Object]:
-        """Return the RBAC subjects of a ManagedCluster."""
-        ...
+    def subjects(self, cluster: Object) -> list[Object]: ...
 
     def retired_until(self, name: str) -> datetime | None:
         """Return until when certificates of a deleted cluster of this name may be valid; None when there was none."""

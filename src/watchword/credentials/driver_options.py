@@ -68,18 +68,15 @@ class DriverOption(Struct, frozen=True, kw_only=True):
         return "" if self.type is OptionType.NUMBER and value == "0" else value
 
     def read_list(self, settings: Settings) -> tuple[str, ...]:
-        """Return the parts of the configured value."""
         return tuple(part for part in self.read(settings).split(",") if part)
 
     def to_field(self, value: str) -> Any:
-        """Return a value as a spec holds it."""
         if self.type is OptionType.LIST:
             return [part for part in value.split(",") if part]
         return int(value) if self.type is OptionType.NUMBER else value
 
 
 def validate_options(options: Iterable[DriverOption], settings: Settings) -> list[str]:
-    """Return why values of options are refused, one sentence each."""
     objections = [option.validate(value) for option in options if (value := option.read(settings))]
     return [objection for objection in objections if objection]
 

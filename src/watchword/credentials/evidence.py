@@ -70,7 +70,6 @@ class SigningKeys(Struct):
             self._signing, self._changed_at, self._is_news = signing, now, True
 
     def take_news(self) -> bool:
-        """Return whether what is known of the keys has changed since the last call."""
         news, self._is_news = self._is_news, False
         return news
 
@@ -105,23 +104,19 @@ class TokenEvidence(Struct):
     _is_news: bool = False
 
     def observe_issued(self, token: BoundToken, *, requested: timedelta, now: datetime) -> None:
-        """Note what the server has just issued."""
         self.keys.observe_token(token.key_id, now=now)
         self._issued_lives[requested] = token.lifetime
         self._obtained[token.holder] = token.issued_at, now
 
     def observe_refused(self, token: BoundToken, *, now: datetime) -> None:
-        """Note that the server answered 401 to a token."""
         self._is_news |= token not in self._refused
         self._refused = frozenset({token, *(known for known in self._refused if known.expires_at > now)})
 
     def take_news(self) -> bool:
-        """Return whether what is known has changed since the last call."""
         news, self._is_news = self._is_news or self.keys.take_news(), False
         return news
 
     def about(self, token: BoundToken, *, seed: str, requested: timedelta) -> Evidence:
-        """Return what is known of one token."""
         issued_at, obtained_at = self._obtained.get(token.holder, (None, None))
         return Evidence(
             obtained_at=obtained_at if issued_at == token.issued_at else None,
@@ -149,7 +144,6 @@ class EvidenceMonitor(Struct, frozen=True):
     trigger: TriggerSource
 
     async def run(self) -> None:
-        """Look for ever."""
         while True:
             await self.look()
             await asyncio.sleep(self.evidence.keys.timing.poll.total_seconds() * self.random.uniform(0.8, 1.2))
@@ -162,7 +156,6 @@ class EvidenceMonitor(Struct, frozen=True):
 
 
 def connect_with_token(endpoint: Endpoint) -> TokenClientFactory:
-    """Return how a token is shown to an endpoint."""
 
     def connect(token: Sensitive[str]) -> Client:
         credential = Credential(authorization=bearer(token.reveal().encode()))

@@ -35,7 +35,6 @@ def decode_data(secret: Object | None) -> dict[str, bytes]:
 
 
 def encode_data(data: SecretData) -> dict[str, str]:
-    """Return content as a Secret carries it."""
     return {name: base64.b64encode(value).decode() for name, value in sorted(data.items())}
 
 
@@ -52,9 +51,7 @@ class HubEndpointSource(Protocol):
         """Return how the hub is reached and trusted; `ConfigError` when that is unknown."""
         ...
 
-    def name(self) -> str:
-        """Return the name of the hub's entry in kubeconfigs."""
-        ...
+    def name(self) -> str: ...
 
 
 class HubKubeconfigRenderer(HiddenFields, frozen=True):
@@ -66,7 +63,6 @@ class HubKubeconfigRenderer(HiddenFields, frozen=True):
     rendered: list[tuple[tuple[ClusterEntry, str, UserEntry], bytes]] = field(default_factory=list)
 
     def for_user(self, user: UserEntry) -> bytes:
-        """Return the kubeconfig of a user of the hub as it is described now."""
         entry, name = self.endpoint.entry(), self.endpoint.name()
         for known, text in self.rendered:
             if known == (entry, name, user):

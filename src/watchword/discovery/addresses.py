@@ -42,7 +42,6 @@ def parse_endpoint(text: str) -> str:
 
 
 def _bracketed(text: str) -> str:
-    """Put brackets around a bare IPv6 address."""
     return f"[{text}]" if text.count(":") > 1 and not text.startswith("[") else text
 
 

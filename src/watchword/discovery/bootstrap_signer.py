@@ -109,7 +109,6 @@ def _pins(cluster: Mapping[str, Any]) -> list[Pin]:
 
 
 def signing_tokens(secrets: Sequence[Object], *, now: datetime) -> list[TokenRecord]:
-    """Return the tokens that may sign now, by id."""
     records = (read_token_secret(secret) for secret in secrets)
     good = [r for r in records if not isinstance(r, IgnoredSecret) and r.allows(TokenUsage.SIGNING, now)]
     return sorted(good, key=lambda record: record.token.id)
@@ -121,9 +120,7 @@ SETTLE = timedelta(milliseconds=50)
 class WarningRecorder(Protocol):
     """Records events about an object; `runtime.event_recorder.EventRecorder` is one."""
 
-    def warning(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
-        """Report that something about the object needs attention."""
-        ...
+    def warning(self, obj: Mapping[str, Any], reason: str, note: str) -> None: ...
 
 
 class BootstrapSignerReconciler(Struct, frozen=True):
@@ -170,5 +167,4 @@ def build_signature_patch(config_map: Object, decision: SignatureDecision) -> Ob
 
 
 def cluster_info_for_token(secret: Object) -> Iterable[ObjectKey]:
-    """Map a token Secret to the one ConfigMap that it concerns."""
     return (CLUSTER_INFO,) if is_token_secret(secret) else ()

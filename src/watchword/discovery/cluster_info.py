@@ -47,7 +47,6 @@ def read_pins(bundle: bytes) -> frozenset[Pin]:
 
 
 def cluster_info_for_root_ca(config_map: Object) -> Iterable[ObjectKey]:
-    """Map the published CA to the ConfigMap that is compared with it."""
     return (CLUSTER_INFO,) if ObjectKey.of(config_map) == ROOT_CA else ()
 
 
@@ -76,12 +75,10 @@ class ClusterInfo(Struct, frozen=True):
 
     @property
     def pins(self) -> tuple[Pin, ...]:
-        """The pins of the authorities, as a join command names them."""
         return tuple(authority.pin for authority in self.authorities)
 
 
 def write_cluster_info(info: ClusterInfo) -> str:
-    """Write the kubeconfig that is published and signed, the way kubeadm lays it out."""
     cluster: dict[str, Any] = {}
     if info.authorities:
         cluster["certificate-authority-data"] = base64.b64encode(info.ca_bundle).decode()

@@ -49,7 +49,6 @@ async def _follow(url: str, trust: Trust) -> bytes:
 
 
 async def _fetch(address: SplitResult, trust: Trust) -> bytes | str:
-    """Return the document, or the location that the server redirects to."""
     endpoint = Endpoint(f"{address.scheme}://{address.netloc}", trust.ca, insecure=trust.insecure)
     transport = HttpsTransport(endpoint, FixedCredential())
     query = tuple(parse_qsl(address.query, keep_blank_values=True))

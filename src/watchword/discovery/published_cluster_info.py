@@ -46,11 +46,9 @@ class PublishedClusterInfo(Struct, frozen=True):
     signatures: Mapping[str, str] = field(default_factory=dict)  # by token id
 
     def has_signature_for(self, token: BootstrapToken) -> bool:
-        """Whether there is a signature for this token at all."""
         return bool(self.signatures.get(token.id))
 
     def has_valid_signature_for(self, token: BootstrapToken) -> bool:
-        """Whether a holder of the token's secret signed exactly this text."""
         signature = self.signatures.get(token.id, "")
         return is_detached_signature(signature, self.text.encode(), key_id=token.id, secret=token.secret)
 

@@ -29,7 +29,6 @@ class DiscoverySetup(Struct, frozen=True):
 
 
 def discovery_manifests(setup: DiscoverySetup) -> Iterator[Manifest]:
-    """Yield the objects in the order in which they can be created."""
     yield NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(KUBE_PUBLIC))
     yield CONFIG_MAPS, CONFIG_MAPS.manifest(CLUSTER_INFO, data={KUBECONFIG_KEY: write_cluster_info(setup.info)})
     yield from discovery_bindings(setup.requesters, setup.approve_nodes_of)

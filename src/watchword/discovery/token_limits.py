@@ -39,7 +39,6 @@ class BootstrapTokenLimits(Struct, frozen=True):
 
     @classmethod
     def from_annotations(cls, annotations: Mapping[str, str]) -> BootstrapTokenLimits:
-        """Read the limits from a token Secret's annotations."""
         names = annotations.get(ANNOTATION_ALLOWED_CLUSTERS)
         count = annotations.get(ANNOTATION_MAXIMUM_USES)
         patterns = tuple(part.strip() for part in names.split(",")) if names is not None else ()
@@ -139,5 +138,4 @@ async def record_token_use(
 
 
 def clusters_registered_with(secret: Object) -> set[str]:
-    """Return the clusters that a token has brought in."""
     return set(filter(None, annotations_of(secret).get(ANNOTATION_USED_BY, "").split(",")))

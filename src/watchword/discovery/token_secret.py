@@ -52,7 +52,6 @@ class TokenRecord(Struct, frozen=True):
         return self.expires is not None and self.expires <= now
 
     def allows(self, usage: TokenUsage, now: datetime) -> bool:
-        """Whether it may be used so, now."""
         return usage in self.usages and not self.is_expired(now)
 
 
@@ -64,7 +63,6 @@ class IgnoredSecret(Struct, frozen=True):
 
 
 def write_token_secret(record: TokenRecord) -> Object:
-    """Return the Secret, in the form that kubeadm and kube-apiserver read."""
     values = {
         bootstrap.KEY_TOKEN_ID: record.token.id,
         bootstrap.KEY_TOKEN_SECRET: record.token.secret.reveal(),
@@ -114,7 +112,6 @@ def read_expiration(secret: Mapping[str, Any]) -> datetime | None:
 
 
 def is_token_secret(secret: Mapping[str, Any]) -> bool:
-    """Whether an object is meant to be a bootstrap token at all."""
     return (
         secret.get("type") == bootstrap.TOKEN_SECRET_TYPE
         and ObjectKey.of(secret).namespace == bootstrap.TOKEN_SECRET_NAMESPACE
@@ -178,7 +175,6 @@ class TokenStore(Struct, frozen=True):
             ) from cause
 
     async def list(self) -> tuple[list[TokenRecord], list[IgnoredSecret]]:
-        """Return the tokens by id, and the Secrets that are none although they are meant to be."""
         found = await self.client.list(SECRETS, namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")
         read = [read_token_secret(secret) for secret in found.items]
         records = sorted((r for r in read if isinstance(r, TokenRecord)), key=lambda r: r.token.id)

@@ -60,7 +60,6 @@ class BootstrapToken(Struct, frozen=True):
 
     @classmethod
     def generate(cls, randomness: Callable[[int], bytes] = secrets.token_bytes) -> BootstrapToken:
-        """Draw a new token, each character with equal chances."""
         return cls(_draw(_ID_LENGTH, randomness), Sensitive(_draw(_SECRET_LENGTH, randomness)))
 
     def reveal(self) -> str:

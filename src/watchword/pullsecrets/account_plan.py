@@ -83,7 +83,6 @@ def choose_secret_name(account: Object, secrets: Sequence[PullSecret]) -> str:
 
 
 def is_disabled(obj: Object | None) -> bool:
-    """Whether the label of a ServiceAccount or a Namespace takes it out of management."""
     metadata = {} if obj is None else obj.get("metadata") or {}
     return (metadata.get("labels") or {}).get(LABEL_PULL_SECRETS) == DISABLED
 

@@ -51,7 +51,6 @@ class ConfigurationReconciler(Struct, frozen=True):
     events: EventRecorder
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Record what is wrong with the configuration."""
         found = self.reader.get(CONFIG_MAPS, key)
         objection = "" if found is None else validate_configuration(found.get("data") or {})
         if found is not None and objection:
@@ -116,7 +115,6 @@ def read_key_ids(encoded: str) -> frozenset[str]:
 
 
 def declared_key_ids(secret: Object | None) -> frozenset[str]:
-    """Return the key ids that the projection noted."""
     return frozenset() if secret is None else frozenset(secret.get(KEY_IDS) or ())
 
 
@@ -145,7 +143,6 @@ class PullSecretParts(Struct, frozen=True):
 
     @property
     def settings(self) -> SettingsReader:
-        """Reads what the administrator has decided."""
         return SettingsReader(self.cache, self.config_map, self.registry_services)
 
     @property
@@ -220,19 +217,16 @@ def _when_settings_change(keys: Callable[[Object], Iterable[ObjectKey]]) -> tupl
 
 
 def account_of_secret(secret: Object) -> Iterable[ObjectKey]:
-    """Map a pull secret to the account that it names."""
     found = PullSecret.read(secret)
     return () if found is None else (found.account_key,)
 
 
 def account_of_pod(pod: Object) -> ObjectKey:
-    """Return the account that a pod runs as."""
     name = (pod.get("spec") or {}).get("serviceAccountName") or "default"
     return ObjectKey(pod["metadata"]["namespace"], name)
 
 
 def legacy_secrets_for_token(cache: Cache, token: Object) -> Iterable[ObjectKey]:
-    """Map a legacy token to the pull secrets that were made from it."""
     name = annotations_of(token).get(ANNOTATION_ACCOUNT_NAME)
     if token.get("type") != SERVICE_ACCOUNT_TOKEN_TYPE or not name:
         return ()
@@ -253,7 +247,6 @@ def managed_secret_keys(cache: Cache) -> list[ObjectKey]:
 
 
 def project_account(account: Object) -> Object:
-    """Keep of a ServiceAccount what is decided from and written."""
     metadata = {name: value for name, value in account["metadata"].items() if name in _ACCOUNT_METADATA}
     rows = {name: account[name] for name in ("secrets", "imagePullSecrets") if account.get(name)}
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, **rows}
@@ -263,7 +256,6 @@ _ACCOUNT_METADATA = frozenset({"annotations", "labels", "deletionTimestamp"})
 
 
 def project_labels(obj: Object) -> Object:
-    """Keep the labels alone."""
     return {"metadata": {"labels": obj["metadata"].get("labels") or {}}}
 
 
@@ -277,7 +269,6 @@ _TOKEN_METADATA = frozenset({"annotations", "labels", "deletionTimestamp"})
 
 
 def project_pod(pod: Object) -> Object:
-    """Keep the account that a pod runs as."""
     return {"metadata": {}, "spec": {"serviceAccountName": (pod.get("spec") or {}).get("serviceAccountName")}}
 
 

@@ -82,7 +82,6 @@ def matches_image(pattern: str, image: str) -> bool:
 
 
 def render_provider_configuration(configuration: ProviderConfiguration) -> Object:
-    """Return the CredentialProviderConfig that a kubelet reads with --image-credential-provider-config."""
     arguments = ["credential-provider", *(f"--image={image}" for image in configuration.images)]
     provider = {
         "name": configuration.name,

@@ -62,7 +62,6 @@ async def list_pull_secrets(client: Client, *, now: datetime, namespace: str = "
 
 
 def pull_secret_row(secret: PullSecret, *, now: datetime) -> PullSecretRow:
-    """Judge one pull secret."""
     content = secret.content
     if secret.is_legacy:
         return PullSecretRow(secret.key, secret.account, PullSecretHealth.LEGACY)

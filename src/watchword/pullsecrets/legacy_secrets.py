@@ -108,7 +108,6 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
 
 
 def is_legacy_token(secret: Object) -> bool:
-    """Whether a Secret is a long-lived token that the legacy controller asked for."""
     annotations = annotations_of(secret)
     return (
         secret.get("type") == SERVICE_ACCOUNT_TOKEN_TYPE

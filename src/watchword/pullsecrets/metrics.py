@@ -28,13 +28,11 @@ class KnownSecrets(Struct):
     times: dict[str, TokenTimes] = field(default_factory=dict)
 
     def observe(self, secret: PullSecret) -> None:
-        """Note the state of one pull secret."""
         content = secret.content
         token = content.token if isinstance(content, Credentials) else None
         self.times[secret.uid] = TokenTimes() if token is None else TokenTimes(token.issued_at, token.expires_at)
 
     def forget(self, uid: str) -> None:
-        """Drop a pull secret that is gone."""
         self.times.pop(uid, None)
 
     def empty(self) -> int:
@@ -100,5 +98,4 @@ class PullSecretMetrics:
             self._first.observe(waited)
 
     def failed(self, reason: Reason, error: Exception) -> None:
-        """Count a refresh that failed."""
         self._failures.labels(reason.value, self._errors.value(type(error).__name__)).inc()

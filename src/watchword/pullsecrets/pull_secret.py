@@ -85,22 +85,18 @@ class PullSecret(Struct, frozen=True):
 
     @property
     def is_legacy(self) -> bool:
-        """Whether it was made from a long-lived token."""
         return bool(self.legacy_token)
 
     @property
     def account_key(self) -> ObjectKey:
-        """The key of the ServiceAccount that it names."""
         return ObjectKey(self.key.namespace, self.account)
 
 
 def is_managed(annotations: Mapping[str, str]) -> bool:
-    """Whether a Secret carries the annotation of a managed pull secret, in either spelling."""
     return bool(annotations.get(ANNOTATION_ACCOUNT) or annotations.get(ANNOTATION_ACCOUNT_MISSPELT))
 
 
 def account_annotations(account: str) -> dict[str, str]:
-    """Return the annotations that name the account of a managed pull secret, in both spellings."""
     return {ANNOTATION_ACCOUNT: account, ANNOTATION_ACCOUNT_MISSPELT: account}
 
 
@@ -166,7 +162,6 @@ def _content_facts(secret: Object) -> Object:
 
 
 def read_content(facts: Any) -> Content:
-    """Read what the projection noted."""
     if not isinstance(facts, dict) or facts.get("state") == "empty":
         return Empty()
     if facts.get("state") != "filled":

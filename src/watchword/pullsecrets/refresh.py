@@ -51,7 +51,6 @@ def decide_refresh(
 
 
 def choose_refresh_time(token: BoundToken, *, seed: str) -> datetime:
-    """Choose the instant of renewal of a token in the pull secret with that UID."""
     return choose_renewal_time(token.issued_at, token.expires_at, seed=seed, window=choose_refresh_window(token))
 
 

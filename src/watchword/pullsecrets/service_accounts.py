@@ -149,7 +149,6 @@ def secrets_of(reader: Reader, account: ObjectKey) -> list[PullSecret]:
 
 
 def is_owned_by(secret: Object, account: Object) -> bool:
-    """Whether a Secret as the server stores it is a pull secret that this very account owns."""
     return secret.get("type") == DOCKERCFG_TYPE and owner_uid_of(secret) == uid_of(account)
 
 

@@ -82,7 +82,6 @@ class Configuration(Struct, frozen=True):
     lifetime: timedelta = TOKEN_LIFETIME
 
     def settings(self, services: Sequence[Object]) -> Settings:
-        """Return the settings, with the registries that the Services are."""
         registries = choose_registries(services, self.registries, cluster_domain=self.cluster_domain)
         return Settings(self.enabled, registries, self.audiences, self.lifetime)
 

@@ -40,7 +40,6 @@ PRESENT, SECRET, REPORTED, SCHEDULED = (
 def decide_status(
     account: Account, service_account: str, held: HeldToken, renew_at: datetime | None, *, now: datetime
 ) -> StatusChange:
-    """Say that the account is on its cluster, and how long its token lives."""
     fields: Object = {
         "expirationTimestamp": rfc3339(held.token.expires_at),
         "tokenSecretRef": {"name": account.key.name, "lastRefreshTimestamp": rfc3339(held.token.issued_at)},
@@ -193,7 +192,6 @@ class ServiceAccounts(Struct, frozen=True):
 
 
 def is_managed(present: Object) -> bool:
-    """Whether a ServiceAccount was made for a managed account at all."""
     return Annotation.ACCOUNT_UID in annotations_of(present) or labels_of(present).get(Label.MANAGED_ACCOUNT) == "true"
 
 
@@ -223,7 +221,6 @@ class AccountReconciler(Struct, frozen=True):
     metrics: AgentAccountMetrics
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring the ServiceAccount, the hub's Secret and the status in line with what is declared."""
         declared = [obj for kind in self.kinds if (obj := self.hub.get(kind, key)) is not None]
         account = choose_declaration(declared)
         if account is None or account.deleting:

@@ -25,7 +25,6 @@ class LocalAccount(Struct, frozen=True):
 
     @property
     def user(self) -> str:
-        """The user name that the cluster gives its tokens."""
         return service_account_user(self.key.namespace, self.key.name)
 
 
@@ -68,7 +67,6 @@ class ClusterTrust(Struct, frozen=True):
 def decide_token(
     account: Account, local: LocalAccount, held: HeldToken | None, trust: ClusterTrust, *, now: datetime
 ) -> Decision:
-    """Decide from facts alone whether the token at the hub is the one that the account asks for."""
     if held is None:
         return Obtain(Reason.MISSING)
     wanted = Wanted(

@@ -71,7 +71,6 @@ class TokenTrial(Struct, frozen=True):
     connect: TokenClientFactory
 
     async def is_accepted(self, token: Sensitive[str], account: LocalAccount) -> bool:
-        """Whether the cluster accepts a token as one of this very ServiceAccount."""
         try:
             client = self.connect(token)
         except ConfigError:  # no server would accept such a text
@@ -109,12 +108,10 @@ class TokenSecrets(Struct):
 
     @property
     def ca(self) -> bytes:
-        """The authority that users of the token trust, as it is now."""
         return read(self.endpoint.ca)
 
     @property
     def trust(self) -> ClusterTrust:
-        """What tokens are compared with."""
         return ClusterTrust(self.ca, self.evidence)
 
     def known_accounts(self) -> list[ObjectKey]:
@@ -170,7 +167,6 @@ class TokenSecrets(Struct):
         return self._remember(account, HeldToken.read(AccountSecret.read(stored)))
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop what is known of an account that is gone."""
         self._held.pop(key, None)
 
     async def _replace(self, uid: str, wanted: Object) -> Object | None:

@@ -40,7 +40,6 @@ class AccountGrantReconciler(Struct, frozen=True):
     ensurer: Ensurer
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring the works of an account in line with its recorded rights and its clusters."""
         found = [self.reader.get(kind, key) for kind in ACCOUNT_KINDS]
         declared = [obj for obj in found if obj is not None and not is_deleting(obj)]
         wanted = {ObjectKey.of(work): work for work in self._wanted(key, declared)}
@@ -90,7 +89,6 @@ class SecretAccessReconciler(Struct, frozen=True):
     clock: Clock
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring the named Secrets of the Role in line with those that the cluster's accounts own."""
         addon = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
         if addon is None or is_deleting(addon) or key.name != ADDON_NAME:
             return Done()  # the Role belongs to the add-on and goes with it
@@ -121,7 +119,6 @@ def is_settling(secrets: Sequence[Object], granted: set[str], *, now: datetime) 
 
 
 def granted_names(role: Object) -> set[str]:
-    """Return the Secrets that the Role names."""
     return {name for row in role.get("rules") or () for name in row.get("resourceNames") or ()}
 
 

@@ -171,7 +171,6 @@ def lost_its_owner(secret: Object) -> bool:
 
 
 def is_confirmed(account: Object) -> bool:
-    """Whether the agent has said that a deleted account is gone from its cluster."""
     said = find_condition(account, ConditionType.ALL_ACCOUNTS_PRESENT)
     return said is not None and (said.status, said.reason) == ("False", REVOKED)
 

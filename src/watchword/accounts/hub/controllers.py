@@ -80,7 +80,6 @@ class AccountMetricsReconciler(Struct, frozen=True):
     uids: dict[ObjectKey, str]
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Measure one account, or stop measuring it."""
         found = self.reader.get(self.kind, key)
         former = self.uids.pop(key, None)
         if former is not None:
@@ -92,7 +91,6 @@ class AccountMetricsReconciler(Struct, frozen=True):
 
 
 def register_informers(cache: Cache) -> None:
-    """Ask the cache for everything that is looked at, beside what the add-on's own controllers follow."""
     for kind in ACCOUNT_KINDS:
         cache.informer(kind)
         cache.index(kind, BY_NAMESPACE, _namespace)
@@ -113,7 +111,6 @@ def register_own_informers(cache: Cache) -> None:
 
 
 def register_shared_informers(cache: Cache) -> None:
-    """Ask for what the controllers of a hub follow already, in the scopes in which they do."""
     cache.informer(MANIFEST_WORKS)
     cache.informer(MANAGED_CLUSTERS)
     cache.informer(MANAGED_CLUSTER_ADDONS)

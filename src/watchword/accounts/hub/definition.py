@@ -52,7 +52,6 @@ GRANTS = (
 
 
 def accounts_addon(*, image: str = IMAGE) -> AddonDefinition:
-    """Return the definition of the add-on."""
     return AddonDefinition(
         ADDON_NAME,
         grants=GRANTS,
@@ -123,7 +122,6 @@ async def install(client: Client, *, served: str = SERVED_IN_PROCESS) -> None:
 
 
 def manifests(*, served: str = SERVED_IN_PROCESS) -> list[Manifest]:
-    """Return what the hub side needs, in an order in which it can be applied."""
     about = {
         "displayName": "Managed service accounts",
         "description": "Keeps service accounts on clusters and reports their tokens to the hub.",

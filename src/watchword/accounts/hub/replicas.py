@@ -120,7 +120,6 @@ class ReplicaWriter(Struct, frozen=True):
 
 
 def replica_manifest(account: Account, cluster: str) -> Object:
-    """Return the account as it is declared in the namespace of one cluster."""
     annotations = {Annotation.ACCOUNT_UID: account.uid}
     spec: Object = {"rotation": {"enabled": account.rotates, "validity": format_duration(account.validity)}}
     if account.audiences:
@@ -131,7 +130,6 @@ def replica_manifest(account: Account, cluster: str) -> Object:
 
 
 def copy_manifest(account: Account, secret: AccountSecret) -> Object:
-    """Return the Secret of one cluster as consumers find it beside the account."""
     cluster = secret.key.namespace
     data = secret.object.get("data") or {}
     return SECRETS.manifest(
@@ -151,7 +149,6 @@ def copy_manifest(account: Account, secret: AccountSecret) -> Object:
 
 
 def is_replica_of(present: Object, account: Account) -> bool:
-    """Whether an account in a cluster's namespace replicates this one."""
     return (
         labels_of(present).get(Label.ACCOUNT_NAMESPACE) == account.key.namespace
         and annotations_of(present).get(Annotation.ACCOUNT_UID) == account.uid
@@ -189,12 +186,10 @@ def _bound_set(reader: Reader, binding: Object) -> Object | None:
 
 
 def set_of(binding: Object) -> str:
-    """Return the set that a binding names."""
     return str((binding.get("spec") or {}).get("clusterSet") or "")
 
 
 def accounts_of_namespace(reader: Reader, namespace: str) -> list[ObjectKey]:
-    """Return the accounts in a namespace, of either group."""
     return [ObjectKey.of(obj) for kind in ACCOUNT_KINDS for obj in reader.by_index(kind, BY_NAMESPACE, namespace)]
 
 
@@ -204,7 +199,6 @@ def accounts_of_binding(reader: Reader, binding: Object) -> list[ObjectKey]:
 
 
 def accounts_of_set(reader: Reader, cluster_set: Object) -> list[ObjectKey]:
-    """Return the accounts of all namespaces that are bound to a set."""
     bindings = reader.by_index(MANAGED_CLUSTER_SET_BINDINGS, BY_SET, cluster_set["metadata"]["name"])
     return [key for binding in bindings for key in accounts_of_binding(reader, binding)]
 
@@ -225,7 +219,6 @@ def source_of_replica(account: Object) -> list[ObjectKey]:
 
 
 def accounts_of_secret(reader: Reader, secret: Object) -> Iterable[ObjectKey]:
-    """Map a replica's Secret, or a copy of it in a cluster-set namespace, to the account in that namespace."""
     key = ObjectKey.of(secret)
     replica = reader.get(MANAGED_SERVICE_ACCOUNTS, key)
     if replica is not None:

@@ -41,7 +41,6 @@ _VALIDATIONS = {
 
 
 def policy_manifests() -> tuple[Manifest, Manifest]:
-    """Return the admission policy and its binding."""
     key = ObjectKey.cluster(POLICY_NAME)
     rule = {
         "apiGroups": [""],

@@ -38,7 +38,6 @@ class SetAccountReconciler(Struct, frozen=True):
     clock: Clock
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring replicas, copies of Secrets and status in line with the clusters of the bound sets."""
         if self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace)) is not None:
             return Done()  # the namespace of a cluster: its agent keeps the account
         declared = [obj for kind in ACCOUNT_KINDS if (obj := self.reader.get(kind, key)) is not None]

@@ -66,7 +66,6 @@ class AddonAgentContext(Struct, frozen=True, kw_only=True):
 
 
 def controllers(parts: AddonAgentContext) -> Iterable[ControllerSpec]:
-    """Return what an accepted cluster's agent does for add-ons."""
     drivers = AddonDrivers(ADDON_CATALOG, parts.addon_auth)
     name, own_secret = parts.cluster_name, parts.own_secret
     credential_index = AddonCredentialIndex(parts.hub.cache, name, parts.addon_namespace)
@@ -113,7 +112,6 @@ def controllers(parts: AddonAgentContext) -> Iterable[ControllerSpec]:
 
 
 def namespace_watcher(cache: Cache, resource: Resource, labels: str = "") -> WatchNamespace:
-    """Return what follows a kind in one more namespace."""
 
     async def watch_namespace(namespace: str) -> None:
         whole = (informer.scope for informer in cache.informers(resource) if not informer.scope.fields)

@@ -59,11 +59,9 @@ class AddonCredentialIndex(Struct, frozen=True):
         return list(found.values())
 
     def index(self, obj: Object) -> Iterable[str]:
-        """Return the Secrets of an add-on, for the cache's index."""
         return [str(credential_secret.key) for credential_secret in self.credential_secrets(Addon.read(obj))]
 
     def keys(self, obj: Object) -> list[ObjectKey]:
-        """Map an add-on to the Secrets of its credentials."""
         return [credential_secret.key for credential_secret in self.credential_secrets(Addon.read(obj))]
 
     def all_secret_keys(self) -> list[ObjectKey]:
@@ -71,7 +69,6 @@ class AddonCredentialIndex(Struct, frozen=True):
         return [key for obj in self.reader.list(MANAGED_CLUSTER_ADDONS) for key in self.keys(obj)]
 
     def secret_keys_of(self, addon: str) -> list[ObjectKey]:
-        """Return the Secrets of one add-on."""
         obj = self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(self.cluster, addon))
         return [] if obj is None else self.keys(obj)
 
@@ -96,7 +93,6 @@ class AddonCredentialIndex(Struct, frozen=True):
         return {Label.CLUSTER_NAME: self.cluster, Label.ADDON_NAME: addon.name}
 
     def is_labeled(self, secret: Object) -> bool:
-        """Whether a Secret was made by an agent of this cluster for some add-on."""
         labels = labels_of(secret)
         return labels.get(Label.CLUSTER_NAME) == self.cluster and Label.ADDON_NAME in labels
 
@@ -116,9 +112,7 @@ class HubAccess(Protocol):
     """How the agent reaches its hub, as far as add-ons depend on it."""
 
     @property
-    def kubeconfigs(self) -> HubKubeconfigRenderer:
-        """Renders kubeconfigs for the hub."""
-        ...
+    def kubeconfigs(self) -> HubKubeconfigRenderer: ...
 
     @property
     def uses_own_credential(self) -> bool:
@@ -158,7 +152,6 @@ class AddonCredentials(Struct, frozen=True):
         )
 
     def held_tokens(self) -> list[Sensitive[str]]:
-        """Return the tokens that add-ons hold for the hub, as far as their drivers obtain tokens."""
         found: list[Sensitive[str]] = []
         for obj in self.credential_index.reader.list(MANAGED_CLUSTER_ADDONS):
             for credential_secret in self.credential_index.credential_secrets(Addon.read(obj)):
@@ -177,7 +170,6 @@ class AddonCredentials(Struct, frozen=True):
         return SecretExtras(frame, {KUBECONFIG: self.session.kubeconfigs.for_user(driver.user_entry())}, obsolete_keys)
 
     async def report_status(self, credential_secret: CredentialSecret, answer: ObtainResult) -> None:
-        """Report the state of one credential on the hub and in an event on this cluster."""
         key = credential_secret.key
         secret = self.secrets.get(SECRETS, key)
         if isinstance(answer, Pending) and secret is not None:
@@ -211,7 +203,6 @@ class AddonCredentials(Struct, frozen=True):
         return remaining_life(self.validities.values(), now=self.clock.now())
 
     def _conditions(self, credential_secret: CredentialSecret) -> tuple[Condition, ...]:
-        """Return the condition about all credentials of one driver for the add-on."""
         name = self.drivers.name_for(credential_secret.registration)
         statuses = self.statuses[credential_secret.addon.name]
         alike = [
@@ -225,7 +216,6 @@ class AddonCredentials(Struct, frozen=True):
         return self.drivers.catalog.by_name[name].credential.report(words)
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop what is remembered of a Secret that is gone."""
         self.validities.pop(key, None)
         for statuses in self.statuses.values():
             statuses.pop(key, None)
@@ -238,7 +228,6 @@ class AddonCredentialObserver(Struct, frozen=True):
     credential_secret: CredentialSecret
 
     async def on_answer(self, answer: ObtainResult, _data: SecretData) -> None:
-        """Report the driver's result."""
         if not isinstance(answer, Pending) or answer.failed:
             await self.credentials.report_status(self.credential_secret, answer)
 
@@ -270,7 +259,6 @@ class AddonSecretReconciler(Struct, frozen=True):
     own: ObjectKey  # the Secret of the agent itself: seen here, kept elsewhere
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring the Secret in line with its add-on's registration."""
         if key == self.own:
             return Done()
         await self.watch_namespace(key.namespace)

@@ -55,7 +55,6 @@ class AddonHealthDecision(Struct, frozen=True):
 
 
 def decide_addon_health(addon: str, lease: Object | None, *, now: datetime) -> AddonHealthDecision:
-    """Decide from the lease alone."""
     available = ConditionType.ADDON_AVAILABLE
     renewed = parse_rfc3339(str(((lease or {}).get("spec") or {}).get("renewTime") or ""))
     if lease is None or renewed is None:

@@ -34,7 +34,6 @@ class AddonRegistrationReconciler(Struct, frozen=True):
     drivers: AddonDrivers
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Write driver, subject and the end of what another driver reported, in one patch."""
         found = self.hub.get(MANAGED_CLUSTER_ADDONS, key)
         if found is None:
             return Done()
@@ -49,7 +48,6 @@ class AddonRegistrationReconciler(Struct, frozen=True):
 
 
 def choose_registration_status(addon: Addon, drivers: AddonDrivers) -> StatusChange:
-    """Return the status of an add-on's registrations that the agent declares."""
     completed = tuple(complete_registration(addon, row, drivers) for row in addon.registrations)
     return StatusChange(
         without=choose_obsolete_conditions(completed, drivers), fields=addon.registration_fields(completed)
@@ -57,7 +55,6 @@ def choose_registration_status(addon: Addon, drivers: AddonDrivers) -> StatusCha
 
 
 def complete_registration(addon: Addon, registration: Registration, drivers: AddonDrivers) -> Registration:
-    """Return the registration with driver and subject filled in."""
     driver = drivers.name_for(registration)
     subject = drivers.catalog.by_name[driver].subjects.choose(addon, registration)
     return replace(registration, subject=subject, driver=driver if registration.type == KUBE_CLIENT else "")

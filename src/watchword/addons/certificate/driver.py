@@ -20,11 +20,9 @@ class CertificateSubjects(AddonSubjects):
     """User names that begin with cluster and add-on, in the groups of the add-on."""
 
     def default(self, cluster: str, addon: str) -> AddonSubject:
-        """Return the subject of an add-on that declares none."""
         return certificate_subject(cluster, addon)
 
     def is_own(self, cluster: str, addon: str, subject: AddonSubject) -> bool:
-        """Whether a subject is one that this add-on's certificate may have."""
         agent = subject.user.removeprefix(addon_user(cluster, addon, ""))
         own = {addon_group(cluster, addon)}
         fleet = own | {addon_fleet_group(addon)}
@@ -63,13 +61,11 @@ class CertificateAddonDriver(AddonDriver, RequestsAddonCertificate):
     subjects = CertificateSubjects()
 
     def agent(self, context: AgentContext) -> AgentDriver:
-        """Return what requests the certificates."""
         from watchword.credentials.certificates.agent import CertificateAgentDriver
 
         return CertificateAgentDriver.make(context)
 
     def wanted(self, addon: Addon, registration: Registration) -> WantedCredential:
-        """Return the request for a certificate with the declared subject."""
         declared = registration.subject
         return WantedCredential(
             addon.cluster,

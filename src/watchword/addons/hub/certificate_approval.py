@@ -60,7 +60,6 @@ class AddonApprovalReconciler(Struct, frozen=True):
     for_hub: bool = True  # False: only requests to signers of the add-on's own are ours
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Approve a request that is exactly what an agent would send, or leave it and report why."""
         csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or not is_pending_addon_request(csr):
             return Done()
@@ -83,7 +82,6 @@ class AddonApprovalReconciler(Struct, frozen=True):
 
 
 def is_pending_addon_request(csr: Object) -> bool:
-    """Whether a request is labelled with an add-on and waits for a decision."""
     return Label.ADDON_NAME in labels_of(csr) and is_pending(csr)
 
 
@@ -148,7 +146,6 @@ def is_kubernetes_signer(signer: str) -> bool:
 
 
 def requested_subject(request: SignerRequest) -> AddonSubject:
-    """Return the requested subject, in an order that can be compared."""
     asked = request.asked
     return normalized_subject(AddonSubject(asked.common_name, asked.organisations, asked.organisational_units))
 
@@ -167,7 +164,6 @@ def index_open_requests(csr: Object) -> list[str]:
 
 
 def pending_requests(reader: Reader, addon: Object) -> list[ObjectKey]:
-    """Map an add-on to the requests about it that wait for a decision or a signature."""
     return [ObjectKey.of(csr) for csr in reader.by_index(CERTIFICATE_SIGNING_REQUESTS, INDEX, str(ObjectKey.of(addon)))]
 
 

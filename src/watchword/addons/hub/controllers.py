@@ -67,7 +67,6 @@ class AddonHubContext(Struct, frozen=True, kw_only=True):
 
 
 def hub_addon_controllers(parts: AddonHubContext) -> Iterable[ControllerSpec]:
-    """Return the hub's controllers for add-ons, for the process that runs those for clusters."""
     # Drivers register informers of their own, and an index covers the informers that exist when it is added.
     of_drivers = [
         spec

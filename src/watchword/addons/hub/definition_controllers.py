@@ -55,12 +55,10 @@ class AddonParts(Struct, frozen=True):
 
     @property
     def ensurer(self) -> Ensurer:
-        """Creates and mends what add-ons need."""
         return Ensurer(self.cache, self.client)
 
     @property
     def status(self) -> StatusWriter:
-        """Writes conditions."""
         return StatusWriter(self.client, self.clock, self.cache)
 
 
@@ -123,7 +121,6 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
 
 
 def scopes_of(cache: Cache, resource: Resource) -> list[WatchScope]:
-    """Return which parts of a kind are followed."""
     return [informer.scope for informer in cache.informers(resource)]
 
 
@@ -185,7 +182,6 @@ def no_definitions(_: Object) -> AddonDefinition | None:
 
 
 def single_addon_lookup(definition: AddonDefinition) -> DefinitionLookup:
-    """Return the definitions of a process that knows one add-on."""
 
     def find(addon: Object) -> AddonDefinition | None:
         return definition if addon["metadata"]["name"] == definition.name else None

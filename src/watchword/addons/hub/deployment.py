@@ -41,7 +41,6 @@ class AddonManifests(Struct, frozen=True):
 
 
 def separate_hooks(manifests: Iterable[Object]) -> AddonManifests:
-    """Separate hooks from other manifests, by their annotation."""
     rows = list(manifests)
     hooks = tuple(obj for obj in rows if is_hook(obj))
     return AddonManifests(tuple(obj for obj in rows if not is_hook(obj)), hooks)
@@ -67,7 +66,6 @@ def split_manifests(manifests: Sequence[Object], *, limit: int = LARGEST_WORK) -
 
 
 def deploy_name(addon: str, number: int) -> str:
-    """Return the name of the work that installs the n-th part of an add-on."""
     return f"addon-{addon}-deploy-{number}"
 
 
@@ -79,7 +77,6 @@ def hook_name(addon: str) -> str:
 def work_manifest(
     instance: AddonInstance, name: str, manifests: Sequence[Object], configs: Iterable[Object] = ()
 ) -> Object:
-    """Return a work that is owned by the add-on."""
     spec: Object = {"workload": {"manifests": list(manifests)}}
     feedback = [config for manifest in manifests if (config := _feedback(manifest)) is not None]
     configs = merge_configs(feedback, configs)
@@ -145,7 +142,6 @@ def _group(manifest: Object) -> str:
 
 
 def is_made_for(instance: AddonInstance) -> Callable[[Object], bool]:
-    """Return the test whether a work belongs to this very add-on."""
 
     def test(obj: Object) -> bool:
         owners = obj["metadata"].get("ownerReferences") or []
@@ -157,7 +153,6 @@ def is_made_for(instance: AddonInstance) -> Callable[[Object], bool]:
 
 
 def addon_from_labels(work: Object) -> list[ObjectKey]:
-    """Map a work to its add-on."""
     name = labels_of(work).get(Label.ADDON_NAME)
     return [ObjectKey(work["metadata"]["namespace"], name)] if name else []
 
@@ -181,7 +176,6 @@ def _without_empty(value: Any) -> Any:
 
 
 def decide_applied_condition(works: Sequence[Object | None]) -> Condition:
-    """Return whether the add-on's manifests are applied on the cluster."""
     type_ = ConditionType.MANIFEST_APPLIED
     said = [find_condition(work, ConditionType.WORK_APPLIED) if work is not None else None for work in works]
     failed = [word for word in said if word is not None and word.status == "False"]
@@ -193,7 +187,6 @@ def decide_applied_condition(works: Sequence[Object | None]) -> Condition:
 
 
 def decide_available_condition(works: Sequence[Object | None]) -> Condition:
-    """Return whether the add-on is available, from what its works report."""
     type_ = ConditionType.ADDON_AVAILABLE
     if not works or any(work is None for work in works):
         return Condition.unknown(type_, "WorkNotFound", "the add-on's works are not there yet")

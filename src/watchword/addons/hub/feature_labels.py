@@ -25,7 +25,6 @@ class FeatureLabelReconciler(Struct, frozen=True):
     client: Client
 
     def concerns(self, cluster: Object) -> bool:
-        """Whether a cluster has other labels than it should have."""
         return bool(self._changes(cluster))
 
     async def reconcile(self, key: ObjectKey) -> Outcome:

@@ -45,13 +45,11 @@ def _metadata(instance: AddonInstance, key: ObjectKey) -> Object:
 
 
 def role_manifest(instance: AddonInstance, grant: Grant) -> Object:
-    """Return the Role that is made from a grant's rules."""
     key = _name(instance, grant)
     return ROLES.manifest(key, metadata=_metadata(instance, key), rules=list(grant.rules))
 
 
 def binding_manifest(instance: AddonInstance, grant: Grant, subject: Object) -> Object:
-    """Return the binding of a grant to the add-on's agent on this cluster, which is this RBAC subject."""
     key = _name(instance, grant)
     kind, name = (grant.role_kind, grant.role) if grant.role else ("Role", key.name)
     return ROLE_BINDINGS.manifest(
@@ -86,14 +84,12 @@ def _is_owned(obj: Object, addon: str) -> bool:
 
 
 def addon_from_labels(obj: Object) -> list[ObjectKey]:
-    """Map a role or binding to the add-on it was made for."""
     labels = labels_of(obj)
     cluster, name = labels.get(Label.ADDON_CLUSTER), labels.get(Label.ADDON_NAME)
     return [ObjectKey(cluster, name)] if cluster and name else []
 
 
 def wanted_keys(instance: AddonInstance, grants: Iterable[Grant]) -> set[ObjectKey]:
-    """Return the keys of everything that the grants make."""
     return {_name(instance, grant) for grant in grants}
 
 

@@ -47,7 +47,6 @@ class Placements:
 
     @property
     def served(self) -> bool:
-        """Whether the hub serves decisions at all."""
         found = self._cache.get(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
         return found is not None and not is_deleting(found) and is_true(found, "Established")
 
@@ -117,7 +116,6 @@ class PlacementDecisionReconciler(Struct, frozen=True):
 
 
 def placement_key(row: Mapping[str, Any]) -> str:
-    """Return namespace and name of a placement that a strategy names."""
     return f"{row.get('namespace')}/{row.get('name')}"
 
 
@@ -128,7 +126,6 @@ def placement_of(decision: Object) -> str:
 
 
 def clusters_of(decision: Object) -> list[str]:
-    """Return the clusters that a decision names."""
     rows = (decision.get("status") or {}).get("decisions") or ()
     return [str(row["clusterName"]) for row in rows if row.get("clusterName")]
 
@@ -144,7 +141,6 @@ def strategy_of(known: Object) -> Mapping[str, Any]:
 
 
 def is_automatic(known: Object) -> bool:
-    """Whether the hub enables the add-on by itself."""
     return strategy_of(known).get("type") in (CLUSTER_SETS, PLACEMENTS)
 
 
@@ -167,12 +163,10 @@ class InstallStrategies(Struct, frozen=True):
                 return None
 
     def sets(self, known: Object) -> list[Object]:
-        """Return the sets named that exist."""
         found = (self.reader.get(MANAGED_CLUSTER_SETS, ObjectKey.cluster(name)) for name in set_names(known))
         return [obj for obj in found if obj is not None]
 
     def automatic(self, type_: str = "") -> Iterable[Object]:
-        """Return the kinds that are installed by themselves, by one strategy or by any."""
         for known in self.reader.list(CLUSTER_MANAGEMENT_ADDONS):
             if is_automatic(known) and type_ in ("", strategy_of(known).get("type")):
                 yield known
@@ -205,21 +199,17 @@ class InstallStrategyReconciler(Struct, frozen=True):
                 return None
 
     def by_set(self, _: Object) -> list[ObjectKey]:
-        """Map a change of any set to the kinds that are installed by sets."""
         return [ObjectKey.of(known) for known in self.strategies.automatic(CLUSTER_SETS)]
 
     def by_placements(self) -> list[ObjectKey]:
-        """Return the kinds that are installed by placements."""
         return [ObjectKey.of(known) for known in self.strategies.automatic(PLACEMENTS)]
 
 
 def set_names(known: Object) -> list[str]:
-    """Return the sets that a strategy names."""
     return [str(row.get("name")) for row in strategy_of(known).get("clusterSets") or ()]
 
 
 def decide_cluster_sets_condition(named: Sequence[str], found: Sequence[Object]) -> Condition:
-    """Return whether all the sets named are there."""
     missing = sorted(set(named) - {obj["metadata"]["name"] for obj in found})
     if missing:
         message = f"there is no ManagedClusterSet {', '.join(missing)}: create it, or name another"
@@ -228,7 +218,6 @@ def decide_cluster_sets_condition(named: Sequence[str], found: Sequence[Object])
 
 
 def decide_placements_condition(*, served: bool, followed: bool) -> Condition:
-    """Return whether placements are decided here, and whether the hub may read the decisions."""
     if followed:
         return Condition.true(FOLLOWED, "PlacementsFollowed", "the add-on comes and goes with the decisions")
     if served:
@@ -318,7 +307,6 @@ class AddonInstallationReconciler(Struct, frozen=True):
         return [key for known in self.strategies.automatic() for key in self._due(known, [name])]
 
     def by_kind(self, known: Object) -> list[ObjectKey]:
-        """Map an add-on's kind to the clusters on which something is due."""
         current = self.reader.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.of(known))  # not as it was before the change
         return [] if current is None else self._due(current, [key.name for key in self.reader.keys(MANAGED_CLUSTERS)])
 
@@ -327,7 +315,6 @@ class AddonInstallationReconciler(Struct, frozen=True):
         return [key for known in self.strategies.automatic(CLUSTER_SETS) for key in self.by_kind(known)]
 
     def by_decision(self, decision: Object) -> list[ObjectKey]:
-        """Map a decision to what is due on its clusters, for the kinds that name its placement."""
         named = placement_of(decision)
         kinds = [known for known in self.strategies.automatic(PLACEMENTS) if named in _placements(known)]
         return [key for known in kinds for key in self._due(known, clusters_of(decision))]
@@ -351,7 +338,6 @@ def _placements(known: Object) -> set[str]:
 
 
 def instance_manifest(known: Object, key: ObjectKey) -> Object:
-    """Return an add-on enabled on one cluster, owned by its kind."""
     metadata: Object = {
         "ownerReferences": [owner_reference(known)],
         "annotations": {Annotation.ADDON_INSTALLED_BY: str(strategy_of(known).get("type"))},

@@ -40,7 +40,6 @@ class RegistrationReconciler(Struct, frozen=True):
     catalog: AddonCatalog
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring registrations, rights and condition in line with the definition."""
         found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
         if found is None:
             await self.rights.remove(key, keep=set())

@@ -56,7 +56,6 @@ class TemplateDefinitionLookup(Struct, frozen=True):
         return replace(described, objection=missing, install_namespace=Addon.read(addon).namespace_on_cluster())
 
     def addons_affected_by(self, changed: Object) -> list[ObjectKey]:
-        """Map a template or an add-on's kind to the add-ons on all clusters that it describes."""
         name = str((changed.get("spec") or {}).get("addonName") or changed["metadata"]["name"])
         return self._addons_of(name)
 
@@ -106,13 +105,11 @@ def index_by_config(addon: Object) -> list[str]:
 
 
 def trusted_grants(known: Object) -> frozenset[str]:
-    """Return the rights that the hub's administrator allows by name, although they are dangerous."""
     text = annotations_of(known).get(Annotation.ADDON_TRUSTED_GRANTS, "")
     return frozenset(part.strip() for part in text.split(",") if part.strip())
 
 
 def read_template(template: Object, addon: Object, config: DeploymentConfig) -> AddonDefinition:
-    """Return the definition of an add-on in a template."""
     spec: Mapping[str, Any] = template.get("spec") or {}
     rows: list[Mapping[str, Any]] = spec.get("registration") or []
     work: Mapping[str, Any] = spec.get("agentSpec") or {}

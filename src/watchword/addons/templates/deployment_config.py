@@ -47,7 +47,6 @@ class DeploymentConfig(Struct, frozen=True):
 
     @classmethod
     def read(cls, obj: Object) -> DeploymentConfig:
-        """Read the object."""
         spec: Mapping[str, Any] = obj.get("spec") or {}
         placement: Mapping[str, Any] = spec.get("nodePlacement") or {}
         registries = spec.get("registries")
@@ -68,7 +67,6 @@ class DeploymentConfig(Struct, frozen=True):
 
 
 def read_mirrors(rows: Iterable[Mapping[str, Any]]) -> tuple[ImageMirror, ...]:
-    """Read a list of mirrors."""
     return tuple(ImageMirror(str(row.get("source") or ""), str(row.get("mirror") or "")) for row in rows)
 
 
@@ -81,7 +79,6 @@ def mirrors_from_annotation(text: str) -> tuple[ImageMirror, ...]:
 
 
 def rewrite_image(image: str, mirrors: Iterable[ImageMirror]) -> str:
-    """Return an image under the last mirror that knows it."""
     found = [name for mirror in mirrors if (name := mirror.rewrite(image)) != image]
     return found[-1] if found else image
 

@@ -52,7 +52,6 @@ class TemplateContext(Struct, frozen=True):
 
     @property
     def has_proxy_ca(self) -> bool:
-        """Whether the proxy has certificate authorities of its own."""
         return bool(self.config.proxy.variables and self.config.proxy.ca_bundle)
 
     @property
@@ -66,7 +65,6 @@ class TemplateContext(Struct, frozen=True):
 
 
 def read_registrations(rows: Iterable[Mapping[str, Any]]) -> tuple[Registration, ...]:
-    """Return the credentials that a template asks for, in its order."""
     return tuple(
         Registration(KUBE_CLIENT, KUBE_CLIENT_SIGNER)
         if row.get("type") == "KubeClient"
@@ -77,7 +75,6 @@ def read_registrations(rows: Iterable[Mapping[str, Any]]) -> tuple[Registration,
 
 
 def render_manifests(manifests: Sequence[Object], context: TemplateContext) -> list[Object]:
-    """Return the objects to apply on the cluster."""
     rendered = [_with_settings(substitute_variables(obj, context.variables), context) for obj in manifests]
     if context.config.proxy.ca_bundle:
         key = ObjectKey(context.namespace, _proxy_ca_name(context.addon))
@@ -108,7 +105,6 @@ def substitute_variables(value: Any, variables: Mapping[str, str]) -> Any:
 
 
 def with_namespace(obj: Object, namespace: str) -> Object:
-    """Return an object moved to a namespace, with the accounts to which it gives rights."""
     metadata, kind = obj.get("metadata") or {}, obj.get("kind")
     if kind == "Namespace":
         return {**obj, "metadata": {**metadata, "name": namespace}}

@@ -85,11 +85,9 @@ class TokenAgentDriver(Struct, frozen=True):
 
     @classmethod
     def make(cls, context: AgentContext) -> TokenAgentDriver:
-        """Return the driver, ready to use."""
         return cls(context.hub, context.clock, token_lifetime(context.settings), context.evidence)
 
     def user_entry(self) -> UserEntry:
-        """Return the kubeconfig's user, with the token in a file beside it."""
         return UserEntry(token_file=Path(TOKEN))
 
     def owned_keys(self) -> frozenset[str]:

@@ -110,7 +110,6 @@ def validate_token_identity(wanted: WantedCredential, token: BoundToken) -> str:
 def build_token_credential(
     wanted: WantedCredential, text: Sensitive[str], token: BoundToken, *, asked: timedelta = DEFAULT_LIFETIME
 ) -> NewCredential:
-    """Return what to store."""
     seed = wanted_token(wanted, token, asked=asked).seed
     refresh = choose_renewal_time(token.issued_at, token.expires_at, seed=seed)
     data = {

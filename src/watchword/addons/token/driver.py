@@ -46,7 +46,6 @@ class TokenAddonDriver(AddonDriver, HasSubjectObject, HasHubControllers):
     )
 
     def agent(self, context: AgentContext) -> AgentDriver:
-        """Return what requests the tokens."""
         from watchword.addons.token.agent import TokenAgentDriver
 
         return TokenAgentDriver.make(context)
@@ -65,7 +64,6 @@ class TokenAddonDriver(AddonDriver, HasSubjectObject, HasHubControllers):
         )
 
     def controllers(self, context: HubContext) -> Iterable[ControllerSpec]:
-        """Return the controller that makes and removes what tokens need."""
         from watchword.addons.token.hub import token_controllers
 
         return token_controllers(context)

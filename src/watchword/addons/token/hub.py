@@ -76,7 +76,6 @@ def service_accounts(cluster: str, addon: str) -> tuple[str, str]:
 
 
 def account_name(subject: AddonSubject) -> str:
-    """Return the ServiceAccount of a token's subject."""
     return subject.user.rpartition(":")[2]
 
 
@@ -89,11 +88,9 @@ class TokenSubjects(AddonSubjects):
     """The ServiceAccounts of add-ons, by either of their names."""
 
     def default(self, cluster: str, addon: str) -> AddonSubject:
-        """Return the subject of an add-on that declares none."""
         return token_subject(cluster, addon_service_account(cluster, addon))
 
     def is_own(self, cluster: str, addon: str, subject: AddonSubject) -> bool:
-        """Whether a subject is one that this add-on's token may have."""
         return subject in tuple(token_subject(cluster, name) for name in service_accounts(cluster, addon))
 
     def choose(self, addon: Addon, registration: Registration) -> AddonSubject:
@@ -105,7 +102,6 @@ class TokenSubjects(AddonSubjects):
         return registration.subject if own else self.default(addon.cluster, addon.name)
 
     def rbac_subject(self, cluster: str, addon: str, subject: AddonSubject) -> Object:  # noqa: ARG002 - the account is enough
-        """Return the ServiceAccount that bindings name."""
         return {"kind": "ServiceAccount", "namespace": cluster, "name": account_name(subject)}
 
 
@@ -117,7 +113,6 @@ KINDS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
 
 
 def role_name(addon: str) -> str:
-    """Return the name of the Role, and of its binding, that lets the agent request the add-on's tokens."""
     return f"{addon}-token-role"
 
 
@@ -147,7 +142,6 @@ def role_manifest(addon: Addon, account: str) -> Object:
 
 
 def binding_manifest(addon: Addon, subjects: list[Object]) -> Object:
-    """Return the binding to the subjects that the cluster is."""
     name = role_name(addon.name)
     return ROLE_BINDINGS.manifest(
         ObjectKey(addon.cluster, name),
@@ -173,13 +167,11 @@ def account_selector(addon: str) -> str:
 
 
 def is_account_present(reader: Reader, addon: Addon, subject: AddonSubject) -> bool:
-    """Whether the ServiceAccount of a subject exists and was made for this add-on."""
     account = reader.get(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, account_name(subject)))
     return account is not None and is_made_for(addon)(account)
 
 
 def is_labeled_for(addon: str) -> Callable[[Object], bool]:
-    """Return the test whether an object is marked as made for an add-on of this name, whichever it was."""
 
     def test(obj: Object) -> bool:
         labels = labels_of(obj)
@@ -210,7 +202,6 @@ def _is_younger(obj: Object, addon: Object) -> bool:
 
 
 def addon_from_labels(obj: Object) -> list[ObjectKey]:
-    """Map what was made for an add-on to that add-on."""
     name = labels_of(obj).get(Label.TOKEN_ADDON)
     marked = name and labels_of(obj).get(Label.TOKEN_INFRASTRUCTURE) == "true"
     return [ObjectKey(obj["metadata"].get("namespace") or "", name)] if name and marked else []
@@ -238,7 +229,6 @@ class TokenInfrastructureAction(Enum):
 def choose_token_infrastructure_action(
     addon: Addon, *, accepted: bool, made: Callable[[], bool]
 ) -> TokenInfrastructureAction:
-    """Decide from the add-on, from whether its cluster is accepted, and whether anything was made for it."""
     registration = addon.kube_client
     by_token = registration is not None and registration.driver == DRIVER
     if not accepted and (by_token or made()):
@@ -268,7 +258,6 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
     retiring: dict[ObjectKey, datetime] = field(default_factory=dict)  # since when another driver serves
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring account, rights and condition in line with the declared driver."""
         found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
         if found is None:  # gone for good: until then a hook may need the token
             self.retiring.pop(key, None)
@@ -406,14 +395,12 @@ def addons_affected_by_cluster(reader: Reader, subjects: ClusterSubjects, cluste
 
 
 def has_token_infrastructure(reader: Reader, key: ObjectKey) -> bool:
-    """Whether anything is there that was made for an add-on of that name."""
     found = (reader.get(resource, name) for resource, name in managed_objects(key))
     marked = is_labeled_for(key.name)
     return any(obj is not None and marked(obj) for obj in found)
 
 
 def token_controllers(context: HubContext) -> Iterable[ControllerSpec]:
-    """Return the controller that makes and removes what add-ons' tokens need."""
     cache = context.cache
     for resource in KINDS:
         cache.informer(resource, TOKEN_OBJECTS)

@@ -29,6 +29,5 @@ OPTIONS = (LIFETIME,)
 
 
 def token_lifetime(settings: Settings) -> timedelta:
-    """Return the lifetime to request."""
     value = LIFETIME.read(settings)
     return timedelta(seconds=int(value)) if value else DEFAULT_LIFETIME

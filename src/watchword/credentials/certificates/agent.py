@@ -102,11 +102,9 @@ class CertificateAgentDriver(Struct, frozen=True):
 
     @classmethod
     def make(cls, context: AgentContext) -> CertificateAgentDriver:
-        """Return the driver, ready to use."""
         return cls(context.hub, context.reader, context.clock, context.new_key, certificate_lifetime(context.settings))
 
     def user_entry(self) -> UserEntry:
-        """Return the kubeconfig's user, with certificate and key in files beside it."""
         return USER_ENTRY
 
     def owned_keys(self) -> frozenset[str]:
@@ -118,7 +116,6 @@ class CertificateAgentDriver(Struct, frozen=True):
         return self._assess(wanted, held, self.clock.now()).valid
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
-        """Keep a valid credential, follow up a pending request, send a missing one."""
         wanted = replace(wanted, signer=self.endpoint_signer or wanted.signer)
         now = self.clock.now()
         pending = held.get(PENDING_KEY)

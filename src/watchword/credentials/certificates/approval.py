@@ -30,7 +30,6 @@ class RequestDecision(Struct, frozen=True):
 
 
 def read_decision(csr: Object) -> RequestDecision:
-    """Return the decision in the status of a request."""
     certificate = str((csr.get("status") or {}).get("certificate") or "")
     rows = {row.get("type"): row for row in conditions_of(csr) if row.get("status", "True") == "True"}
     row = next((rows[verdict] for verdict in (DENIED, FAILED, APPROVED) if verdict in rows), None)
@@ -61,12 +60,10 @@ def is_approved_by_hub(csr: Object) -> bool:
 
 
 def is_approved(csr: Object) -> bool:
-    """Whether the request was approved, and neither denied nor failed."""
     return read_decision(csr).verdict == APPROVED
 
 
 def with_decision(csr: Object, verdict: str, reason: str, message: str, *, now: datetime) -> Object:
-    """Return the request with a decision, to be sent to its approval subresource."""
     row = {"type": verdict, "status": "True", "reason": reason, "message": message, "lastUpdateTime": rfc3339(now)}
     status: Object = csr.get("status") or {}
     return {**csr, "status": {**status, "conditions": [*(status.get("conditions") or []), row]}}

@@ -94,7 +94,6 @@ def _is_superseded(wanted: WantedCredential, request: Object) -> bool:
 def certificate_spec(
     wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
 ) -> CertificateSpec:
-    """Return the certificate to request, labelled as the hub's approver expects it."""
     own_name = (f"{wanted.addon}.addon.open-cluster-management.io",) if wanted.addon else ()
     addon = {Label.ADDON_NAME: wanted.addon} if wanted.addon else {}
     return CertificateSpec(
@@ -111,7 +110,6 @@ def certificate_spec(
 def request_manifest(
     wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
 ) -> Object:
-    """Return the request as the hub's approver expects it."""
     return certificate_request_manifest(certificate_spec(wanted, key, lifetime, name=name), key)
 
 

@@ -36,12 +36,10 @@ class IssuedCertificate(Struct, frozen=True):
 
     @property
     def certificate(self) -> Certificate:
-        """The leaf."""
         return self.chain[0]
 
     @property
     def chain_pem(self) -> bytes:
-        """The whole chain as PEM."""
         return join_bundle(self.chain)
 
 
@@ -109,7 +107,6 @@ def read_authority(secret: Object | None, *, names: tuple[str, str] = (CERTIFICA
 
 
 def parsed_request(csr: Object) -> ParsedCsr:
-    """Return the content of a request that was validated."""
     return parse_csr(base64.b64decode(csr["spec"]["request"]))
 
 
@@ -123,5 +120,4 @@ def sign_request(
 
 
 def with_certificate(csr: Object, certificate: Certificate) -> Object:
-    """Return the request with its certificate, to be sent to its status subresource."""
     return {**csr, "status": {**csr["status"], "certificate": base64.b64encode(certificate.pem).decode()}}

@@ -124,7 +124,6 @@ def _decide_keys(
 
 
 def well_formed_requests(csrs: Iterable[Object]) -> Iterable[tuple[Object, ClusterRequest]]:
-    """Return the well-formed requests."""
     for csr in csrs:
         try:
             yield csr, read_cluster_request(csr)
@@ -133,7 +132,6 @@ def well_formed_requests(csrs: Iterable[Object]) -> Iterable[tuple[Object, Clust
 
 
 def claimed_subject(csr: Object) -> str:
-    """Return the common name that a request claims, for display."""
     try:
         return parse_csr(base64.b64decode((csr.get("spec") or {}).get("request") or "", validate=True)).common_name
     except (PkiError, binascii.Error, ValueError):

@@ -30,11 +30,9 @@ class NameOwner(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The owner as it is noted on a ManagedCluster."""
         return f"{self.agent} {self.key} {rfc3339(self.since)}"
 
     def is_of(self, request: ClusterRequest) -> bool:
-        """Whether a request comes from the very agent and key."""
         return (self.agent, self.key) == (request.agent, request.key_thumbprint)
 
 

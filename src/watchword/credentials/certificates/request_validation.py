@@ -85,7 +85,6 @@ class ClusterRequest(Struct, frozen=True):
 
     @property
     def is_renewal(self) -> bool:
-        """Whether the requester is the agent that the certificate will name."""
         return self.requester == agent_user(self.cluster, self.agent)
 
 

@@ -71,7 +71,6 @@ def load_signing_authority(key: Path, certificate: Path, *, now: datetime, creat
 
 
 def serving_tls(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return a context that shows the certificate to registry clients."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(certificate, key)

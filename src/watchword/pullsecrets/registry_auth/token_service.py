@@ -146,7 +146,6 @@ class TokenService(Struct, frozen=True):
         return self._token(who, [scope for scope in allowed if scope.actions])
 
     async def _allowed(self, who: UserIdentity, scope: Scope) -> Scope:
-        """Return the scope with the actions that Kubernetes allows."""
         needed = [(action, required_access(scope, action)) for action in scope.actions]
         answers = [(action, access is not None and await may(self.client, who, access)) for action, access in needed]
         return Scope(scope.type, scope.name, tuple(action for action, allowed in answers if allowed))
