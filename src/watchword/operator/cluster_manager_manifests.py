@@ -152,12 +152,7 @@ def exposed_hosts(manager: Object, protocol: str) -> list[str]:
 
 
 def enabled_servers(manager: Object, catalog: Catalog = CATALOG) -> list[HubServer]:
-<<<<<<< HEAD
-    """Return the servers of the enabled drivers."""
     return [driver.server for driver in enabled_drivers(manager, catalog) if isinstance(driver, HasServer)]
-=======
-    return [driver.server for driver in _enabled_drivers(manager, catalog) if isinstance(driver, HasServer)]
->>>>>>> own-admin
 
 
 def account_annotations(manager: Object, catalog: Catalog = CATALOG) -> dict[str, str]:

@@ -168,17 +168,17 @@ def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
     operator, values = requirement.get("operator") or "", requirement.get("values") or []
     if operator in ("In", "NotIn"):
         if not values:
-            yield broken.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            yield broken.forbidden(f"{path}.values", detail)
+            yield forbidden(f"{path}.values", detail)
     else:
-        yield broken.invalid(f"{path}.operator", operator, "not a valid selector operator")
+        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
     key = requirement.get("key") or ""
-    yield from (broken.invalid(f"{path}.key", key, complaint) for complaint in qualified_name(key))
+    yield from (invalid(f"{path}.key", key, complaint) for complaint in qualified_name(key))
     for index, value in enumerate(values):
-        yield from (broken.invalid(f"{path}.values[{index}]", value, complaint) for complaint in label_value(value))
+        yield from (invalid(f"{path}.values[{index}]", value, complaint) for complaint in label_value(value))
 
 
 def is_selected(labels: Mapping[str, str], selector: Object) -> bool:
