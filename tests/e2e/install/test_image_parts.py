@@ -122,7 +122,7 @@ def test_containerfile_copies_all_that_the_wheel_is_made_of(wheel: Path, tmp_pat
 
 
 def test_image_describes_every_service_of_aws_that_the_code_asks() -> None:
-    sources = "\n".join(path.read_text() for path in (ROOT / "src/watchword/drivers/aws_irsa").glob("*.py"))
+    sources = "\n".join(path.read_text() for path in (ROOT / "src/watchword/registration/aws_irsa").glob("*.py"))
     asked = re.findall(r'(?:api\.call\(|find\(self\.api, |create_client\(|api, )"([a-z]+)"', sources)
 
     assert set(asked) == set(AWS_SERVICES)
