@@ -16,7 +16,7 @@ from watchword.api import yaml
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "watchword"
-ROOMS = ("addons", "agent/addons", "hub/addons", "drivers/token")
+ROOMS = ("addons",)
 PLACES = {"true": 1, "false": 1, "unknown": 1, "warning": 1, "Pending": 0, "_failed": 0, "_complain": 1}
 """Which argument of which call is a reason."""
 
