@@ -11,7 +11,7 @@ from watchword.apiserver.access_config import AccessControl, AccessControlFactor
 from watchword.apiserver.background import BackgroundTasks, TaskStatus
 from watchword.apiserver.crd.controller import CustomResourceController
 from watchword.apiserver.discovery import DiscoveryHandler
-from watchword.apiserver.kinds import BUILTINS
+from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.model import Handler, HandlerRequest, Now
 from watchword.apiserver.registry.object_storage import KindTable
 from watchword.apiserver.registry.pipeline import ManagedFieldsTracker, Pipeline, VerbDependencies

@@ -19,7 +19,7 @@ from watchword.apiserver.discovery import (
     version_info,
 )
 from watchword.apiserver.discovery.documents import AGGREGATED, accepts_aggregated, by_priority
-from watchword.apiserver.kinds import BUILTINS
+from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
 from watchword.apiserver.schema.model import Schema
 

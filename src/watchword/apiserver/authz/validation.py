@@ -8,7 +8,7 @@ from typing import Any
 from watchword.api.meta import Object
 from watchword.api.resources import RBAC_GROUP
 from watchword.apiserver import field_errors as broken
-from watchword.apiserver.kinds.workloads import selector_errors
+from watchword.apiserver.kinds.metadata import selector_errors
 from watchword.apiserver.model import FieldError, Operation
 
 

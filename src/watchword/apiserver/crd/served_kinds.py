@@ -27,7 +27,7 @@ from watchword.apiserver.crd.definition import (
 from watchword.apiserver.discovery.documents import by_priority
 from watchword.apiserver.errors import bad_request, forbidden, quote
 from watchword.apiserver.field_errors import invalid
-from watchword.apiserver.kinds.columns.cells import age
+from watchword.apiserver.kinds.columns import age
 from watchword.apiserver.kinds.metadata import metadata_validator
 from watchword.apiserver.kinds.schemas import OBJECT_META, schemas, typed
 from watchword.apiserver.kinds.typed import TypeMismatch

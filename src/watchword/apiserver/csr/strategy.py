@@ -20,7 +20,7 @@ from watchword.apiserver.csr.signers import (
     parse_pem_request,
     signer_of,
 )
-from watchword.apiserver.model import ApiError, Now, Operation, RequestInfo, User
+from watchword.apiserver.model import ApiError, Now, Operation, RequestInfo, User, user_info
 from watchword.pki.errors import InvalidCsr
 
 
@@ -82,42 +82,31 @@ def _forbidden(operation: Operation, message: str) -> ApiError:
     return errors.forbidden(operation.kind.resource, operation.key.name, message)
 
 
+_REQUESTER = frozenset({"username", "uid", "groups", "extra"})
+
+
 def prepare_signing_request(operation: Operation) -> None:
     """Restrict a write to what the endpoint may change; the requester is always the authenticated user."""
     new, old = operation.new, operation.old
     if new is None:
         return
     if old is None:
-        new["spec"] = {**_asked(new), **_requester(operation.user)}
+        asked = {key: value for key, value in (new.get("spec") or {}).items() if key not in _REQUESTER}
+        new["spec"] = {**asked, **user_info(operation.user)}
         new["status"] = {}
         return
     new["spec"] = old.get("spec") or {}
     kept = old.get("status") or {}
     if operation.subresource == "approval":
         rows = conditions_of(new)
-        new["status"] = {**{key: value for key, value in kept.items() if key != "conditions"}}
-        if rows:
-            new["status"]["conditions"] = rows
+        new["status"] = {**kept, "conditions": rows}
+        if not rows:
+            del new["status"]["conditions"]
     elif operation.subresource == "status":
         for type_ in (APPROVED, DENIED):
             _keep_conditions(new, old, type_)
     else:
         new["status"] = kept
-
-
-def _asked(new: Object) -> Object:
-    own = {"username", "uid", "groups", "extra"}
-    return {key: value for key, value in (new.get("spec") or {}).items() if key not in own}
-
-
-def _requester(user: User) -> Object:
-    fields: Object = {}
-    for key, value in (("username", user.name), ("uid", user.uid), ("groups", list(user.groups))):
-        if value:
-            fields[key] = value
-    if user.extra:
-        fields["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return fields
 
 
 def _keep_conditions(new: Object, old: Object, type_: str) -> None:

@@ -22,6 +22,7 @@ from watchword.apiserver.csr.signers import (
 )
 from watchword.apiserver.errors import quote
 from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long, too_many
+from watchword.apiserver.kinds.names import dns_label, dns_subdomain
 from watchword.apiserver.model import FieldError, Operation
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import InvalidCsr, PkiError
@@ -101,9 +102,6 @@ def validate_pem_request(csr: Object) -> str:
 
 
 def _signer_errors(signer: str) -> Iterator[FieldError]:
-    # kinds lists the rules of this module, so it cannot be imported before them
-    from watchword.apiserver.kinds.names import dns_label, dns_subdomain
-
     path = "spec.signerName"
     if signer == LEGACY_UNKNOWN:
         yield invalid(path, signer, "the legacy signerName is not allowed via this API version")

@@ -7,8 +7,6 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-from msgspec import Struct, field
-
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, Resource
 from watchword.api.resources import (
@@ -19,7 +17,7 @@ from watchword.api.resources import (
     SUBJECT_ACCESS_REVIEWS,
     TOKEN_REVIEWS,
 )
-from watchword.apiserver.kinds.columns.cells import PLAIN, at
+from watchword.apiserver.kinds.columns import PLAIN, at
 from watchword.apiserver.kinds.metadata import metadata_validator
 from watchword.apiserver.kinds.names import NameRule, any_name, dns_subdomain
 from watchword.apiserver.kinds.schemas import messages, schemas, typed
@@ -50,37 +48,27 @@ class LazyFunction:
         return found
 
 
-Default = Callable[[Object], None]
-
-
-class KindStrategy(Struct, frozen=True):
-    """What a built-in kind does to its objects, in the order in which it happens."""
-
-    name: NameRule = dns_subdomain
-    default: tuple[Default, ...] = ()
-    prepare: tuple[Hook, ...] = ()
-    validate: tuple[Validator, ...] = ()
-    fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
-
-
 def builtin(
-    resource: Resource, rules: KindStrategy | None = None, *, columns: tuple[Column, ...] = PLAIN, **served: Any
+    resource: Resource,
+    *,
+    name: NameRule = dns_subdomain,
+    default: tuple[Callable[[Object], None], ...] = (),
+    validate: tuple[Validator, ...] = (),
+    fields: Mapping[str, Callable[[Object], str]] | None = None,
+    columns: tuple[Column, ...] = PLAIN,
+    **served: Any,
 ) -> ResourceKind:
     """Return the kind of a resource; `served` are further fields of ResourceKind."""
-    rules = rules or KindStrategy()
     message = message_of(resource.group, resource.version, resource.kind)
-    selectable = {"metadata.name": field_value("metadata.name")}
-    if resource.namespaced:
-        selectable["metadata.namespace"] = field_value("metadata.namespace")
+    names = ("metadata.name", "metadata.namespace") if resource.namespaced else ("metadata.name",)
     return ResourceKind(
         resource=resource,
         schema_source=lambda: schemas().of_kind(message),
         singular=resource.kind.lower(),
         columns=columns,
-        selectable_fields={**selectable, **rules.fields},
-        default=(typed().hook(resource, message), *rules.default),
-        prepare=rules.prepare,
-        validate=(metadata_validator(rules.name), *rules.validate),
+        selectable_fields={**selectable(*names), **(fields or {})},
+        default=(typed().hook(resource, message), *default),
+        validate=(metadata_validator(name), *validate),
         **served,
     )
 
@@ -106,7 +94,7 @@ def field_value(path: str) -> Callable[[Object], str]:
     return read
 
 
-def fields(*paths: str) -> dict[str, Callable[[Object], str]]:
+def selectable(*paths: str) -> dict[str, Callable[[Object], str]]:
     return {path: field_value(path) for path in paths}
 
 
@@ -138,22 +126,18 @@ TOKEN_REQUESTS = Resource("authentication.k8s.io", "v1", "tokenrequests", "Token
 
 
 def _review_kind(resource: Resource) -> ResourceKind:
-    return builtin(resource, KindStrategy(name=any_name), verbs=("create",), stored=False)
+    return builtin(resource, name=any_name, verbs=("create",), stored=False)
 
 
-TOKEN_REVIEW = _review_kind(TOKEN_REVIEWS)
-SELF_SUBJECT_REVIEW = _review_kind(SELF_SUBJECT_REVIEWS)
-SUBJECT_ACCESS_REVIEW = _review_kind(SUBJECT_ACCESS_REVIEWS)
-SELF_SUBJECT_ACCESS_REVIEW = _review_kind(SELF_SUBJECT_ACCESS_REVIEWS)
-LOCAL_SUBJECT_ACCESS_REVIEW = _review_kind(LOCAL_SUBJECT_ACCESS_REVIEWS)
-SELF_SUBJECT_RULES_REVIEW = _review_kind(SELF_SUBJECT_RULES_REVIEWS)
 TOKEN_REQUEST = _review_kind(TOKEN_REQUESTS)  # served as a subresource of service accounts alone
-
-REVIEWS = (
-    TOKEN_REVIEW,
-    SELF_SUBJECT_REVIEW,
-    SUBJECT_ACCESS_REVIEW,
-    SELF_SUBJECT_ACCESS_REVIEW,
-    LOCAL_SUBJECT_ACCESS_REVIEW,
-    SELF_SUBJECT_RULES_REVIEW,
-)
+REVIEWS = {
+    resource: _review_kind(resource)
+    for resource in (
+        TOKEN_REVIEWS,
+        SELF_SUBJECT_REVIEWS,
+        SUBJECT_ACCESS_REVIEWS,
+        SELF_SUBJECT_ACCESS_REVIEWS,
+        LOCAL_SUBJECT_ACCESS_REVIEWS,
+        SELF_SUBJECT_RULES_REVIEWS,
+    )
+}

@@ -11,7 +11,7 @@ from watchword.api.json import copy_json
 from watchword.api.meta import Object, annotations_of
 from watchword.api.resources import CORE_EVENTS, EVENTS
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
-from watchword.apiserver.kinds.columns.cells import Cell
+from watchword.apiserver.kinds.columns import Cell
 from watchword.apiserver.kinds.metadata import finalizer_errors, immutable_errors
 from watchword.apiserver.kinds.names import config_key, qualified_name
 from watchword.apiserver.model import FieldError, Operation

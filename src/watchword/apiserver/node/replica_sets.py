@@ -6,7 +6,7 @@ from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, is_deleting
 from watchword.api.resources import PODS
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
-from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
+from watchword.apiserver.kinds.catalog import REPLICA_SETS
 from watchword.apiserver.model import ApiError, Registry
 from watchword.apiserver.node.events import NodeEvents
 from watchword.apiserver.node.pod_factory import PodFactory, controlled_by, enqueue_owner, is_active

@@ -2,48 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from watchword.api.json import encode_identity, same_json
+from watchword.api.json import same_json
 from watchword.apiserver.field_errors import duplicate, forbidden, invalid, required
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.schema.validate import ABSENT, old_field, old_items
 from watchword.cel.evaluate import compile_expression
 from watchword.cel.functions import CelError, NoSuchOverload, OptionalValue
 from watchword.cel.syntax import CelSyntaxError
-
-
-class _Absent:
-    """There is no earlier value; None would be a JSON null."""
-
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-ABSENT: Final = _Absent()
-
-
-def old_field(old: Any, schema: Schema, key: str) -> Any:
-    if type(old) is not dict or schema.map_type == "atomic":
-        return ABSENT
-    return old.get(key, ABSENT)
-
-
-def old_items(old: Any, schema: Schema) -> Callable[[Any], Any] | None:
-    """Return how to find the earlier value of a list's item; None when items have no identity."""
-    if type(old) is not list or schema.list_type != "map":
-        return None
-    keys = schema.list_map_keys
-    known = {item_key(item, schema): item for item in reversed(old) if type(item) is dict}
-    return lambda item: known.get(item_key(item, schema), ABSENT) if type(item) is dict and keys else ABSENT
-
-
-def item_key(item: dict[str, Any], schema: Schema) -> bytes:
-    defaults = schema.items.properties if schema.items is not None else {}
-    return encode_identity(
-        [item.get(key, defaults[key].default if key in defaults else None) for key in schema.list_map_keys]
-    )
 
 
 def check_rules(value: Any, schema: Schema | None, path: str, old: Any, errors: list[FieldError]) -> None:
