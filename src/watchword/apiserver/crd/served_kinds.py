@@ -15,13 +15,10 @@ from watchword.api.meta import Object, Resource, finalizers_of, is_deleting
 from watchword.apiserver.crd.definition import (
     SCHEMAS_REMEMBERED,
     names_of,
-    objects,
     openapi_of,
     spec_of,
     storage_version,
     subresources_of,
-    text,
-    texts,
     versions_of,
 )
 from watchword.apiserver.discovery.documents import by_priority
@@ -32,7 +29,7 @@ from watchword.apiserver.kinds.metadata import metadata_validator
 from watchword.apiserver.kinds.schemas import OBJECT_META, schemas, typed
 from watchword.apiserver.kinds.typed import TypeMismatch
 from watchword.apiserver.model import Column, FieldError, Operation, ResourceKind, Validator
-from watchword.apiserver.schema.from_openapi import from_openapi
+from watchword.apiserver.schema.from_openapi import from_openapi, objects, text, texts
 from watchword.apiserver.schema.model import Schema
 
 _AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}

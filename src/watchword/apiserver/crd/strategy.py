@@ -18,15 +18,13 @@ from watchword.apiserver.crd.definition import (
     spec_of,
     status_of,
     storage_version,
-    text,
-    texts,
     versions_of,
     with_conditions,
 )
 from watchword.apiserver.crd.validation import definition_errors
 from watchword.apiserver.model import FieldError, Operation
 from watchword.apiserver.schema.formats import is_known_format
-from watchword.apiserver.schema.from_openapi import Node, below, properties_of, type_of
+from watchword.apiserver.schema.from_openapi import Node, below, properties_of, text, texts
 
 
 def default_definition(definition: Object) -> None:
@@ -99,7 +97,7 @@ def _unknown_formats(document: bytes) -> tuple[str, ...]:
 
 def _formats_below(node: Node) -> Iterator[str]:
     said = node.get("format")
-    if isinstance(said, str) and said and type_of(node) == "string" and not is_known_format(said):
+    if isinstance(said, str) and said and text(node, "type") == "string" and not is_known_format(said):
         yield said
     for each in (*properties_of(node).values(), below(node, "items"), below(node, "additionalProperties")):
         if each is not None:

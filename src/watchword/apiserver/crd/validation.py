@@ -14,14 +14,11 @@ from watchword.apiserver.crd.definition import (
     API_APPROVED,
     SCHEMAS_REMEMBERED,
     names_of,
-    objects,
     openapi_of,
     places,
     spec_of,
     status_of,
     subresources_of,
-    text,
-    texts,
     validate_names,
     versions_of,
 )
@@ -33,15 +30,9 @@ from watchword.apiserver.crd.schema_validation import (
     expressions_of,
 )
 from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_many
+from watchword.apiserver.kinds.names import dns1035_label, dns_subdomain
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.from_openapi import (
-    Node,
-    dns1035_label_errors,
-    dns_subdomain_errors,
-    is_set,
-    properties_of,
-    type_of,
-)
+from watchword.apiserver.schema.from_openapi import Node, is_set, objects, properties_of, text, texts
 from watchword.apiserver.schema.structural import check_structural
 
 MAX_SELECTABLE_FIELDS: Final = 8
@@ -130,7 +121,7 @@ def check_selectable(fields: list[Object], openapi: Node, path: str) -> Iterator
             continue
         if said.startswith(".metadata"):
             yield invalid(place, said, "must not point to fields in metadata")
-        if type_of(node) not in {"string", "boolean", "integer"}:
+        if text(node, "type") not in {"string", "boolean", "integer"}:
             detail = (
                 "must point to a field of type string, boolean or integer. "
                 "Enum string fields and strings with formats are allowed."
@@ -192,7 +183,7 @@ def _check_name(definition: Object) -> Iterator[FieldError]:
 def _check_spec(definition: Object) -> Iterator[FieldError]:
     spec = spec_of(definition)
     group, scope = text(spec, "group"), text(spec, "scope")
-    complaints = dns_subdomain_errors(group)
+    complaints = ",".join(dns_subdomain(group))
     if not group:
         yield required("spec.group")
     elif complaints:
@@ -219,7 +210,7 @@ def _check_versions(definition: Object) -> Iterator[FieldError]:
         place = f"spec.versions[{index}]"
         if openapi_of(version) is None:
             yield required(f"{place}.schema.openAPIV3Schema")
-        complaints = dns1035_label_errors(text(version, "name"))
+        complaints = ",".join(dns1035_label(text(version, "name")))
         if complaints:
             yield invalid(f"{place}.name", text(version, "name"), complaints)
         yield from _check_deprecation(version, place)

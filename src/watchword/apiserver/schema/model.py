@@ -33,7 +33,7 @@ class Schema:
     # validation, as OpenAPI v3 names it (enum, pattern, minimum, maxLength, format, …) and CEL rules;
     # allOf, anyOf and oneOf hold a tuple of Schema, not holds a Schema
     constraints: Mapping[str, Any] = field(default_factory=dict)
-    rules: tuple[Mapping[str, Any], ...] = ()  # x-kubernetes-validations
+    rules: tuple[dict[str, Any], ...] = ()  # x-kubernetes-validations
     contains: frozenset[str] = field(init=False, repr=False, compare=False)
     """Of "defaults", "rules", "unique lists" and "embedded", those found here or below: passes skip subtrees by it."""
 

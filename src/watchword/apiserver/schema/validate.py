@@ -16,9 +16,9 @@ from watchword.apiserver.field_errors import (
     too_many,
     type_invalid,
 )
+from watchword.apiserver.kinds.names import dns1035_label
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.formats import is_formatted
-from watchword.apiserver.schema.from_openapi import dns1035_label_errors
 from watchword.apiserver.schema.model import Schema
 
 
@@ -140,7 +140,7 @@ def _check_one(value: dict[str, Any], prefix: str, errors: list[FieldError]) -> 
             errors.append(invalid(path, said, "must not be empty"))
         elif key == "apiVersion" and said.count("/") > 1:
             errors.append(invalid(path, said, f"unexpected GroupVersion string: {said}"))
-        elif key == "kind" and (complaints := dns1035_label_errors(said.lower())):
+        elif key == "kind" and (complaints := ",".join(dns1035_label(said.lower()))):
             errors.append(invalid(path, said, f"may have mixed case, but should otherwise match: {complaints}"))
     if not isinstance(value.get("metadata", {}), dict):
         errors.append(invalid(f"{prefix}metadata", value["metadata"], "must be an object"))
