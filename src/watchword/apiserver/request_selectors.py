@@ -11,7 +11,7 @@ from watchword.api.meta import Object
 from watchword.api.selectors import FieldRequirement, InvalidLabelKey, InvalidLabelValue, LabelSelector, SelectorError
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.field_errors import invalid
-from watchword.apiserver.kinds.names import label_value, qualified_name
+from watchword.apiserver.kinds.metadata import label_value, qualified_name
 
 FieldGetter = Callable[[Object], str]
 

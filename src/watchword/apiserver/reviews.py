@@ -138,8 +138,7 @@ def selector_errors(selector: Any, kind: str) -> list[FieldError]:
     if raw and requirements:
         return [invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements")]
     if not raw and not requirements:
-        detail = f"when {path} is specified, requirements or rawSelector is required"
-        return [required(f"{path}.requirements", detail)]
+        return [required(f"{path}.requirements", f"when {path} is specified, requirements or rawSelector is required")]
     return []
 
 

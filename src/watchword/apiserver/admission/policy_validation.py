@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from watchword.api.meta import Object
 from watchword.apiserver import field_errors as broken
 from watchword.apiserver.admission.policy_evaluation import CONDITIONS, PolicyExpression, environment_of
-from watchword.apiserver.kinds.metadata import selector_errors
-from watchword.apiserver.kinds.names import dns_subdomain, qualified_name
+from watchword.apiserver.kinds.metadata import dns_subdomain, qualified_name, selector_errors
 from watchword.apiserver.model import FieldError, Operation
 from watchword.cel.evaluate import Environment
 

@@ -13,7 +13,7 @@ from watchword.api.json import same_json, show
 from watchword.api.meta import Object, annotations_of
 from watchword.api.time import rfc3339
 from watchword.apiserver.field_errors import invalid, required
-from watchword.apiserver.kinds.names import dns1035_label
+from watchword.apiserver.kinds.metadata import dns1035_label
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.from_openapi import below, objects, text, texts
 

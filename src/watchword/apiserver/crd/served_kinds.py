@@ -26,8 +26,8 @@ from watchword.apiserver.errors import bad_request, forbidden, quote
 from watchword.apiserver.field_errors import invalid
 from watchword.apiserver.kinds.columns import age
 from watchword.apiserver.kinds.metadata import metadata_validator
-from watchword.apiserver.kinds.schemas import OBJECT_META, schemas, typed
-from watchword.apiserver.kinds.typed import TypeMismatch
+from watchword.apiserver.kinds.schemas import OBJECT_META, schemas
+from watchword.apiserver.kinds.typed import TypeMismatch, typed
 from watchword.apiserver.model import Column, FieldError, Operation, ResourceKind, Validator
 from watchword.apiserver.schema.from_openapi import from_openapi, objects, text, texts
 from watchword.apiserver.schema.model import Schema

@@ -30,7 +30,7 @@ from watchword.apiserver.crd.schema_validation import (
     expressions_of,
 )
 from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_many
-from watchword.apiserver.kinds.names import dns1035_label, dns_subdomain
+from watchword.apiserver.kinds.metadata import dns1035_label, dns_subdomain
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.from_openapi import Node, is_set, objects, properties_of, text, texts
 from watchword.apiserver.schema.structural import check_structural
@@ -276,8 +276,7 @@ def _check_conversion(spec: Object) -> Iterator[FieldError]:
     if strategy == "Webhook" and not texts(_webhook(conversion), "conversionReviewVersions"):
         yield required("spec.conversion.conversionReviewVersions")
     if strategy != "Webhook" and webhook:
-        detail = "should not be set when strategy is not set to Webhook"
-        yield forbidden("spec.conversion.webhookClientConfig", detail)
+        yield forbidden("spec.conversion.webhookClientConfig", "should not be set when strategy is not set to Webhook")
 
 
 def _webhook(conversion: Object) -> Object:

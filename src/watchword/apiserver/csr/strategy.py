@@ -67,8 +67,7 @@ def _refuse_superusers(operation: Operation, csr: Object) -> None:
     except InvalidCsr as refusal:
         raise _forbidden(operation, f"failed to parse CSR: {refusal}") from refusal
     if SUPERUSERS in identity.organisations:
-        message = f"use of {KUBE_APISERVER_CLIENT} signer with {SUPERUSERS} group is not allowed"
-        raise _forbidden(operation, message)
+        raise _forbidden(operation, f"use of {KUBE_APISERVER_CLIENT} signer with {SUPERUSERS} group is not allowed")
 
 
 def _changes_signature(operation: Operation) -> bool:

@@ -22,7 +22,7 @@ from watchword.apiserver.csr.signers import (
 )
 from watchword.apiserver.errors import quote
 from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long, too_many
-from watchword.apiserver.kinds.names import dns_label, dns_subdomain
+from watchword.apiserver.kinds.metadata import dns_label, dns_subdomain
 from watchword.apiserver.model import FieldError, Operation
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import InvalidCsr, PkiError
@@ -111,8 +111,7 @@ def _signer_errors(signer: str) -> Iterator[FieldError]:
         return
     domain, slash, rest = signer.partition("/")
     if not slash or "/" in rest:
-        detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        yield invalid(path, signer, detail)
+        yield invalid(path, signer, "must be a fully qualified domain and path of the form 'example.com/signer-name'")
         return
     yield from _label_errors(path, domain, dns_label)
     if "." not in domain:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
@@ -18,9 +19,9 @@ from watchword.api.resources import (
     TOKEN_REVIEWS,
 )
 from watchword.apiserver.kinds.columns import PLAIN, at
-from watchword.apiserver.kinds.metadata import metadata_validator
-from watchword.apiserver.kinds.names import NameRule, any_name, dns_subdomain
-from watchword.apiserver.kinds.schemas import messages, schemas, typed
+from watchword.apiserver.kinds.metadata import NameRule, any_name, dns_subdomain, metadata_validator
+from watchword.apiserver.kinds.schemas import kind_schema, messages
+from watchword.apiserver.kinds.typed import typed
 from watchword.apiserver.model import Column, Hook, Operation, ResourceKind, Validator
 
 
@@ -63,7 +64,7 @@ def builtin(
     names = ("metadata.name", "metadata.namespace") if resource.namespaced else ("metadata.name",)
     return ResourceKind(
         resource=resource,
-        schema_source=lambda: schemas().of_kind(message),
+        schema_source=partial(kind_schema, message),
         singular=resource.kind.lower(),
         columns=columns,
         selectable_fields={**selectable(*names), **(fields or {})},

@@ -47,7 +47,7 @@ from watchword.apiserver.kinds.core import (
     validate_namespace,
     validate_secret,
 )
-from watchword.apiserver.kinds.names import any_name, dns1035_label, dns_label, path_segment
+from watchword.apiserver.kinds.metadata import any_name, dns1035_label, dns_label, path_segment
 from watchword.apiserver.model import Column, Hook, ResourceKind, Validator
 
 _CRD_HOOKS = "watchword.apiserver.crd.strategy"

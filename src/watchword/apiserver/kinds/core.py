@@ -12,8 +12,7 @@ from watchword.api.meta import Object, annotations_of
 from watchword.api.resources import CORE_EVENTS, EVENTS
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
 from watchword.apiserver.kinds.columns import Cell
-from watchword.apiserver.kinds.metadata import finalizer_errors, immutable_errors
-from watchword.apiserver.kinds.names import config_key, qualified_name
+from watchword.apiserver.kinds.metadata import config_key, finalizer_errors, immutable_errors, qualified_name
 from watchword.apiserver.model import FieldError, Operation
 
 MAX_BYTES = 1024 * 1024
@@ -234,8 +233,7 @@ def validate_lease(operation: Operation) -> list[FieldError]:
     if strategy is not None and strategy not in _STRATEGIES:
         found.append(not_supported("spec.strategy", strategy, _STRATEGIES))
     if spec.get("preferredHolder") and not strategy:
-        detail = "may only be specified if `strategy` is defined"
-        found.append(forbidden("spec.preferredHolder", detail))
+        found.append(forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"))
     return found
 
 

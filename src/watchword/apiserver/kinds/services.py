@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from watchword.api.json import copy_json
 from watchword.api.meta import Object
 from watchword.apiserver.field_errors import duplicate, invalid, not_supported, required
-from watchword.apiserver.kinds.metadata import immutable_errors
-from watchword.apiserver.kinds.names import port_errors
+from watchword.apiserver.kinds.metadata import immutable_errors, port_errors
 from watchword.apiserver.kinds.pod_validation import port_name
 from watchword.apiserver.model import FieldError, Operation
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from msgspec import Struct, field
@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from watchword.api.meta import Object, Resource
 from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
 from watchword.apiserver.errors import WrongFieldType
-from watchword.apiserver.kinds.fields import Field, Messages
+from watchword.apiserver.kinds.schemas import Field, Messages, messages, zero
 
 _INTEGERS = {"int32": 31, "int64": 63}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -62,10 +62,6 @@ def coerce_scalar(kind: str, value: Any) -> Any:
     if kind in ("time", "microtime"):
         return _time(value, micro=kind == "microtime")
     return _OTHERS[kind](value)
-
-
-def zero(kind: str) -> Any:
-    return {"string": "", "bool": False, "int32": 0, "int64": 0, "quantity": "0", "intstr": 0}.get(kind)
 
 
 def _mismatch(value: Any, wanted: str) -> Any:
@@ -325,3 +321,8 @@ def _go_name(kind: str) -> str:
         package, _, name = kind.rpartition(".")
         return f"{package.rpartition('.')[2]}.{name}"
     return _GO_NAMES.get(kind, kind)
+
+
+@cache
+def typed() -> TypedDecoder:
+    return TypedDecoder(messages())

@@ -9,8 +9,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from watchword.api.meta import Object, annotations_of
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required
 from watchword.apiserver.kinds.cron import BadSchedule, parse_schedule
-from watchword.apiserver.kinds.metadata import immutable_errors, is_selected, metadata_errors, selector_errors
-from watchword.apiserver.kinds.names import int_or_percent_errors, negative_errors
+from watchword.apiserver.kinds.metadata import (
+    immutable_errors,
+    int_or_percent_errors,
+    is_selected,
+    metadata_errors,
+    negative_errors,
+    selector_errors,
+)
 from watchword.apiserver.kinds.pod_validation import pod_spec_errors
 from watchword.apiserver.kinds.pods import default_pod_spec
 from watchword.apiserver.model import FieldError, Operation
@@ -69,8 +75,7 @@ def validate_deployment(operation: Operation) -> list[FieldError]:
     found.extend(negative_errors(spec, ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"), "spec"))
     deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
     if deadline is not None and 0 <= deadline <= ready:
-        detail = "must be greater than minReadySeconds"
-        found.append(invalid("spec.progressDeadlineSeconds", deadline, detail))
+        found.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
     return [*found, *_selector_change(operation, spec)]
 
 
@@ -103,8 +108,7 @@ def template_errors(spec: Object, path: str, *, restart: tuple[str, ...] = ("Alw
     labels: Any = metadata.get("labels")
     judged = selector is None or (selector and not list(selector_errors(selector, "")))
     if judged and not (selector and is_selected(labels or {}, selector)):
-        detail = "`selector` does not match template `labels`"
-        yield invalid(f"{path}.template.metadata.labels", labels, detail)
+        yield invalid(f"{path}.template.metadata.labels", labels, "`selector` does not match template `labels`")
     yield from metadata_errors(metadata, f"{path}.template.metadata")
     pod = template.get("spec") or {}
     yield from pod_spec_errors(pod, f"{path}.template.spec")
@@ -117,8 +121,7 @@ def _strategy_errors(strategy: Object, path: str) -> Iterator[FieldError]:
     kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
     if kind == "Recreate":
         if rolling is not None:
-            detail = "may not be specified when strategy `type` is 'Recreate'"
-            yield forbidden(f"{path}.rollingUpdate", detail)
+            yield forbidden(f"{path}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")
     elif kind != "RollingUpdate":
         value = {"Type": kind, "RollingUpdate": rolling}
         yield not_supported(path, value, ("Recreate", "RollingUpdate"))
@@ -226,8 +229,7 @@ def _own_selector_errors(operation: Operation, spec: Object) -> Iterator[FieldEr
         yield invalid("spec.selector", selector, "`selector` not auto-generated")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if not is_selected(labels or {}, selector):
-        detail = "`selector` does not match template `labels`"
-        yield invalid("spec.template.metadata.labels", labels, detail)
+        yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
 def _job_errors(spec: Object, path: str) -> Iterator[FieldError]:
@@ -268,8 +270,7 @@ def _schedule_errors(spec: Object) -> Iterator[FieldError]:
         yield required("spec.schedule")
     else:
         if "TZ" in schedule:
-            detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-            yield invalid("spec.schedule", schedule, detail)
+            yield invalid("spec.schedule", schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
         try:
             parse_schedule(schedule)
         except BadSchedule as problem:

@@ -13,8 +13,7 @@ from watchword.api.meta import Object, Resource
 from watchword.apiserver.discovery.documents import etag_of, group_names, subresources_of, version_info, versions_of
 from watchword.apiserver.errors import not_acceptable
 from watchword.apiserver.kinds.build import message_of
-from watchword.apiserver.kinds.fields import META
-from watchword.apiserver.kinds.schemas import messages
+from watchword.apiserver.kinds.schemas import META, messages
 from watchword.apiserver.model import HandlerRequest, ResourceKind
 from watchword.apiserver.openapi.schemas import (
     API_VERSION,

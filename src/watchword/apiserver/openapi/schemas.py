@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from watchword.api.meta import Object
-from watchword.apiserver.kinds.fields import META, Field, Messages
+from watchword.apiserver.kinds.schemas import META, Field, Messages
 from watchword.apiserver.kinds.typed import SCHEMA
 from watchword.apiserver.schema.model import Schema
 

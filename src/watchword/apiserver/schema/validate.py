@@ -16,7 +16,7 @@ from watchword.apiserver.field_errors import (
     too_many,
     type_invalid,
 )
-from watchword.apiserver.kinds.names import dns1035_label
+from watchword.apiserver.kinds.metadata import dns1035_label
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.formats import is_formatted
 from watchword.apiserver.schema.model import Schema

@@ -15,7 +15,8 @@ from watchword.apiserver.bodies import decode_body, decode_json, media_type
 from watchword.apiserver.errors import bad_request, invalid, unsupported_media_type
 from watchword.apiserver.kinds.columns import at
 from watchword.apiserver.kinds.metadata import printed_selector
-from watchword.apiserver.kinds.schemas import schemas, typed
+from watchword.apiserver.kinds.schemas import schemas
+from watchword.apiserver.kinds.typed import typed
 from watchword.apiserver.model import FieldError, HandlerRequest, ResourceKind
 from watchword.apiserver.negotiation import object_response
 from watchword.apiserver.patching.json_patch import apply_json_patch, apply_merge_patch
