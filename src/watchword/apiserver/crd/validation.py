@@ -13,6 +13,7 @@ from watchword.api.meta import Object, annotations_of
 from watchword.apiserver.crd.definition import (
     API_APPROVED,
     SCHEMAS_REMEMBERED,
+    is_established,
     names_of,
     openapi_of,
     places,
@@ -30,9 +31,9 @@ from watchword.apiserver.crd.schema_validation import (
     expressions_of,
 )
 from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_many
-from watchword.apiserver.kinds.metadata import dns1035_label, dns_subdomain
+from watchword.apiserver.kinds.metadata import IMMUTABLE, dns1035_label, dns_subdomain
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.from_openapi import Node, is_set, objects, properties_of, text, texts
+from watchword.apiserver.schema.from_openapi import Node, below, is_set, objects, properties_of, text, texts
 from watchword.apiserver.schema.structural import check_structural
 
 MAX_SELECTABLE_FIELDS: Final = 8
@@ -146,7 +147,6 @@ def _find(openapi: Node, path: str) -> Node | None:
 _SCOPES: Final = ("Cluster", "Namespaced")
 _STRATEGIES: Final = ("None", "Webhook")
 _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
-IMMUTABLE: Final = "field is immutable"
 
 
 def definition_errors(new: Object, old: Object | None = None) -> list[FieldError]:
@@ -270,29 +270,20 @@ def _check_conversion(spec: Object) -> Iterator[FieldError]:
         yield required("spec.conversion.strategy")
     elif strategy not in _STRATEGIES:
         yield not_supported("spec.conversion.strategy", strategy, _STRATEGIES)
-    webhook = _webhook(conversion)
+    webhook = below(conversion, "webhook") or {}
     if strategy == "Webhook" and not webhook.get("clientConfig"):
         yield required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook")
-    if strategy == "Webhook" and not texts(_webhook(conversion), "conversionReviewVersions"):
+    if strategy == "Webhook" and not texts(webhook, "conversionReviewVersions"):
         yield required("spec.conversion.conversionReviewVersions")
     if strategy != "Webhook" and webhook:
         yield forbidden("spec.conversion.webhookClientConfig", "should not be set when strategy is not set to Webhook")
 
 
-def _webhook(conversion: Object) -> Object:
-    said = conversion.get("webhook")
-    return said if isinstance(said, dict) else {}
-
-
 def _check_immutable(new: Object, old: Object) -> Iterator[FieldError]:
-    established = any(
-        condition.get("type") == "Established" and condition.get("status") == "True"
-        for condition in objects(status_of(old), "conditions")
-    )
     before, after = spec_of(old), spec_of(new)
     pairs = [("group", before.get("group"), after.get("group"))]
     pairs.append(("names.plural", names_of(old).get("plural"), names_of(new).get("plural")))
-    if established:
+    if is_established(old):
         pairs.append(("scope", before.get("scope"), after.get("scope")))
         pairs.append(("names.kind", names_of(old).get("kind"), names_of(new).get("kind")))
     for path, was, now in pairs:

@@ -31,7 +31,7 @@ from watchword.api.resources import (
 from watchword.apiserver.authz.validation import default_binding, prepare_role, validate_binding, validate_role
 from watchword.apiserver.kinds import columns, workload_columns
 from watchword.apiserver.kinds.build import REVIEWS, LazyFunction, builtin, selectable, separate_status
-from watchword.apiserver.kinds.columns import DATED
+from watchword.apiserver.kinds.columns import DATED, at
 from watchword.apiserver.kinds.core import (
     default_namespace,
     default_secret,
@@ -210,7 +210,7 @@ _POD_FIELDS = selectable(
     "status.podIP",
     "status.nominatedNodeName",
 )
-_POD_FIELDS["spec.hostNetwork"] = LazyFunction(_PODS, "host_network")
+_POD_FIELDS["spec.hostNetwork"] = lambda pod: str(bool(at(pod, "spec.hostNetwork"))).lower()
 _POD_FIELDS["status.podIPs"] = lambda pod: ",".join(
     each.get("ip") or "" for each in (pod.get("status") or {}).get("podIPs") or ()
 )
@@ -234,7 +234,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         NODES,
         default=(LazyFunction(_PODS, "default_node"),),
         prepare=(separate_status(NODES, on_create=False),),
-        fields={"spec.unschedulable": LazyFunction(_PODS, "unschedulable")},
+        fields={"spec.unschedulable": lambda node: str(bool(at(node, "spec.unschedulable"))).lower()},
         columns=workload_columns.NODE,
         short_names=("no",),
         subresources=("status",),
@@ -295,7 +295,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         default=(LazyFunction(_WORKLOADS, "default_job"),),
         prepare=(separate_status(JOBS), LazyFunction(_WORKLOADS, "prepare_job")),
         validate=(LazyFunction(_WORKLOADS, "validate_job"),),
-        fields={"status.successful": LazyFunction(_WORKLOADS, "successful")},
+        fields={"status.successful": lambda job: str(at(job, "status.succeeded") or 0)},
         columns=workload_columns.JOB,
         categories=("all",),
         subresources=("status",),

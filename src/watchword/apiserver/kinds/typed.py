@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from watchword.api.meta import Object, Resource
 from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
+from watchword.apiserver.bodies import json_type
 from watchword.apiserver.errors import WrongFieldType
 from watchword.apiserver.kinds.schemas import Field, Messages, messages, zero
 
@@ -34,22 +35,6 @@ class TypeMismatch(Exception):
         self.message = message
         self.found = found
         self.wanted = wanted
-
-
-def json_type(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
 
 
 def coerce_scalar(kind: str, value: Any) -> Any:
@@ -168,7 +153,7 @@ _OTHERS: dict[str, Callable[[Any], Any]] = {
 
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
-_UNIONS = frozenset({"schemaOrArray", "schemaOrBool", "schemaOrStrings"})
+UNIONS = frozenset({"schemaOrArray", "schemaOrBool", "schemaOrStrings"})
 _GO_NAMES = {"bytes": "[]uint8", "double": "float64", "intstr": "intstr.IntOrString", "quantity": "resource.Quantity"}
 _DEEPEST = 200
 
@@ -264,7 +249,7 @@ class TypedDecoder(Struct, frozen=True):
         return self._one(each.type, value, path, depth)
 
     def _one(self, kind: str, value: Any, path: str, depth: int) -> Any:
-        if kind in _UNIONS:
+        if kind in UNIONS:
             return self._union(value, path, depth)
         if value is None and kind != "json":
             value = {} if "." in kind else "" if kind == "bytes" else zero(kind)

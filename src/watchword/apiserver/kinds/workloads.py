@@ -285,7 +285,3 @@ def _is_zone(name: str) -> bool:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return False
     return True
-
-
-def successful(job: Object) -> str:
-    return str((job.get("status") or {}).get("succeeded") or 0)

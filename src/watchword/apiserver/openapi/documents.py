@@ -10,7 +10,14 @@ from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, Resource
-from watchword.apiserver.discovery.documents import etag_of, group_names, subresources_of, version_info, versions_of
+from watchword.apiserver.discovery.documents import (
+    NOT_FOUND,
+    etag_of,
+    group_names,
+    subresources_of,
+    version_info,
+    versions_of,
+)
 from watchword.apiserver.errors import not_acceptable
 from watchword.apiserver.kinds.build import message_of
 from watchword.apiserver.kinds.schemas import META, messages
@@ -103,7 +110,8 @@ def paths_of(kind: ResourceKind, component: str) -> Object:
     for below in subresources_of(kind):
         path = _path(kind, component, _ITEM, verbs=below.verbs)
         if below.kind:
-            _retarget(path, {"group": below.group or resource.group, "version": below.version, "kind": below.kind})
+            named = {"group": below.group or resource.group, "version": below.version, "kind": below.kind}
+            path = {method: {**operation, GVK: named} for method, operation in path.items()}
         found[f"{collection}/{{name}}/{below.name}"] = {**path, "parameters": _path_parameters(kind, named=True)}
     return found
 
@@ -134,11 +142,7 @@ def _operation(kind: ResourceKind, component: str, action: str, parameters: tupl
             "401": {"description": "Unauthorized"},
         },
         "x-kubernetes-action": action,
-        "x-kubernetes-group-version-kind": {
-            "group": resource.group,
-            "version": resource.version,
-            "kind": resource.kind,
-        },
+        GVK: _gvk(resource),
     }
     if action in ("post", "put"):
         operation["requestBody"] = {"content": {"*/*": {"schema": reference(component)}}, "required": True}
@@ -147,11 +151,6 @@ def _operation(kind: ResourceKind, component: str, action: str, parameters: tupl
         body = {media: {"schema": {"type": "object"}} for media in accepted}
         operation["requestBody"] = {"content": body, "required": True}
     return operation
-
-
-def _retarget(path: Object, group_version_kind: Object) -> None:
-    for operation in path.values():
-        operation["x-kubernetes-group-version-kind"] = group_version_kind
 
 
 def _parameter(name: str) -> Object:
@@ -267,7 +266,6 @@ def _value_as_v2(name: str, value: Any) -> Any:
 
 
 JSON = "application/json"
-_NOT_FOUND = Response(404, (("Content-Type", "text/plain; charset=utf-8"),), b"404 page not found\n")
 
 
 class CachedDocument(Struct, frozen=True):
@@ -299,7 +297,7 @@ class OpenApiHandler:
         place = path.removeprefix("openapi/v3/")
         kinds = self._places().get(place)
         if kinds is None or place == path:
-            return _NOT_FOUND
+            return NOT_FOUND
         return _hashed_answer(request, self._draw(place, kinds, document), place)
 
     def index(self) -> dict[str, str]:
