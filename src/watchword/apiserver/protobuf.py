@@ -18,8 +18,8 @@ from watchword.api.time import rfc3339, rfc3339_micro
 from watchword.apiserver.bodies import load_json, require_shallow
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.kinds.build import message_of
-from watchword.apiserver.kinds.schemas import META, Field, Messages, messages
-from watchword.apiserver.kinds.typed import SCHEMA, UNIONS, TypeMismatch, typed
+from watchword.apiserver.kinds.schemas import META, UNIONS, Field, Messages, messages
+from watchword.apiserver.kinds.typed import SCHEMA, TypeMismatch, typed
 
 VARINT, FIXED64, LENGTH, START_GROUP, END_GROUP, FIXED32 = range(6)
 _LONGEST_VARINT = 10

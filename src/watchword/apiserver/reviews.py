@@ -41,7 +41,7 @@ from watchword.apiserver.model import (
 from watchword.apiserver.negotiation import object_response
 from watchword.apiserver.registry.options import read_write_request
 from watchword.apiserver.registry.pipeline import ManagedFieldsTracker, WriteRequest, prune_and_default
-from watchword.apiserver.request_selectors import parse_field_selector, parse_label_selector
+from watchword.apiserver.requestinfo import parse_field_selector, parse_label_selector
 
 
 class ReviewRequest(Struct, frozen=True):

@@ -20,6 +20,7 @@ from watchword.apiserver.schema.from_openapi import (
     below,
     from_openapi,
     is_set,
+    nodes_of,
     objects,
     properties_of,
     text,
@@ -64,30 +65,16 @@ def _message_errors(rule: Node, place: str) -> Iterator[FieldError]:
 
 @lru_cache(maxsize=SCHEMAS_REMEMBERED)
 def expression_errors(document: bytes, path: str) -> tuple[tuple[str, FieldError], ...]:
-    return tuple(_check_expressions(orjson.loads(document), path))
+    found = ((place, each, _compilation_problem(each)) for place, each in expressions_of(orjson.loads(document), path))
+    return tuple((each, invalid(place, each, problem)) for place, each, problem in found if problem)
 
 
-def _check_expressions(openapi: Node, path: str) -> Iterator[tuple[str, FieldError]]:
-    for index, rule in enumerate(objects(openapi, "x-kubernetes-validations")):
-        for key in ("rule", "messageExpression"):
-            expression = text(rule, key)
-            problem = _compilation_problem(expression)
-            if problem:
-                yield expression, invalid(f"{path}.x-kubernetes-validations[{index}].{key}", expression, problem)
-    for name, node in properties_of(openapi).items():
-        yield from _check_expressions(node, f"{path}.properties[{name}]")
-    for key in ("items", "additionalProperties"):
-        inner = below(openapi, key)
-        if inner is not None:
-            yield from _check_expressions(inner, f"{path}.{key}")
-
-
-def expressions_of(openapi: Node) -> Iterator[str]:
-    for rule in objects(openapi, "x-kubernetes-validations"):
-        yield from (text(rule, "rule"), text(rule, "messageExpression"))
-    for node in (*properties_of(openapi).values(), below(openapi, "items"), below(openapi, "additionalProperties")):
-        if node is not None:
-            yield from expressions_of(node)
+def expressions_of(openapi: Node, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every expression of a document with its path."""
+    for place, node in nodes_of(openapi, path):
+        for index, rule in enumerate(objects(node, "x-kubernetes-validations")):
+            for key in ("rule", "messageExpression"):
+                yield f"{place}.x-kubernetes-validations[{index}].{key}", text(rule, key)
 
 
 def _compilation_problem(expression: str) -> str:

@@ -171,7 +171,7 @@ def _check_expressions(new: Object, old: Object | None) -> Iterator[FieldError]:
 
 def _expressions_of(definition: Object) -> frozenset[str]:
     stored = [openapi_of(version) for version in versions_of(definition)]
-    return frozenset(each for openapi in stored if openapi is not None for each in expressions_of(openapi))
+    return frozenset(each for openapi in stored if openapi is not None for _, each in expressions_of(openapi))
 
 
 def _check_name(definition: Object) -> Iterator[FieldError]:

@@ -172,6 +172,7 @@ def _full_name(short: str, package: str, names: Container[str]) -> str:
     raise KeyError(f"no table describes {short}, which {package} mentions")
 
 
+UNIONS = ("schemaOrArray", "schemaOrBool", "schemaOrStrings")
 SCALARS: dict[str, Schema] = {
     "string": Schema("string"),
     "int32": Schema("integer", constraints={"format": "int32"}),
@@ -186,9 +187,7 @@ SCALARS: dict[str, Schema] = {
     "intstr": Schema("int-or-string"),
     "strings": Schema("array", items=Schema("string")),
     "json": Schema("any", preserve_unknown=True, nullable=True),
-    "schemaOrArray": Schema("any", preserve_unknown=True),
-    "schemaOrBool": Schema("any", preserve_unknown=True),
-    "schemaOrStrings": Schema("any", preserve_unknown=True),
+    **dict.fromkeys(UNIONS, Schema("any", preserve_unknown=True)),
 }
 
 

@@ -18,7 +18,7 @@ from watchword.api.meta import Object, Resource
 from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
 from watchword.apiserver.bodies import json_type
 from watchword.apiserver.errors import WrongFieldType
-from watchword.apiserver.kinds.schemas import Field, Messages, messages, zero
+from watchword.apiserver.kinds.schemas import UNIONS, Field, Messages, messages, zero
 
 _INTEGERS = {"int32": 31, "int64": 63}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -153,7 +153,6 @@ _OTHERS: dict[str, Callable[[Any], Any]] = {
 
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
-UNIONS = frozenset({"schemaOrArray", "schemaOrBool", "schemaOrStrings"})
 _GO_NAMES = {"bytes": "[]uint8", "double": "float64", "intstr": "intstr.IntOrString", "quantity": "resource.Quantity"}
 _DEEPEST = 200
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, Literal, cast
 
@@ -132,6 +133,15 @@ def texts(node: Node, key: str) -> tuple[str, ...]:
 
 def properties_of(node: Node) -> dict[str, Node]:
     return {key: value for key, value in (below(node, "properties") or {}).items() if isinstance(value, dict)}
+
+
+def nodes_of(openapi: Node, path: str = "") -> Iterator[tuple[str, Node]]:
+    """Yield a document and every schema of a value below it, each with its path."""
+    yield path, openapi
+    children = [(f"properties[{name}]", node) for name, node in properties_of(openapi).items()]
+    for name, node in (*children, *((key, below(openapi, key)) for key in ("items", "additionalProperties"))):
+        if node is not None:
+            yield from nodes_of(node, f"{path}.{name}")
 
 
 def is_set(node: Node, key: str) -> bool:
