@@ -167,11 +167,7 @@ def _json(raw: bytes) -> Any:
         raise Malformed("an embedded value is not JSON") from None
 
 
-_VARINTS: dict[str, Callable[[int], Any]] = {
-    "bool": bool,
-    "int32": lambda value: signed(value, 32),
-    "int64": signed,
-}
+_VARINTS: dict[str, Callable[[int], Any]] = {"bool": bool, "int32": lambda value: signed(value, 32), "int64": signed}
 _DELIMITED: dict[str, Callable[[bytes], Any]] = {
     "string": text,
     "bytes": _base64,

@@ -40,27 +40,12 @@ MAX_SELECTABLE_FIELDS: Final = 8
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 # With a status endpoint the root may contain only what splits cleanly between spec and status.
-_AT_STATUS_ROOT: Final = {
-    "description": "Description",
-    "type": "Type",
-    "format": "Format",
-    "title": "Title",
-    "maximum": "Maximum",
-    "exclusiveMaximum": "ExclusiveMaximum",
-    "minimum": "Minimum",
-    "exclusiveMinimum": "ExclusiveMinimum",
-    "maxLength": "MaxLength",
-    "minLength": "MinLength",
-    "pattern": "Pattern",
-    "maxItems": "MaxItems",
-    "minItems": "MinItems",
-    "uniqueItems": "UniqueItems",
-    "multipleOf": "MultipleOf",
-    "required": "Required",
-    "items": "Items",
-    "properties": "Properties",
-    "externalDocs": "ExternalDocs",
-    "example": "Example",
+_AT_STATUS_ROOT: Final = (
+    *("description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
+    *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items"),
+    *("properties", "externalDocs", "example", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"),
+)
+_AS_IN_GO: Final = {
     "x-kubernetes-preserve-unknown-fields": "XPreserveUnknownFields",
     "x-kubernetes-validations": "XValidations",
 }
@@ -68,7 +53,7 @@ _AT_STATUS_ROOT: Final = {
 
 def check_status_root(openapi: Node, path: str) -> Iterator[FieldError]:
     if any(key not in _AT_STATUS_ROOT and is_set(openapi, key) for key in openapi):
-        listed = " ".join(_AT_STATUS_ROOT.values())
+        listed = " ".join(_AS_IN_GO.get(key, key[0].upper() + key[1:]) for key in _AT_STATUS_ROOT)
         detail = f"only [{listed}] fields are allowed at the root of the schema if the status subresource is enabled"
         yield invalid(path, openapi, detail)
 

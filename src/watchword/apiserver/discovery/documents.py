@@ -113,19 +113,9 @@ def group_names(kinds: Iterable[ResourceKind]) -> list[str]:
 
 
 GROUP_ORDER = (
-    "",
-    "apps",
-    "events.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "rbac.authorization.k8s.io",
-    "storage.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "coordination.k8s.io",
+    *("", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch"),
+    *("certificates.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io"),
+    *("apiextensions.k8s.io", "coordination.k8s.io"),
 )
 """The order in which kube-apiserver lists its own groups; clients take the first that has a short name."""
 

@@ -153,22 +153,13 @@ def _param_ref(binding: Object, _: datetime) -> str:
     return f"{ref.get('namespace') or '*'}/{ref['name']}" if ref.get("name") else "<unset>"
 
 
-POLICY = (
-    NAME,
-    Column("Validations", size("spec.validations"), type="integer"),
-    Column("ParamKind", _param_kind),
-    AGE,
-)
+POLICY = (NAME, Column("Validations", size("spec.validations"), type="integer"), Column("ParamKind", _param_kind), AGE)
 POLICY_BINDING = (NAME, Column("PolicyName", text("spec.policyName")), Column("ParamRef", _param_ref), AGE)
 
 
 NAMESPACE = (NAME, Column("Status", text("status.phase")), AGE)
 SECRET = (NAME, Column("Type", text("type")), Column("Data", size("data")), AGE)
-CONFIG_MAP = (
-    NAME,
-    Column("Data", lambda obj, _: len(obj.get("data") or ()) + len(obj.get("binaryData") or ())),
-    AGE,
-)
+CONFIG_MAP = (NAME, Column("Data", lambda obj, _: len(obj.get("data") or ()) + len(obj.get("binaryData") or ())), AGE)
 LEASE = (NAME, Column("Holder", text("spec.holderIdentity")), AGE)
 
 

@@ -12,16 +12,7 @@ from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_
 from watchword.apiserver.kinds.metadata import dns_label, dns_subdomain, port_errors
 from watchword.apiserver.model import FieldError
 
-_HOST_PATH_TYPES = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
+_HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 
 
 def volume_errors(volumes: list[Object], path: str) -> Iterator[FieldError]:

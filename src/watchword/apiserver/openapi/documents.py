@@ -56,26 +56,13 @@ _PARAMETERS = {
     "propagationPolicy": "what happens to dependents: Orphan, Background or Foreground",
 }
 _TYPES = {
-    "force": "boolean",
-    "limit": "integer",
-    "timeoutSeconds": "integer",
-    "watch": "boolean",
-    "allowWatchBookmarks": "boolean",
-    "sendInitialEvents": "boolean",
-    "gracePeriodSeconds": "integer",
+    **dict.fromkeys(("allowWatchBookmarks", "force", "sendInitialEvents", "watch"), "boolean"),
+    **dict.fromkeys(("gracePeriodSeconds", "limit", "timeoutSeconds"), "integer"),
 }
 _WRITE = ("dryRun", "fieldManager", "fieldValidation")
 _LIST = (
-    "allowWatchBookmarks",
-    "continue",
-    "fieldSelector",
-    "labelSelector",
-    "limit",
-    "resourceVersion",
-    "resourceVersionMatch",
-    "sendInitialEvents",
-    "timeoutSeconds",
-    "watch",
+    *("allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit"),
+    *("resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch"),
 )
 _DELETE = ("dryRun", "gracePeriodSeconds", "propagationPolicy")
 # verb to HTTP method, action and query parameters
@@ -320,10 +307,7 @@ class OpenApiHandler:
         return found
 
     def _draw(
-        self,
-        place: str,
-        kinds: tuple[ResourceKind, ...],
-        draw: Callable[[Sequence[ResourceKind]], object],
+        self, place: str, kinds: tuple[ResourceKind, ...], draw: Callable[[Sequence[ResourceKind]], object]
     ) -> CachedDocument:
         held = self._drawn.get(place)
         if held is None or not _is_same(held.kinds, kinds):

@@ -14,10 +14,7 @@ REFERENCE = "#/components/schemas/"
 OBJECT_META = f"{META}.ObjectMeta"
 LIST_META = f"{META}.ListMeta"
 
-API_VERSION: Object = {
-    "type": "string",
-    "description": "APIVersion defines group and version of this object's schema",
-}
+API_VERSION: Object = {"type": "string", "description": "APIVersion defines group and version of this object's schema"}
 KIND: Object = {"type": "string", "description": "Kind is the name of this object's schema"}
 
 _SCALARS: dict[str, Object] = {

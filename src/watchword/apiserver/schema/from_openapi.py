@@ -16,20 +16,10 @@ JUNCTORS = ("anyOf", "allOf", "oneOf")
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _CONSTRAINTS: Final[dict[str, tuple[type, ...]]] = {
     "enum": (list,),
-    "exclusiveMaximum": (bool,),
-    "exclusiveMinimum": (bool,),
-    "format": (str,),
-    "maxItems": (int,),
-    "maxLength": (int,),
-    "maxProperties": (int,),
-    "maximum": (int, float),
-    "minItems": (int,),
-    "minLength": (int,),
-    "minProperties": (int,),
-    "minimum": (int, float),
-    "multipleOf": (int, float),
-    "pattern": (str,),
-    "title": (str,),
+    **dict.fromkeys(("exclusiveMaximum", "exclusiveMinimum"), (bool,)),
+    **dict.fromkeys(("format", "pattern", "title"), (str,)),
+    **dict.fromkeys(("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"), (int,)),
+    **dict.fromkeys(("maximum", "minimum", "multipleOf"), (int, float)),
 }
 _TYPES = frozenset(("object", "array", "string", "integer", "number", "boolean"))
 _ANYTHING = Schema("any", preserve_unknown=True)

@@ -250,13 +250,7 @@ _ACCEPTED: Final[dict[str, frozenset[type]]] = {
 }
 MAX_ERRORS: Final = 500  # more do not help, and a large object could have as many errors as fields
 _BLOCKING = frozenset(
-    (
-        "FieldValueNotSupported",
-        "FieldValueRequired",
-        "FieldValueTooLong",
-        "FieldValueTooMany",
-        "FieldValueTypeInvalid",
-    )
+    ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
 )
 
 
