@@ -85,18 +85,17 @@ def message_of(group: str, version: str, kind: str) -> str:
     return name
 
 
-def field_value(path: str) -> Callable[[Object], str]:
+def compared(value: Any) -> str:
     """Return the text that a field selector compares: empty when absent, `true` and `false` for booleans."""
-
-    def read(obj: Object) -> str:
-        value = at(obj, path)
-        return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-    return read
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def selectable(*paths: str) -> dict[str, Callable[[Object], str]]:
-    return {path: field_value(path) for path in paths}
+    return {path: _field_value(path) for path in paths}
+
+
+def _field_value(path: str) -> Callable[[Object], str]:
+    return lambda obj: compared(at(obj, path))
 
 
 def separate_status(resource: Resource, *, on_create: bool = True) -> Hook:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.meta import Object, is_deleting, labels_of
 from watchword.api.time import parse_rfc3339
@@ -41,13 +42,11 @@ def summarise(pod: Object) -> Summary:
 
 
 def _finished(pod: Object, summary: Summary) -> Summary:
-    status = pod.get("status") or {}
-    reason = summary.reason
-    if is_deleting(pod) and status.get("reason") == "NodeLost":
-        reason = "Unknown"
-    elif is_deleting(pod) and status.get("phase") not in ("Succeeded", "Failed"):
-        reason = "Terminating"
-    return Summary(summary.ready, summary.total, reason, summary.restarts, summary.last_restart)
+    if is_deleting(pod) and at(pod, "status.reason") == "NodeLost":
+        return replace(summary, reason="Unknown")
+    if is_deleting(pod) and at(pod, "status.phase") not in ("Succeeded", "Failed"):
+        return replace(summary, reason="Terminating")
+    return summary
 
 
 def _init_reason(statuses: list[Object], sidecars: set[str | None], total: int) -> str:
