@@ -161,7 +161,7 @@ def _reviews(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) -> dict[R
 
         return answer
 
-    reviewed = [kind.resource for kind in REVIEWS]
+    reviewed = list(REVIEWS)
     return {(resource.group, resource.plural, ""): answerer(resource) for resource in reviewed}
 
 

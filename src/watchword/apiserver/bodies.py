@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from watchword.api.json import type_name
 from watchword.api.limits import MAX_BODY_BYTES
 from watchword.api.meta import Object
 from watchword.apiserver.errors import bad_request, too_large, unsupported_media_type
@@ -79,7 +80,7 @@ def decode(body: bytes, media: str, accepted: tuple[str, ...] = ACCEPTED) -> Obj
 def require_object(value: Any) -> Object:
     """Refuse what is JSON but no object."""
     if not isinstance(value, dict):
-        raise Undecodable(f"{NO_KIND}json: cannot unmarshal {_json_type(value)} into Go value of type {_TYPE_META}")
+        raise Undecodable(f"{NO_KIND}json: cannot unmarshal {json_type(value)} into Go value of type {_TYPE_META}")
     return value
 
 
@@ -120,9 +121,10 @@ def _decode_error_message(body: bytes, cause: orjson.JSONDecodeError) -> str:
     return str(cause)
 
 
-def _json_type(value: Any) -> str:
-    names: dict[type, str] = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
-    return names.get(type(value), "null")
+def json_type(value: Any) -> str:
+    """Name the JSON type of a value as Go does."""
+    name = type_name(value)
+    return {"integer": "number", "boolean": "bool"}.get(name, name)
 
 
 def decode_yaml(body: bytes) -> Any:

@@ -10,8 +10,8 @@ from watchword.api.http import Request, Response
 from watchword.apiserver.access_config import AccessControl, AccessControlFactory
 from watchword.apiserver.background import BackgroundTasks, TaskStatus
 from watchword.apiserver.crd.controller import CustomResourceController
-from watchword.apiserver.discovery import DiscoveryHandler
-from watchword.apiserver.kinds import BUILTINS
+from watchword.apiserver.discovery.documents import DiscoveryHandler
+from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.model import Handler, HandlerRequest, Now
 from watchword.apiserver.registry.object_storage import KindTable
 from watchword.apiserver.registry.pipeline import ManagedFieldsTracker, Pipeline, VerbDependencies
@@ -86,7 +86,7 @@ class MetricsHandler:
 
 
 if TYPE_CHECKING:
-    from watchword.apiserver.openapi import OpenApiHandler
+    from watchword.apiserver.openapi.documents import OpenApiHandler
 
 
 class ControlPlane:
@@ -159,7 +159,7 @@ class ControlPlane:
 
     async def _openapi(self, request: HandlerRequest) -> Response:
         if self._openapi_documents is None:
-            from watchword.apiserver.openapi import OpenApiHandler
+            from watchword.apiserver.openapi.documents import OpenApiHandler
 
             self._openapi_documents = OpenApiHandler(self.kinds.all)
         return await self._openapi_documents.handle(request)

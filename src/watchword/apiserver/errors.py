@@ -46,8 +46,7 @@ def success(resource: Resource | None = None, name: str = "", uid: str = "") -> 
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
-    message = f"{resource.group_resource} {quote(name)} not found"
-    return ApiError(404, "NotFound", message, _details(resource, name))
+    return ApiError(404, "NotFound", f"{resource.group_resource} {quote(name)} not found", _details(resource, name))
 
 
 def resource_not_found() -> ApiError:
@@ -131,8 +130,7 @@ def method_not_allowed(resource: Resource, verb: str) -> ApiError:
 
 
 def verb_not_allowed() -> ApiError:
-    message = "the server does not allow this method on the requested resource"
-    return ApiError(405, "MethodNotAllowed", message, {})
+    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
 def not_acceptable(accepted: Sequence[str]) -> ApiError:

@@ -26,6 +26,17 @@ class User(Struct, frozen=True):
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+def user_info(user: User) -> Object:
+    """Return a user as reviews, admission and certificate requests show it."""
+    info: Object = {}
+    for key, value in (("username", user.name), ("uid", user.uid), ("groups", list(user.groups))):
+        if value:
+            info[key] = value
+    if user.extra:
+        info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return info
+
+
 class RequestInfo(Struct, frozen=True):
     """What a request asks for, read from its method, path and query."""
 

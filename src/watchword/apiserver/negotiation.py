@@ -27,10 +27,6 @@ class Media(Struct, frozen=True):
     pretty: bool = False
 
     @property
-    def content_type(self) -> str:
-        return self.type
-
-    @property
     def plain(self) -> bool:
         return not self.transform and not self.pretty and self.type == JSON
 
@@ -76,7 +72,7 @@ def error_response(request: HandlerRequest | None, error: ApiError) -> Response:
 
 
 def encoded_response(media: Media, obj: Any, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Response:
-    return Response(status, (("Content-Type", media.content_type), *headers), encode(media, obj))
+    return Response(status, (("Content-Type", media.type), *headers), encode(media, obj))
 
 
 def encode(media: Media, obj: Any) -> bytes:

@@ -18,9 +18,8 @@ from watchword.api.time import rfc3339, rfc3339_micro
 from watchword.apiserver.bodies import load_json, require_shallow
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.kinds.build import message_of
-from watchword.apiserver.kinds.fields import META, Field, Messages
-from watchword.apiserver.kinds.schemas import messages, typed
-from watchword.apiserver.kinds.typed import SCHEMA, TypeMismatch
+from watchword.apiserver.kinds.schemas import META, UNIONS, Field, Messages, messages
+from watchword.apiserver.kinds.typed import SCHEMA, TypeMismatch, typed
 
 VARINT, FIXED64, LENGTH, START_GROUP, END_GROUP, FIXED32 = range(6)
 _LONGEST_VARINT = 10
@@ -129,14 +128,9 @@ def _instant(raw: bytes) -> datetime | None:
     return None if instant.year <= 1 else instant
 
 
-def _time(raw: bytes) -> str | None:
+def _time(raw: bytes, write: Callable[[datetime], str] = rfc3339) -> str | None:
     instant = _instant(raw) if raw else None
-    return None if instant is None else rfc3339(instant)
-
-
-def _micro_time(raw: bytes) -> str | None:
-    instant = _instant(raw) if raw else None
-    return None if instant is None else rfc3339_micro(instant)
+    return None if instant is None else write(instant)
 
 
 def _quantity(raw: bytes) -> str:
@@ -173,16 +167,12 @@ def _json(raw: bytes) -> Any:
         raise Malformed("an embedded value is not JSON") from None
 
 
-_VARINTS: dict[str, Callable[[int], Any]] = {
-    "bool": bool,
-    "int32": lambda value: signed(value, 32),
-    "int64": signed,
-}
+_VARINTS: dict[str, Callable[[int], Any]] = {"bool": bool, "int32": lambda value: signed(value, 32), "int64": signed}
 _DELIMITED: dict[str, Callable[[bytes], Any]] = {
     "string": text,
     "bytes": _base64,
     "time": _time,
-    "microtime": _micro_time,
+    "microtime": lambda raw: _time(raw, rfc3339_micro),
     "quantity": _quantity,
     "intstr": _int_or_string,
     "strings": _strings,
@@ -191,7 +181,6 @@ _DELIMITED: dict[str, Callable[[bytes], Any]] = {
 
 
 MAX_DEPTH = 100
-_PACKED = frozenset({"int32", "int64", "bool"})
 
 
 class MessageReader(Struct, frozen=True):
@@ -216,7 +205,7 @@ class MessageReader(Struct, frozen=True):
         elif each.shape == "map":
             key, item = self._entry(each.type, wire, value, depth)
             found.setdefault(each.name, {})[key] = item
-        elif each.shape == "list" and each.type in _PACKED and isinstance(value, bytes):
+        elif each.shape == "list" and each.type in _VARINTS and isinstance(value, bytes):
             found.setdefault(each.name, []).extend(_packed(each.type, value))
         elif each.shape == "list":
             found.setdefault(each.name, []).append(self._one(each.type, wire, value, depth))
@@ -224,7 +213,7 @@ class MessageReader(Struct, frozen=True):
             found[each.name] = self._one(each.type, wire, value, depth)
 
     def _one(self, kind: str, wire: int, value: Value, depth: int) -> Any:
-        if kind in _UNIONS:
+        if kind in UNIONS:
             return self._union(kind, _delimited(wire, value), depth + 1)
         if "." in kind:
             return self.read(kind, _delimited(wire, value), depth + 1)
@@ -257,9 +246,6 @@ class MessageReader(Struct, frozen=True):
         return allows if kind == "schemaOrBool" else items
 
 
-_UNIONS = frozenset({"schemaOrArray", "schemaOrBool", "schemaOrStrings"})
-
-
 def _delimited(wire: int, value: Value) -> bytes:
     if wire != LENGTH or not isinstance(value, bytes):
         raise Malformed(f"wire type {wire} does not fit a message")
@@ -267,17 +253,10 @@ def _delimited(wire: int, value: Value) -> bytes:
 
 
 def _packed(kind: str, data: bytes) -> list[Any]:
-    found, value, shift = list[Any](), 0, 0
-    for byte in data:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if shift > 70:
-            raise Malformed("a number is longer than 64 bits")
-        if byte < 0x80:
-            found.append(bool(value) if kind == "bool" else signed(value, 32 if kind == "int32" else 64))
-            value = shift = 0
-    if shift:
-        raise Malformed("the message ends in the middle of a number")
+    found, position = list[Any](), 0
+    while position < len(data):
+        value, position = _varint(data, position)
+        found.append(_VARINTS[kind](value))
     return found
 
 

@@ -25,14 +25,7 @@ from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
 from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type
 from watchword.apiserver.field_errors import invalid, required
-from watchword.apiserver.kinds.build import (
-    LOCAL_SUBJECT_ACCESS_REVIEW,
-    SELF_SUBJECT_ACCESS_REVIEW,
-    SELF_SUBJECT_REVIEW,
-    SELF_SUBJECT_RULES_REVIEW,
-    SUBJECT_ACCESS_REVIEW,
-    TOKEN_REVIEW,
-)
+from watchword.apiserver.kinds.build import REVIEWS
 from watchword.apiserver.model import (
     ApiError,
     FieldError,
@@ -43,11 +36,12 @@ from watchword.apiserver.model import (
     RequestInfo,
     ResourceKind,
     User,
+    user_info,
 )
 from watchword.apiserver.negotiation import object_response
 from watchword.apiserver.registry.options import read_write_request
 from watchword.apiserver.registry.pipeline import ManagedFieldsTracker, WriteRequest, prune_and_default
-from watchword.apiserver.request_selectors import parse_field_selector, parse_label_selector
+from watchword.apiserver.requestinfo import parse_field_selector, parse_label_selector
 
 
 class ReviewRequest(Struct, frozen=True):
@@ -64,7 +58,8 @@ def read_review_request(request: HandlerRequest, kind: ResourceKind) -> ReviewRe
     body = decode_body(request)
     _require_kind(body, kind.resource)
     call = read_write_request(request, options_kind="CreateOptions")
-    prune_and_default(kind, body, call, duplicate_fields(request.body, body) if _is_json(request) else [])
+    is_json = media_type(request.header("content-type")) == JSON
+    prune_and_default(kind, body, call, duplicate_fields(request.body, body) if is_json else [])
     metadata = body["metadata"]
     namespace = request.info.namespace
     if metadata.get("namespace") not in {None, "", namespace}:
@@ -74,7 +69,8 @@ def read_review_request(request: HandlerRequest, kind: ResourceKind) -> ReviewRe
     if kind.resource.namespaced:
         metadata["namespace"] = namespace
     head = {"kind": kind.resource.kind, "apiVersion": kind.resource.api_version}
-    return ReviewRequest({**head, **body, "metadata": _metadata_of(metadata)}, call)
+    set_fields = {key: value for key, value in metadata.items() if value is not None}
+    return ReviewRequest({**head, **body, "metadata": set_fields}, call)
 
 
 def track(review_request: ReviewRequest, kind: ResourceKind, now: Now, subresource: str = "") -> None:
@@ -89,14 +85,6 @@ def track(review_request: ReviewRequest, kind: ResourceKind, now: Now, subresour
         subresource=subresource,
     )
     ManagedFieldsTracker(now).track(operation, review_request.call)
-
-
-def _metadata_of(metadata: Object) -> Object:
-    return {key: value for key, value in metadata.items() if value is not None}
-
-
-def _is_json(request: HandlerRequest) -> bool:
-    return media_type(request.header("content-type")) == JSON
 
 
 def _require_kind(body: Object, resource: Resource) -> None:
@@ -114,42 +102,26 @@ def review_response(request: HandlerRequest, review: Object, warnings: list[str]
     return object_response(request, review, 201, warnings)
 
 
-def user_info(user: User) -> Object:
-    info: Object = {}
-    for key, value in (("username", user.name), ("uid", user.uid), ("groups", list(user.groups))):
-        if value:
-            info[key] = value
-    if user.extra:
-        info["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return info
-
-
 def filled(row: Object) -> Object:
     return {key: filled(value) if isinstance(value, dict) else value for key, value in row.items() if value != ""}
 
 
 def texts(value: Any, path: str) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+    if value is not None and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
         raise errors.bad_request(f"{path} must be a list of strings")
-    return tuple(value)
+    return tuple(value or ())
 
 
 def text(value: Any, path: str) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
+    if not isinstance(value, str | None):
         raise errors.bad_request(f"{path} must be a string")
-    return value
+    return value or ""
 
 
 def mapping(value: Any, path: str) -> Object:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
+    if not isinstance(value, dict | None):
         raise errors.bad_request(f"{path} must be an object")
-    return value
+    return value or {}
 
 
 _PATH = "spec.resourceAttributes"
@@ -159,17 +131,14 @@ _LABEL_OPERATORS = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": 
 def selector_errors(selector: Any, kind: str) -> list[FieldError]:
     if selector is None:
         return []
-    if not isinstance(selector, dict):
-        raise errors.bad_request(f"{_PATH}.{kind} must be an object")
-    raw, requirements = selector.get("rawSelector"), selector.get("requirements")
     path = f"{_PATH}.{kind}"
+    raw, requirements = mapping(selector, path).get("rawSelector"), selector.get("requirements")
     if requirements is not None and not _is_list_of_objects(requirements):
         raise errors.bad_request(f"{path}.requirements must be a list of objects")
     if raw and requirements:
         return [invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements")]
     if not raw and not requirements:
-        detail = f"when {path} is specified, requirements or rawSelector is required"
-        return [required(f"{path}.requirements", detail)]
+        return [required(f"{path}.requirements", f"when {path} is specified, requirements or rawSelector is required")]
     return []
 
 
@@ -215,43 +184,27 @@ GROUP = "authorization.k8s.io"
 
 
 class AccessReviewHandler(Struct, frozen=True):
-    """Serves SubjectAccessReview, and LocalSubjectAccessReview for one namespace."""
+    """Serves SubjectAccessReview, Local… for one namespace and Self…, which `kubectl auth can-i` uses."""
 
+    resource: Resource
     authorizer: Authorizer
     now: Now
-    kind: ResourceKind = SUBJECT_ACCESS_REVIEW
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        review_request = read_review_request(request, self.kind)
+        kind = REVIEWS[self.resource]
+        review_request = read_review_request(request, kind)
         review, spec = review_request.review, review_request.review.get("spec") or {}
-        local = self.kind.resource.namespaced
-        found = [*spec_errors(spec), *_subject_errors(spec), *attribute_errors(spec)]
+        of_caller, local = self.resource == SELF_SUBJECT_ACCESS_REVIEWS, self.resource.namespaced
+        found = [*spec_errors(spec), *([] if of_caller else _subject_errors(spec)), *attribute_errors(spec)]
         found += _metadata_errors(review["metadata"], local=local)
         if local:
             found += _local_errors(spec, request.info.namespace)
-        _refuse(found)
-        track(review_request, self.kind, self.now)
-        status = decide(self.authorizer, read_subject(spec), spec)
-        return review_response(
-            request, {**review, "spec": filled(spec), "status": status}, review_request.call.warnings
-        )
-
-
-class SelfAccessReviewHandler(Struct, frozen=True):
-    """Serves SelfSubjectAccessReview, which `kubectl auth can-i` uses."""
-
-    authorizer: Authorizer
-    now: Now
-
-    async def __call__(self, request: HandlerRequest) -> Response:
-        review_request = read_review_request(request, SELF_SUBJECT_ACCESS_REVIEW)
-        review, spec = review_request.review, review_request.review.get("spec") or {}
-        _refuse([*spec_errors(spec), *attribute_errors(spec), *_metadata_errors(review["metadata"], local=False)])
-        track(review_request, SELF_SUBJECT_ACCESS_REVIEW, self.now)
-        status = decide(self.authorizer, request.user, spec)
-        return review_response(
-            request, {**review, "spec": filled(spec), "status": status}, review_request.call.warnings
-        )
+        if found:
+            raise errors.invalid_kind(GROUP, "", "", found)
+        track(review_request, kind, self.now)
+        status = decide(self.authorizer, request.user if of_caller else read_subject(spec), spec)
+        answer = {**review, "spec": filled(spec), "status": status}
+        return review_response(request, answer, review_request.call.warnings)
 
 
 class SelfRulesReviewHandler(Struct, frozen=True):
@@ -260,7 +213,7 @@ class SelfRulesReviewHandler(Struct, frozen=True):
     authorizer: RbacAuthorizer
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        review_request = read_review_request(request, SELF_SUBJECT_RULES_REVIEW)
+        review_request = read_review_request(request, REVIEWS[SELF_SUBJECT_RULES_REVIEWS])
         review = review_request.review
         namespace = text((review.get("spec") or {}).get("namespace"), "spec.namespace")
         if not namespace:
@@ -279,10 +232,6 @@ class SelfRulesReviewHandler(Struct, frozen=True):
         return review_response(
             request, {**head, "metadata": {}, "spec": {}, "status": status}, review_request.call.warnings
         )
-
-
-def local_access_review(authorizer: Authorizer, now: Now) -> AccessReviewHandler:
-    return AccessReviewHandler(authorizer, now, LOCAL_SUBJECT_ACCESS_REVIEW)
 
 
 def decide(authorizer: Authorizer, user: User, spec: Object) -> Object:
@@ -366,11 +315,6 @@ def _printed(attributes: Object) -> Object:
     return {"Path": attributes.get("path") or "", "Verb": attributes.get("verb") or ""}
 
 
-def _refuse(found: list[FieldError]) -> None:
-    if found:
-        raise errors.invalid_kind(GROUP, "", "", found)
-
-
 class TokenReviewHandler(Struct, frozen=True):
     """Returns the user of a token; a bad token is a review result, not an error."""
 
@@ -378,13 +322,13 @@ class TokenReviewHandler(Struct, frozen=True):
     now: Now
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        review_request = read_review_request(request, TOKEN_REVIEW)
+        review_request = read_review_request(request, REVIEWS[TOKEN_REVIEWS])
         spec = review_request.review.get("spec") or {}
         token = text(spec.get("token"), "spec.token")
         if not token:
             raise errors.bad_request("token is required for TokenReview in authentication")
         audiences = texts(spec.get("audiences"), "spec.audiences")
-        track(review_request, TOKEN_REVIEW, self.now)
+        track(review_request, REVIEWS[TOKEN_REVIEWS], self.now)
         status = await self._review(token, audiences)
         return review_response(request, {**review_request.review, "status": status}, review_request.call.warnings)
 
@@ -406,7 +350,7 @@ class SelfSubjectReviewHandler(Struct, frozen=True):
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Handle one SelfSubjectReview; the body is ignored."""
-        review_request = read_review_request(request, SELF_SUBJECT_REVIEW)
+        review_request = read_review_request(request, REVIEWS[SELF_SUBJECT_REVIEWS])
         review: Object = {
             "kind": SELF_SUBJECT_REVIEWS.kind,
             "apiVersion": SELF_SUBJECT_REVIEWS.api_version,
@@ -421,8 +365,9 @@ def review_handlers(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) ->
     return {
         TOKEN_REVIEWS: TokenReviewHandler(tokens, now),
         SELF_SUBJECT_REVIEWS: SelfSubjectReviewHandler(now),
-        SUBJECT_ACCESS_REVIEWS: AccessReviewHandler(authorizer, now),
-        LOCAL_SUBJECT_ACCESS_REVIEWS: local_access_review(authorizer, now),
-        SELF_SUBJECT_ACCESS_REVIEWS: SelfAccessReviewHandler(authorizer, now),
         SELF_SUBJECT_RULES_REVIEWS: SelfRulesReviewHandler(authorizer),
+        **{resource: AccessReviewHandler(resource, authorizer, now) for resource in _ACCESS_REVIEWS},
     }
+
+
+_ACCESS_REVIEWS = (SUBJECT_ACCESS_REVIEWS, LOCAL_SUBJECT_ACCESS_REVIEWS, SELF_SUBJECT_ACCESS_REVIEWS)

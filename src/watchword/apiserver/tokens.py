@@ -21,7 +21,7 @@ from watchword.apiserver.authn.service_accounts import CLAIM_PREFIX, LEGACY_ISSU
 from watchword.apiserver.errors import no_representation
 from watchword.apiserver.field_errors import invalid
 from watchword.apiserver.kinds.build import TOKEN_REQUEST, TOKEN_REQUESTS
-from watchword.apiserver.model import Admit, FieldError, Handler, HandlerRequest, Now, Registry
+from watchword.apiserver.model import Admit, Handler, HandlerRequest, Now, Registry
 from watchword.apiserver.registry.pipeline import WriteRequest
 from watchword.apiserver.reviews import mapping, read_review_request, review_response, text, texts, track
 from watchword.pki.jwt import TokenSigner, TokenVerifier, algorithm_of, key_set_document
@@ -66,13 +66,9 @@ def _accepts(accept: str, media: str) -> bool:
 
 def discovery_handlers(discovery: IssuerDiscovery) -> Mapping[str, Handler]:
     """Return the handler for each path; none when the issuer is not one that can be discovered."""
-    if not is_discoverable(discovery.issuer):
+    if not discovery.issuer.startswith("https://") or "?" in discovery.issuer or "#" in discovery.issuer:
         return {}
     return {CONFIGURATION_PATH: discovery.configuration, KEY_SET_PATH: discovery.key_set}
-
-
-def is_discoverable(issuer: str) -> bool:
-    return issuer.startswith("https://") and "?" not in issuer and "#" not in issuer
 
 
 class TokenKeys(Struct, frozen=True, dict=True):
@@ -156,12 +152,9 @@ class TokenIssuer(Struct, frozen=True):
 def private_claims(account: Object, lifetime: TokenLifetime, bindings: BoundObjects, *, now: datetime) -> Object:
     """Return the `kubernetes.io` claim."""
     claims: Object = {"namespace": account["metadata"]["namespace"]}
-    if bindings.node is not None:
-        claims["node"] = _reference(bindings.node)
-    if bindings.pod is not None:
-        claims["pod"] = _reference(bindings.pod)
-    if bindings.secret is not None:
-        claims["secret"] = _reference(bindings.secret)
+    for name, bound in (("node", bindings.node), ("pod", bindings.pod), ("secret", bindings.secret)):
+        if bound is not None:
+            claims[name] = _reference(bound)
     claims["serviceaccount"] = _reference(account)
     if lifetime.warn_after_seconds:
         claims["warnafter"] = int((now + timedelta(seconds=lifetime.warn_after_seconds)).timestamp())
@@ -206,7 +199,8 @@ class TokenRequestHandler(Struct, frozen=True):
         review_request = read_review_request(request, TOKEN_REQUEST)
         body, warnings = review_request.review, review_request.call.warnings
         account = self._account(request, body)
-        _default_seconds(body)
+        if body.setdefault("spec", {}).get("expirationSeconds") is None:
+            body["spec"]["expirationSeconds"] = DEFAULT_SECONDS
         track(review_request, TOKEN_REQUEST, self.now, subresource="token")
         spec = self._spec(body)
         now = self.now()
@@ -263,9 +257,10 @@ class TokenRequestHandler(Struct, frozen=True):
         seconds = spec["expirationSeconds"]
         if isinstance(seconds, bool) or not isinstance(seconds, int):
             raise errors.bad_request("spec.expirationSeconds must be a whole number")
-        found = validate_expiration_seconds(seconds)
-        if found:
-            raise errors.invalid(TOKEN_REQUESTS, "", found)
+        if not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
+            limit = "less than 10 minutes" if seconds < SHORTEST_SECONDS else "larger than 2^32 seconds"
+            wrong = invalid("spec.expirationSeconds", seconds, f"may not specify a duration {limit}")
+            raise errors.invalid(TOKEN_REQUESTS, "", [wrong])
         audiences = texts(spec.get("audiences"), "spec.audiences") or self.api_audiences
         bound = mapping(spec.get("boundObjectRef"), "spec.boundObjectRef") or None
         return {"audiences": list(audiences), "expirationSeconds": seconds, "boundObjectRef": bound}
@@ -274,21 +269,6 @@ class TokenRequestHandler(Struct, frozen=True):
 def _identity(account: Object, now: datetime) -> Object:
     metadata = account["metadata"]
     return {"name": metadata["name"], "namespace": metadata["namespace"], "creationTimestamp": rfc3339(now)}
-
-
-def _default_seconds(body: Object) -> None:
-    spec = body.setdefault("spec", {})
-    if spec.get("expirationSeconds") is None:
-        spec["expirationSeconds"] = DEFAULT_SECONDS
-
-
-def validate_expiration_seconds(seconds: int) -> list[FieldError]:
-    path = "spec.expirationSeconds"
-    if seconds < SHORTEST_SECONDS:
-        return [invalid(path, seconds, "may not specify a duration less than 10 minutes")]
-    if seconds > LONGEST_SECONDS:
-        return [invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
-    return []
 
 
 def choose_token_lifetime(

@@ -8,7 +8,7 @@ import pytest
 
 from watchword.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from watchword.apiserver.bootstrap_policy import default_objects
-from watchword.apiserver.kinds import BUILTINS
+from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.model import RequestInfo, User
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", "approve")

@@ -15,7 +15,7 @@ from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, NAMESPAC
 from watchword.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from watchword.apiserver.bootstrap_policy import ensure_bootstrap_policy
 from watchword.apiserver.controllers.catalog import BuiltInControllers, ControllerContext
-from watchword.apiserver.kinds import BUILTINS
+from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.registry.object_storage import KindTable
 from watchword.apiserver.registry.registry import ObjectRegistry
 from watchword.apiserver.store.memory import MemoryStore

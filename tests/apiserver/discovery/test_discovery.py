@@ -9,17 +9,19 @@ from msgspec.structs import replace
 from watchword.api.http import Response
 from watchword.api.meta import Object, Resource
 from watchword.api.resources import CORE_EVENTS, SECRETS
-from watchword.apiserver.discovery import (
+from watchword.apiserver.discovery.documents import (
+    AGGREGATED,
     DiscoveryHandler,
+    accepts_aggregated,
     aggregated,
     api_group,
     api_group_list,
     api_resource_list,
+    by_priority,
     storage_version_hash,
     version_info,
 )
-from watchword.apiserver.discovery.documents import AGGREGATED, accepts_aggregated, by_priority
-from watchword.apiserver.kinds import BUILTINS
+from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
 from watchword.apiserver.schema.model import Schema
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.apiserver.kinds import BUILTINS
+from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.model import FieldError, Operation, ResourceKind, User
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object
-from watchword.apiserver.kinds import names
+from watchword.apiserver.kinds import metadata as names
 
 LABEL_KEY = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.meta import Object
-from watchword.apiserver.kinds.schemas import messages, typed
-from watchword.apiserver.kinds.typed import TypeMismatch
+from watchword.apiserver.kinds.schemas import messages
+from watchword.apiserver.kinds.typed import TypeMismatch, typed
 from watchword.apiserver.model import ApiError
 
 CORE = "io.k8s.api.core.v1."

@@ -9,7 +9,7 @@ from tests.apiserver.node.conftest import NodeHarness, TaskContainer, a_template
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CORE_EVENTS, DEPLOYMENTS, NODES, PODS, SERVICE_ACCOUNTS
-from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
+from watchword.apiserver.kinds.catalog import REPLICA_SETS
 from watchword.apiserver.node.deployments import template_hash
 
 

@@ -10,10 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from watchword.api.meta import Object, Resource
-from watchword.apiserver.kinds import BUILTINS
+from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
-from watchword.apiserver.openapi import OpenApiHandler, document, document_v2
-from watchword.apiserver.openapi.documents import component_of
+from watchword.apiserver.openapi.documents import OpenApiHandler, component_of, document, document_v2
 from watchword.apiserver.schema.model import Schema
 
 WIDGET = ResourceKind(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import watchword
-from watchword.apiserver.kinds import BUILTINS
 from watchword.apiserver.kinds.build import LazyFunction
+from watchword.apiserver.kinds.catalog import BUILTINS
 
 PACKAGE = Path(watchword.__file__).parent
 

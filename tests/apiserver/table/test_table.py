@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object
-from watchword.apiserver.kinds import BUILTINS
-from watchword.apiserver.kinds.columns.cells import age, human_duration
+from watchword.apiserver.kinds.catalog import BUILTINS
+from watchword.apiserver.kinds.columns import age, human_duration
 from watchword.apiserver.model import ApiError, ResourceKind
 from watchword.apiserver.serving.responses import table
 

@@ -12,8 +12,7 @@ from watchword.api.meta import Object
 from watchword.apiserver.admission.policy_matching import AdmissionAttributes, MatchResources
 from watchword.apiserver.authn.model import AUTHENTICATED, service_account_groups, service_account_name
 from watchword.apiserver.authz.model import AuthorizationDecision, Authorizer
-from watchword.apiserver.model import Operation, RequestInfo, User
-from watchword.apiserver.reviews import user_info
+from watchword.apiserver.model import Operation, RequestInfo, User, user_info
 from watchword.cel.evaluate import Environment, Expression, compile_expression
 from watchword.cel.functions import CelError, typed
 from watchword.cel.syntax import CelSyntaxError

@@ -7,12 +7,13 @@ from typing import Any
 
 from watchword.api.meta import Object
 from watchword.api.resources import RBAC_GROUP
-from watchword.apiserver import field_errors as broken
+from watchword.apiserver.field_errors import invalid, not_supported, required
 from watchword.apiserver.kinds.metadata import selector_errors
 from watchword.apiserver.model import FieldError, Operation
 
 
 def default_binding(operation: Operation) -> None:
+    """Fill the API groups that a binding may leave out."""
     if operation.new is None:
         return
     ref = operation.new.get("roleRef")
@@ -30,6 +31,7 @@ def prepare_role(operation: Operation) -> None:
 
 
 def validate_role(operation: Operation) -> list[FieldError]:
+    """Validate the rules of a Role or ClusterRole, and what it aggregates."""
     role = operation.new or {}
     namespaced = operation.kind.resource.namespaced
     found = [
@@ -40,68 +42,69 @@ def validate_role(operation: Operation) -> list[FieldError]:
     aggregation = role.get("aggregationRule")
     if aggregation is not None and not aggregation.get("clusterRoleSelectors"):
         detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
-        found.append(broken.required("aggregationRule.clusterRoleSelectors", detail))
+        found.append(required("aggregationRule.clusterRoleSelectors", detail))
     for index, selector in enumerate((aggregation or {}).get("clusterRoleSelectors") or ()):
         path = f"aggregationRule.clusterRoleSelectors[{index}]"
         wrong = list(selector_errors(selector, path))
-        found.extend([*wrong, broken.invalid(path, None, "invalid label selector.")] if wrong else ())
+        found.extend([*wrong, invalid(path, None, "invalid label selector.")] if wrong else ())
     return found
 
 
 def _rule_errors(rule: Object, path: str, *, namespaced: bool) -> Iterator[FieldError]:
     if not rule.get("verbs"):
-        yield broken.required(f"{path}.verbs", "verbs must contain at least one value")
+        yield required(f"{path}.verbs", "verbs must contain at least one value")
     urls = rule.get("nonResourceURLs")
     if urls:
         if namespaced:
             detail = "namespaced rules cannot apply to non-resource URLs"
-            yield broken.invalid(f"{path}.nonResourceURLs", urls, detail)
+            yield invalid(f"{path}.nonResourceURLs", urls, detail)
         if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
             detail = "rules cannot apply to both regular resources and non-resource URLs"
-            yield broken.invalid(f"{path}.nonResourceURLs", urls, detail)
+            yield invalid(f"{path}.nonResourceURLs", urls, detail)
         return
     if not rule.get("apiGroups"):
-        yield broken.required(f"{path}.apiGroups", "resource rules must supply at least one api group")
+        yield required(f"{path}.apiGroups", "resource rules must supply at least one api group")
     if not rule.get("resources"):
-        yield broken.required(f"{path}.resources", "resource rules must supply at least one resource")
+        yield required(f"{path}.resources", "resource rules must supply at least one resource")
 
 
 def validate_binding(operation: Operation) -> list[FieldError]:
+    """Validate roleRef and subjects of a RoleBinding or ClusterRoleBinding."""
     binding = operation.new or {}
     namespaced = operation.kind.resource.namespaced
     found = list(_role_ref_errors(binding.get("roleRef") or {}, namespaced=namespaced))
     for index, subject in enumerate(binding.get("subjects") or ()):
         found.extend(_subject_errors(subject, f"subjects[{index}]", namespaced=namespaced))
     if operation.old is not None and operation.old.get("roleRef") != binding.get("roleRef"):
-        found.append(broken.invalid("roleRef", _printed_ref(binding.get("roleRef") or {}), "cannot change roleRef"))
+        found.append(invalid("roleRef", _printed_ref(binding.get("roleRef") or {}), "cannot change roleRef"))
     return found
 
 
 def _role_ref_errors(ref: Object, *, namespaced: bool) -> Iterator[FieldError]:
     if ref.get("apiGroup") != RBAC_GROUP:
-        yield broken.not_supported("roleRef.apiGroup", ref.get("apiGroup") or "", [RBAC_GROUP])
+        yield not_supported("roleRef.apiGroup", ref.get("apiGroup") or "", [RBAC_GROUP])
     kinds = ["Role", "ClusterRole"] if namespaced else ["ClusterRole"]
     if ref.get("kind") not in kinds:
-        yield broken.not_supported("roleRef.kind", ref.get("kind") or "", kinds)
+        yield not_supported("roleRef.kind", ref.get("kind") or "", kinds)
     if not ref.get("name"):
-        yield broken.required("roleRef.name")
+        yield required("roleRef.name")
 
 
 def _subject_errors(subject: Object, path: str, *, namespaced: bool) -> Iterator[FieldError]:
     if not subject.get("name"):
-        yield broken.required(f"{path}.name")
+        yield required(f"{path}.name")
     group = subject.get("apiGroup") or ""
     match subject.get("kind"):
         case "ServiceAccount":
             if group:
-                yield broken.not_supported(f"{path}.apiGroup", group, [""])
+                yield not_supported(f"{path}.apiGroup", group, [""])
             if not namespaced and not subject.get("namespace"):
-                yield broken.required(f"{path}.namespace")
+                yield required(f"{path}.namespace")
         case "User" | "Group":
             if group != RBAC_GROUP:
-                yield broken.not_supported(f"{path}.apiGroup", group, [RBAC_GROUP])
+                yield not_supported(f"{path}.apiGroup", group, [RBAC_GROUP])
         case other:
-            yield broken.not_supported(f"{path}.kind", other or "", ["ServiceAccount", "User", "Group"])
+            yield not_supported(f"{path}.kind", other or "", ["ServiceAccount", "User", "Group"])
 
 
 def _printed_ref(ref: Object) -> dict[str, Any]:

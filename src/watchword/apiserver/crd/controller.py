@@ -18,11 +18,11 @@ from watchword.apiserver.crd.definition import (
     names_of,
     spec_of,
     status_of,
-    text,
     with_conditions,
 )
 from watchword.apiserver.crd.served_kinds import kinds_of
 from watchword.apiserver.model import Now, Registry, ResourceKind
+from watchword.apiserver.schema.from_openapi import text
 
 RECHECK_SECONDS = 0.5  # while objects of a deleted definition wait for their finalizers
 

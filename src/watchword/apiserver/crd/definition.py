@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -13,8 +13,9 @@ from watchword.api.json import same_json, show
 from watchword.api.meta import Object, annotations_of
 from watchword.api.time import rfc3339
 from watchword.apiserver.field_errors import invalid, required
+from watchword.apiserver.kinds.metadata import dns1035_label
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.from_openapi import dns1035_label_errors
+from watchword.apiserver.schema.from_openapi import below, objects, text, texts
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 API_APPROVED: Final = "api-approved.kubernetes.io"
@@ -23,21 +24,19 @@ SCHEMAS_REMEMBERED: Final = 256
 
 
 def spec_of(definition: Object) -> Object:
-    return _object(definition.get("spec"))
+    return below(definition, "spec") or {}
 
 
 def names_of(definition: Object) -> Object:
-    return _object(spec_of(definition).get("names"))
+    return below(spec_of(definition), "names") or {}
 
 
 def versions_of(definition: Object) -> list[Object]:
-    said = spec_of(definition).get("versions")
-    return [version for version in said if isinstance(version, dict)] if isinstance(said, list) else []
+    return objects(spec_of(definition), "versions")
 
 
 def openapi_of(version: Object) -> Object | None:
-    said = _object(version.get("schema")).get("openAPIV3Schema")
-    return said if isinstance(said, dict) else None
+    return below(below(version, "schema") or {}, "openAPIV3Schema")
 
 
 def storage_version(definition: Object) -> str:
@@ -45,26 +44,11 @@ def storage_version(definition: Object) -> str:
 
 
 def status_of(definition: Object) -> Object:
-    return _object(definition.get("status"))
+    return below(definition, "status") or {}
 
 
 def subresources_of(version: Object) -> Object:
-    return _object(version.get("subresources"))
-
-
-def objects(container: Object, key: str) -> list[Object]:
-    said = container.get(key)
-    return [item for item in said if isinstance(item, dict)] if isinstance(said, list) else []
-
-
-def text(container: Object, key: str) -> str:
-    said = container.get(key)
-    return said if isinstance(said, str) else ""
-
-
-def texts(container: Object, key: str) -> tuple[str, ...]:
-    said = container.get(key)
-    return tuple(item for item in said if isinstance(item, str)) if isinstance(said, list) else ()
+    return below(version, "subresources") or {}
 
 
 def places(definition: Object, key: str, shared: str) -> Iterator[tuple[str, Object]]:
@@ -81,10 +65,6 @@ def places(definition: Object, key: str, shared: str) -> Iterator[tuple[str, Obj
         yield f"spec.versions[{index}].{key}", version
 
 
-def _object(value: Any) -> Object:
-    return value if isinstance(value, dict) else {}
-
-
 def validate_names(names: Object, path: str) -> Iterator[FieldError]:
     for key in ("plural", "singular", "kind", "listKind"):
         said = text(names, key)
@@ -92,13 +72,13 @@ def validate_names(names: Object, path: str) -> Iterator[FieldError]:
             yield required(f"{path}.{key}")
             continue
         mixed = key in {"kind", "listKind"}
-        complaints = dns1035_label_errors(said.lower() if mixed else said)
+        complaints = ",".join(dns1035_label(said.lower() if mixed else said))
         if complaints:
             prefix = "may have mixed case, but should otherwise match: " if mixed else ""
             yield invalid(f"{path}.{key}", said, prefix + complaints)
     for key in ("shortNames", "categories"):
         for index, said in enumerate(texts(names, key)):
-            complaints = dns1035_label_errors(said)
+            complaints = ",".join(dns1035_label(said))
             if complaints:
                 yield invalid(f"{path}.{key}[{index}]", said, complaints)
     if text(names, "kind") and text(names, "kind") == text(names, "listKind"):

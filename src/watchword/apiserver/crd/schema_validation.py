@@ -11,18 +11,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.api.json import copy_json
-from watchword.apiserver.crd.definition import SCHEMAS_REMEMBERED, objects, text
+from watchword.apiserver.crd.definition import SCHEMAS_REMEMBERED
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.from_openapi import (
     JUNCTORS,
     Node,
     below,
-    branches,
     from_openapi,
     is_set,
+    nodes_of,
+    objects,
     properties_of,
-    type_of,
+    text,
 )
 from watchword.apiserver.schema.prune import prune
 from watchword.apiserver.schema.validate import validate
@@ -64,30 +65,16 @@ def _message_errors(rule: Node, place: str) -> Iterator[FieldError]:
 
 @lru_cache(maxsize=SCHEMAS_REMEMBERED)
 def expression_errors(document: bytes, path: str) -> tuple[tuple[str, FieldError], ...]:
-    return tuple(_check_expressions(orjson.loads(document), path))
+    found = ((place, each, _compilation_problem(each)) for place, each in expressions_of(orjson.loads(document), path))
+    return tuple((each, invalid(place, each, problem)) for place, each, problem in found if problem)
 
 
-def _check_expressions(openapi: Node, path: str) -> Iterator[tuple[str, FieldError]]:
-    for index, rule in enumerate(objects(openapi, "x-kubernetes-validations")):
-        for key in ("rule", "messageExpression"):
-            expression = text(rule, key)
-            problem = _compilation_problem(expression)
-            if problem:
-                yield expression, invalid(f"{path}.x-kubernetes-validations[{index}].{key}", expression, problem)
-    for name, node in properties_of(openapi).items():
-        yield from _check_expressions(node, f"{path}.properties[{name}]")
-    for key in ("items", "additionalProperties"):
-        inner = below(openapi, key)
-        if inner is not None:
-            yield from _check_expressions(inner, f"{path}.{key}")
-
-
-def expressions_of(openapi: Node) -> Iterator[str]:
-    for rule in objects(openapi, "x-kubernetes-validations"):
-        yield from (text(rule, "rule"), text(rule, "messageExpression"))
-    for node in (*properties_of(openapi).values(), below(openapi, "items"), below(openapi, "additionalProperties")):
-        if node is not None:
-            yield from expressions_of(node)
+def expressions_of(openapi: Node, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every expression of a document with its path."""
+    for place, node in nodes_of(openapi, path):
+        for index, rule in enumerate(objects(node, "x-kubernetes-validations")):
+            for key in ("rule", "messageExpression"):
+                yield f"{place}.x-kubernetes-validations[{index}].{key}", text(rule, key)
 
 
 def _compilation_problem(expression: str) -> str:
@@ -167,13 +154,13 @@ def _check(node: Node, path: str, place: _NodeContext) -> Iterator[FieldError]:
     yield from _keywords(node, path, place)
     yield from _children(node, path, place)
     yield from _merging(node, path)
-    if type_of(node) == "array" and node.get("x-kubernetes-list-type") in {"set", "map"}:
+    if text(node, "type") == "array" and node.get("x-kubernetes-list-type") in {"set", "map"}:
         yield from _unique_items(node, path)
     yield from check_validations(node, path, place.uncorrelated)
 
 
 def _keywords(node: Node, path: str, place: _NodeContext) -> Iterator[FieldError]:
-    said = type_of(node)
+    said = text(node, "type")
     if said == "null":
         yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
     if said and said not in _TYPES:
@@ -218,7 +205,7 @@ def _children(node: Node, path: str, place: _NodeContext) -> Iterator[FieldError
             here = replace(inner, uncorrelated=place.uncorrelated or path)
         yield from _check(items, f"{path}.items", here)
     for junctor in JUNCTORS:
-        for index, branch in enumerate(branches(node, junctor)):
+        for index, branch in enumerate(objects(node, junctor)):
             yield from _check(branch, f"{path}.{junctor}[{index}]", inner)
     negated = below(node, "not")
     if negated is not None:
@@ -230,9 +217,9 @@ def _merging(node: Node, path: str) -> Iterator[FieldError]:
         said, place = node.get(key), f"{path}.type"
         if said is None:
             continue
-        if type_of(node) != wanted:
+        if text(node, "type") != wanted:
             rule = f"must be {wanted} if {key} is specified"
-            yield invalid(place, type_of(node), rule) if type_of(node) else required(place, rule)
+            yield invalid(place, text(node, "type"), rule) if text(node, "type") else required(place, rule)
         if said not in supported:
             yield not_supported(f"{path}.{key}", said, supported)
     keys, kind = node.get("x-kubernetes-list-map-keys"), node.get("x-kubernetes-list-type")
@@ -253,18 +240,18 @@ def _unique_items(node: Node, path: str) -> Iterator[FieldError]:
         yield forbidden(f"{path}.items.nullable", f"cannot be nullable when x-kubernetes-list-type is {kind}")
     if kind == "set":
         yield from _set_items(items, f"{path}.items")
-    elif type_of(items) != "object":
+    elif text(items, "type") != "object":
         rule = "must be object if parent array's x-kubernetes-list-type is map"
-        yield invalid(f"{path}.items.type", type_of(items), rule)
+        yield invalid(f"{path}.items.type", text(items, "type"), rule)
     else:
         yield from _map_keys(node, items, path)
 
 
 def _set_items(items: Node, path: str) -> Iterator[FieldError]:
     rule = "must be atomic as item of a list with x-kubernetes-list-type=set"
-    if type_of(items) == "array" and items.get("x-kubernetes-list-type") not in (None, "atomic"):
+    if text(items, "type") == "array" and items.get("x-kubernetes-list-type") not in (None, "atomic"):
         yield invalid(f"{path}.x-kubernetes-list-type", items.get("x-kubernetes-list-type"), rule)
-    if type_of(items) == "object" and items.get("x-kubernetes-map-type") != "atomic":
+    if text(items, "type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
         yield invalid(f"{path}.x-kubernetes-map-type", items.get("x-kubernetes-map-type"), rule)
 
 
@@ -278,7 +265,7 @@ def _map_keys(node: Node, items: Node, path: str) -> Iterator[FieldError]:
         if prop is None:
             yield invalid(place, keys, "entries must all be names of item properties")
             continue
-        if type_of(prop) in {"array", "object"}:
+        if text(prop, "type") in {"array", "object"}:
             rule = "must be a scalar type if parent array's x-kubernetes-list-type is map"
             yield invalid(f"{inner}.type", "object", rule)
         listed = "this property is in x-kubernetes-list-map-keys"

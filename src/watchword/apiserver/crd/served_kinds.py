@@ -15,24 +15,22 @@ from watchword.api.meta import Object, Resource, finalizers_of, is_deleting
 from watchword.apiserver.crd.definition import (
     SCHEMAS_REMEMBERED,
     names_of,
-    objects,
     openapi_of,
     spec_of,
     storage_version,
     subresources_of,
-    text,
-    texts,
     versions_of,
 )
 from watchword.apiserver.discovery.documents import by_priority
 from watchword.apiserver.errors import bad_request, forbidden, quote
 from watchword.apiserver.field_errors import invalid
-from watchword.apiserver.kinds.columns.cells import age
+from watchword.apiserver.kinds.build import compared
+from watchword.apiserver.kinds.columns import NAME, age
 from watchword.apiserver.kinds.metadata import metadata_validator
-from watchword.apiserver.kinds.schemas import OBJECT_META, schemas, typed
-from watchword.apiserver.kinds.typed import TypeMismatch
+from watchword.apiserver.kinds.schemas import OBJECT_META, schemas
+from watchword.apiserver.kinds.typed import TypeMismatch, typed
 from watchword.apiserver.model import Column, FieldError, Operation, ResourceKind, Validator
-from watchword.apiserver.schema.from_openapi import from_openapi
+from watchword.apiserver.schema.from_openapi import from_openapi, objects, text, texts
 from watchword.apiserver.schema.model import Schema
 
 _AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
@@ -41,14 +39,7 @@ _AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTi
 def columns_of(version: Object) -> tuple[Column, ...]:
     """Return the name and the columns of a version; without any, the age."""
     said = objects(version, "additionalPrinterColumns") or [_AGE]
-    return (_NAME, *map(_column, said))
-
-
-def _name(obj: Object, _now: datetime) -> Any:
-    return obj["metadata"].get("name", "")
-
-
-_NAME = Column("Name", _name, format="name", description="unique within its namespace")
+    return (NAME, *map(_column, said))
 
 
 def _column(column: Object) -> Column:
@@ -262,10 +253,6 @@ def _reader(path: str) -> Callable[[Object], str]:
             found = find(obj, path)
         except JsonPathError:
             return ""
-        return _compared(found[0]) if found else ""
+        return compared(found[0]) if found else ""
 
     return read
-
-
-def _compared(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import orjson
@@ -18,15 +17,13 @@ from watchword.apiserver.crd.definition import (
     spec_of,
     status_of,
     storage_version,
-    text,
-    texts,
     versions_of,
     with_conditions,
 )
 from watchword.apiserver.crd.validation import definition_errors
 from watchword.apiserver.model import FieldError, Operation
 from watchword.apiserver.schema.formats import is_known_format
-from watchword.apiserver.schema.from_openapi import Node, below, properties_of, type_of
+from watchword.apiserver.schema.from_openapi import nodes_of, text, texts
 
 
 def default_definition(definition: Object) -> None:
@@ -94,13 +91,5 @@ def _shortcomings(definition: Object) -> list[str]:
 
 @lru_cache(maxsize=SCHEMAS_REMEMBERED)
 def _unknown_formats(document: bytes) -> tuple[str, ...]:
-    return tuple(_formats_below(orjson.loads(document)))
-
-
-def _formats_below(node: Node) -> Iterator[str]:
-    said = node.get("format")
-    if isinstance(said, str) and said and type_of(node) == "string" and not is_known_format(said):
-        yield said
-    for each in (*properties_of(node).values(), below(node, "items"), below(node, "additionalProperties")):
-        if each is not None:
-            yield from _formats_below(each)
+    named = [text(node, "format") for _, node in nodes_of(orjson.loads(document)) if text(node, "type") == "string"]
+    return tuple(name for name in named if name and not is_known_format(name))

@@ -13,15 +13,13 @@ from watchword.api.meta import Object, annotations_of
 from watchword.apiserver.crd.definition import (
     API_APPROVED,
     SCHEMAS_REMEMBERED,
+    is_established,
     names_of,
-    objects,
     openapi_of,
     places,
     spec_of,
     status_of,
     subresources_of,
-    text,
-    texts,
     validate_names,
     versions_of,
 )
@@ -33,42 +31,21 @@ from watchword.apiserver.crd.schema_validation import (
     expressions_of,
 )
 from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_supported, required, too_many
+from watchword.apiserver.kinds.metadata import IMMUTABLE, dns1035_label, dns_subdomain
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.from_openapi import (
-    Node,
-    dns1035_label_errors,
-    dns_subdomain_errors,
-    is_set,
-    properties_of,
-    type_of,
-)
+from watchword.apiserver.schema.from_openapi import Node, below, is_set, objects, properties_of, text, texts
 from watchword.apiserver.schema.structural import check_structural
 
 MAX_SELECTABLE_FIELDS: Final = 8
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 # With a status endpoint the root may contain only what splits cleanly between spec and status.
-_AT_STATUS_ROOT: Final = {
-    "description": "Description",
-    "type": "Type",
-    "format": "Format",
-    "title": "Title",
-    "maximum": "Maximum",
-    "exclusiveMaximum": "ExclusiveMaximum",
-    "minimum": "Minimum",
-    "exclusiveMinimum": "ExclusiveMinimum",
-    "maxLength": "MaxLength",
-    "minLength": "MinLength",
-    "pattern": "Pattern",
-    "maxItems": "MaxItems",
-    "minItems": "MinItems",
-    "uniqueItems": "UniqueItems",
-    "multipleOf": "MultipleOf",
-    "required": "Required",
-    "items": "Items",
-    "properties": "Properties",
-    "externalDocs": "ExternalDocs",
-    "example": "Example",
+_AT_STATUS_ROOT: Final = (
+    *("description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
+    *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items"),
+    *("properties", "externalDocs", "example", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"),
+)
+_AS_IN_GO: Final = {
     "x-kubernetes-preserve-unknown-fields": "XPreserveUnknownFields",
     "x-kubernetes-validations": "XValidations",
 }
@@ -76,7 +53,7 @@ _AT_STATUS_ROOT: Final = {
 
 def check_status_root(openapi: Node, path: str) -> Iterator[FieldError]:
     if any(key not in _AT_STATUS_ROOT and is_set(openapi, key) for key in openapi):
-        listed = " ".join(_AT_STATUS_ROOT.values())
+        listed = " ".join(_AS_IN_GO.get(key, key[0].upper() + key[1:]) for key in _AT_STATUS_ROOT)
         detail = f"only [{listed}] fields are allowed at the root of the schema if the status subresource is enabled"
         yield invalid(path, openapi, detail)
 
@@ -130,7 +107,7 @@ def check_selectable(fields: list[Object], openapi: Node, path: str) -> Iterator
             continue
         if said.startswith(".metadata"):
             yield invalid(place, said, "must not point to fields in metadata")
-        if type_of(node) not in {"string", "boolean", "integer"}:
+        if text(node, "type") not in {"string", "boolean", "integer"}:
             detail = (
                 "must point to a field of type string, boolean or integer. "
                 "Enum string fields and strings with formats are allowed."
@@ -155,7 +132,6 @@ def _find(openapi: Node, path: str) -> Node | None:
 _SCOPES: Final = ("Cluster", "Namespaced")
 _STRATEGIES: Final = ("None", "Webhook")
 _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
-IMMUTABLE: Final = "field is immutable"
 
 
 def definition_errors(new: Object, old: Object | None = None) -> list[FieldError]:
@@ -180,7 +156,7 @@ def _check_expressions(new: Object, old: Object | None) -> Iterator[FieldError]:
 
 def _expressions_of(definition: Object) -> frozenset[str]:
     stored = [openapi_of(version) for version in versions_of(definition)]
-    return frozenset(each for openapi in stored if openapi is not None for each in expressions_of(openapi))
+    return frozenset(each for openapi in stored if openapi is not None for _, each in expressions_of(openapi))
 
 
 def _check_name(definition: Object) -> Iterator[FieldError]:
@@ -192,7 +168,7 @@ def _check_name(definition: Object) -> Iterator[FieldError]:
 def _check_spec(definition: Object) -> Iterator[FieldError]:
     spec = spec_of(definition)
     group, scope = text(spec, "group"), text(spec, "scope")
-    complaints = dns_subdomain_errors(group)
+    complaints = ",".join(dns_subdomain(group))
     if not group:
         yield required("spec.group")
     elif complaints:
@@ -219,7 +195,7 @@ def _check_versions(definition: Object) -> Iterator[FieldError]:
         place = f"spec.versions[{index}]"
         if openapi_of(version) is None:
             yield required(f"{place}.schema.openAPIV3Schema")
-        complaints = dns1035_label_errors(text(version, "name"))
+        complaints = ",".join(dns1035_label(text(version, "name")))
         if complaints:
             yield invalid(f"{place}.name", text(version, "name"), complaints)
         yield from _check_deprecation(version, place)
@@ -279,30 +255,20 @@ def _check_conversion(spec: Object) -> Iterator[FieldError]:
         yield required("spec.conversion.strategy")
     elif strategy not in _STRATEGIES:
         yield not_supported("spec.conversion.strategy", strategy, _STRATEGIES)
-    webhook = _webhook(conversion)
+    webhook = below(conversion, "webhook") or {}
     if strategy == "Webhook" and not webhook.get("clientConfig"):
         yield required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook")
-    if strategy == "Webhook" and not texts(_webhook(conversion), "conversionReviewVersions"):
+    if strategy == "Webhook" and not texts(webhook, "conversionReviewVersions"):
         yield required("spec.conversion.conversionReviewVersions")
     if strategy != "Webhook" and webhook:
-        detail = "should not be set when strategy is not set to Webhook"
-        yield forbidden("spec.conversion.webhookClientConfig", detail)
-
-
-def _webhook(conversion: Object) -> Object:
-    said = conversion.get("webhook")
-    return said if isinstance(said, dict) else {}
+        yield forbidden("spec.conversion.webhookClientConfig", "should not be set when strategy is not set to Webhook")
 
 
 def _check_immutable(new: Object, old: Object) -> Iterator[FieldError]:
-    established = any(
-        condition.get("type") == "Established" and condition.get("status") == "True"
-        for condition in objects(status_of(old), "conditions")
-    )
     before, after = spec_of(old), spec_of(new)
     pairs = [("group", before.get("group"), after.get("group"))]
     pairs.append(("names.plural", names_of(old).get("plural"), names_of(new).get("plural")))
-    if established:
+    if is_established(old):
         pairs.append(("scope", before.get("scope"), after.get("scope")))
         pairs.append(("names.kind", names_of(old).get("kind"), names_of(new).get("kind")))
     for path, was, now in pairs:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
@@ -68,12 +67,8 @@ def requester_of(csr: Object) -> User:
 
 def latest_update(rows: Iterable[Object]) -> datetime | None:
     """Return the newest lastUpdateTime of the conditions, None when none has one."""
-    times = [_instant(row.get("lastUpdateTime")) for row in rows]
+    times = [parse_rfc3339(str(row.get("lastUpdateTime"))) for row in rows]
     return max((time for time in times if time is not None), default=None)
-
-
-def _instant(value: Any) -> datetime | None:
-    return parse_rfc3339(value) if isinstance(value, str) else None
 
 
 SHORTEST_LIFETIME = timedelta(minutes=10)

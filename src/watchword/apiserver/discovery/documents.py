@@ -113,19 +113,9 @@ def group_names(kinds: Iterable[ResourceKind]) -> list[str]:
 
 
 GROUP_ORDER = (
-    "",
-    "apps",
-    "events.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "rbac.authorization.k8s.io",
-    "storage.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "coordination.k8s.io",
+    *("", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch"),
+    *("certificates.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io"),
+    *("apiextensions.k8s.io", "coordination.k8s.io"),
 )
 """The order in which kube-apiserver lists its own groups; clients take the first that has a short name."""
 
@@ -249,7 +239,7 @@ def version_info() -> Object:
 
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_NOT_FOUND = Response(404, (("Content-Type", "text/plain; charset=utf-8"),), b"404 page not found\n")
+NOT_FOUND = Response(404, (("Content-Type", "text/plain; charset=utf-8"),), b"404 page not found\n")
 
 
 class DiscoveryHandler:
@@ -270,19 +260,27 @@ class DiscoveryHandler:
         if parts in (["api"], ["apis"]) and accepts_aggregated(request.header("accept")):
             return self._aggregated(request, core=parts == ["api"])
         found = self._legacy(parts)
-        if found is None and parts[0] == "apis" and len(parts) == 3 and self._has_builtin(parts[1]):
+        groups = {kind.resource.group for kind in self._kinds() if not kind.custom}
+        if found is None and parts[0] == "apis" and len(parts) == 3 and parts[1] in groups:
             raise resource_not_found()
-        return _NOT_FOUND if found is None else object_response(request, found)
-
-    def _has_builtin(self, group: str) -> bool:
-        return any(kind.resource.group == group and not kind.custom for kind in self._kinds())
+        return NOT_FOUND if found is None else object_response(request, found)
 
     def _legacy(self, parts: list[str]) -> Object | None:
-        if parts == ["version"]:
-            return version_info()
-        if parts == ["api"]:
-            return api_versions(self._server_address)
-        return _legacy_document(self._kinds(), parts)
+        found: Object | None = None
+        match parts:
+            case ["version"]:
+                found = version_info()
+            case ["api"]:
+                found = api_versions(self._server_address)
+            case ["apis"]:
+                found = api_group_list(self._kinds())
+            case ["api", version]:
+                found = api_resource_list(self._kinds(), "", version)
+            case ["apis", group]:
+                found = api_group(self._kinds(), group)
+            case ["apis", group, version]:
+                found = api_resource_list(self._kinds(), group, version)
+        return found
 
     def _aggregated(self, request: HandlerRequest, *, core: bool) -> Response:
         body, etag = self._aggregated_body(core=core)
@@ -298,20 +296,6 @@ class DiscoveryHandler:
             body = orjson.dumps(aggregated(self._kinds(), core=core))
             drawn = self._drawn[core] = (generation, body, etag_of(body))
         return drawn[1], drawn[2]
-
-
-def _legacy_document(kinds: Sequence[ResourceKind], parts: list[str]) -> Object | None:
-    match parts:
-        case ["apis"]:
-            return api_group_list(kinds)
-        case ["api", version]:
-            return api_resource_list(kinds, "", version)
-        case ["apis", group]:
-            return api_group(kinds, group)
-        case ["apis", group, version]:
-            return api_resource_list(kinds, group, version)
-        case _:
-            return None
 
 
 def etag_of(document: bytes) -> str:

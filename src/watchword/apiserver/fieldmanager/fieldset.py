@@ -251,11 +251,7 @@ def _manager_order(item: tuple[ManagerIdentity, ManagerEntry]) -> tuple[str, str
 
 
 def _encode(identity: ManagerIdentity, entry: ManagerEntry) -> Object:
-    encoded: Object = {
-        "manager": identity.manager,
-        "operation": identity.operation,
-        "apiVersion": entry.api_version,
-    }
+    encoded: Object = {"manager": identity.manager, "operation": identity.operation, "apiVersion": entry.api_version}
     if entry.time is not None:
         encoded["time"] = entry.time
     encoded["fieldsType"] = "FieldsV1"

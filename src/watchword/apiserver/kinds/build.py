@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
-
-from msgspec import Struct, field
 
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, Resource
@@ -19,10 +18,10 @@ from watchword.api.resources import (
     SUBJECT_ACCESS_REVIEWS,
     TOKEN_REVIEWS,
 )
-from watchword.apiserver.kinds.columns.cells import PLAIN, at
-from watchword.apiserver.kinds.metadata import metadata_validator
-from watchword.apiserver.kinds.names import NameRule, any_name, dns_subdomain
-from watchword.apiserver.kinds.schemas import messages, schemas, typed
+from watchword.apiserver.kinds.columns import PLAIN, at
+from watchword.apiserver.kinds.metadata import NameRule, any_name, dns_subdomain, metadata_validator
+from watchword.apiserver.kinds.schemas import kind_schema, messages
+from watchword.apiserver.kinds.typed import typed
 from watchword.apiserver.model import Column, Hook, Operation, ResourceKind, Validator
 
 
@@ -50,37 +49,27 @@ class LazyFunction:
         return found
 
 
-Default = Callable[[Object], None]
-
-
-class KindStrategy(Struct, frozen=True):
-    """What a built-in kind does to its objects, in the order in which it happens."""
-
-    name: NameRule = dns_subdomain
-    default: tuple[Default, ...] = ()
-    prepare: tuple[Hook, ...] = ()
-    validate: tuple[Validator, ...] = ()
-    fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
-
-
 def builtin(
-    resource: Resource, rules: KindStrategy | None = None, *, columns: tuple[Column, ...] = PLAIN, **served: Any
+    resource: Resource,
+    *,
+    name: NameRule = dns_subdomain,
+    default: tuple[Callable[[Object], None], ...] = (),
+    validate: tuple[Validator, ...] = (),
+    fields: Mapping[str, Callable[[Object], str]] | None = None,
+    columns: tuple[Column, ...] = PLAIN,
+    **served: Any,
 ) -> ResourceKind:
     """Return the kind of a resource; `served` are further fields of ResourceKind."""
-    rules = rules or KindStrategy()
     message = message_of(resource.group, resource.version, resource.kind)
-    selectable = {"metadata.name": field_value("metadata.name")}
-    if resource.namespaced:
-        selectable["metadata.namespace"] = field_value("metadata.namespace")
+    names = ("metadata.name", "metadata.namespace") if resource.namespaced else ("metadata.name",)
     return ResourceKind(
         resource=resource,
-        schema_source=lambda: schemas().of_kind(message),
+        schema_source=partial(kind_schema, message),
         singular=resource.kind.lower(),
         columns=columns,
-        selectable_fields={**selectable, **rules.fields},
-        default=(typed().hook(resource, message), *rules.default),
-        prepare=rules.prepare,
-        validate=(metadata_validator(rules.name), *rules.validate),
+        selectable_fields={**selectable(*names), **(fields or {})},
+        default=(typed().hook(resource, message), *default),
+        validate=(metadata_validator(name), *validate),
         **served,
     )
 
@@ -96,18 +85,17 @@ def message_of(group: str, version: str, kind: str) -> str:
     return name
 
 
-def field_value(path: str) -> Callable[[Object], str]:
+def compared(value: Any) -> str:
     """Return the text that a field selector compares: empty when absent, `true` and `false` for booleans."""
-
-    def read(obj: Object) -> str:
-        value = at(obj, path)
-        return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-    return read
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def fields(*paths: str) -> dict[str, Callable[[Object], str]]:
-    return {path: field_value(path) for path in paths}
+def selectable(*paths: str) -> dict[str, Callable[[Object], str]]:
+    return {path: _field_value(path) for path in paths}
+
+
+def _field_value(path: str) -> Callable[[Object], str]:
+    return lambda obj: compared(at(obj, path))
 
 
 def separate_status(resource: Resource, *, on_create: bool = True) -> Hook:
@@ -138,22 +126,18 @@ TOKEN_REQUESTS = Resource("authentication.k8s.io", "v1", "tokenrequests", "Token
 
 
 def _review_kind(resource: Resource) -> ResourceKind:
-    return builtin(resource, KindStrategy(name=any_name), verbs=("create",), stored=False)
+    return builtin(resource, name=any_name, verbs=("create",), stored=False)
 
 
-TOKEN_REVIEW = _review_kind(TOKEN_REVIEWS)
-SELF_SUBJECT_REVIEW = _review_kind(SELF_SUBJECT_REVIEWS)
-SUBJECT_ACCESS_REVIEW = _review_kind(SUBJECT_ACCESS_REVIEWS)
-SELF_SUBJECT_ACCESS_REVIEW = _review_kind(SELF_SUBJECT_ACCESS_REVIEWS)
-LOCAL_SUBJECT_ACCESS_REVIEW = _review_kind(LOCAL_SUBJECT_ACCESS_REVIEWS)
-SELF_SUBJECT_RULES_REVIEW = _review_kind(SELF_SUBJECT_RULES_REVIEWS)
 TOKEN_REQUEST = _review_kind(TOKEN_REQUESTS)  # served as a subresource of service accounts alone
-
-REVIEWS = (
-    TOKEN_REVIEW,
-    SELF_SUBJECT_REVIEW,
-    SUBJECT_ACCESS_REVIEW,
-    SELF_SUBJECT_ACCESS_REVIEW,
-    LOCAL_SUBJECT_ACCESS_REVIEW,
-    SELF_SUBJECT_RULES_REVIEW,
-)
+REVIEWS = {
+    resource: _review_kind(resource)
+    for resource in (
+        TOKEN_REVIEWS,
+        SELF_SUBJECT_REVIEWS,
+        SUBJECT_ACCESS_REVIEWS,
+        SELF_SUBJECT_ACCESS_REVIEWS,
+        LOCAL_SUBJECT_ACCESS_REVIEWS,
+        SELF_SUBJECT_RULES_REVIEWS,
+    )
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from itertools import chain
 
 import orjson
 
@@ -11,9 +12,14 @@ from watchword.api.json import copy_json
 from watchword.api.meta import Object, annotations_of
 from watchword.api.resources import CORE_EVENTS, EVENTS
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
-from watchword.apiserver.kinds.columns.cells import Cell
-from watchword.apiserver.kinds.metadata import finalizer_errors, immutable_errors
-from watchword.apiserver.kinds.names import config_key, qualified_name
+from watchword.apiserver.kinds.columns import Cell
+from watchword.apiserver.kinds.metadata import (
+    config_key,
+    finalizer_errors,
+    immutable_errors,
+    qualified_name,
+    unqualified_finalizers,
+)
 from watchword.apiserver.model import FieldError, Operation
 
 MAX_BYTES = 1024 * 1024
@@ -234,8 +240,7 @@ def validate_lease(operation: Operation) -> list[FieldError]:
     if strategy is not None and strategy not in _STRATEGIES:
         found.append(not_supported("spec.strategy", strategy, _STRATEGIES))
     if spec.get("preferredHolder") and not strategy:
-        detail = "may only be specified if `strategy` is defined"
-        found.append(forbidden("spec.preferredHolder", detail))
+        found.append(forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"))
     return found
 
 
@@ -273,21 +278,9 @@ def validate_namespace(operation: Operation) -> list[FieldError]:
     spec = (operation.new or {}).get("spec") or {}
     if operation.old is not None and operation.subresource != "finalize":
         return []
-    return [
-        error
-        for index, finalizer in enumerate(spec.get("finalizers") or [])
-        for error in _finalizer_errors(finalizer, f"spec.finalizers[{index}]")
-    ]
-
-
-def _finalizer_errors(finalizer: str, path: str) -> list[FieldError]:
-    found = list(finalizer_errors([finalizer], path))
-    if "/" not in finalizer and finalizer not in _STANDARD:
-        found.append(invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified"))
-    return found
-
-
-_STANDARD = frozenset({FINALIZER, "orphan", "foregroundDeletion"})
+    finalizers = spec.get("finalizers") or []
+    found = [finalizer_errors([each], f"spec.finalizers[{index}]") for index, each in enumerate(finalizers)]
+    return [*chain.from_iterable(found), *unqualified_finalizers(finalizers, "spec.finalizers")]
 
 
 def prepare_service_account(operation: Operation) -> None:

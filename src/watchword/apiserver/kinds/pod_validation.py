@@ -9,19 +9,10 @@ from typing import Any
 from watchword.api.meta import Object
 from watchword.api.quantity import parse_quantity
 from watchword.apiserver.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
-from watchword.apiserver.kinds.names import dns_label, dns_subdomain, port_errors
+from watchword.apiserver.kinds.metadata import dns_label, dns_subdomain, port_errors
 from watchword.apiserver.model import FieldError
 
-_HOST_PATH_TYPES = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
+_HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 
 
 def volume_errors(volumes: list[Object], path: str) -> Iterator[FieldError]:
@@ -85,8 +76,7 @@ def _projection_errors(source: Object, path: str) -> Iterator[FieldError]:
 def _token_errors(token: Object, path: str) -> Iterator[FieldError]:
     seconds = token.get("expirationSeconds")
     if seconds is not None and seconds < 600:
-        detail = "may not specify a duration less than 10 minutes"
-        yield invalid(f"{path}.expirationSeconds", seconds, detail)
+        yield invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
     if seconds is not None and seconds > 1 << 32:
         yield invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
     if not token.get("path"):
@@ -257,5 +247,4 @@ def _policy_errors(spec: Object, path: str) -> Iterator[FieldError]:
         yield from (invalid(f"{path}.serviceAccountName", account, complaint) for complaint in complaints)
     seconds = spec.get("activeDeadlineSeconds")
     if seconds is not None and not 1 <= seconds <= 2147483647:
-        detail = "must be between 1 and 2147483647, inclusive"
-        yield invalid(f"{path}.activeDeadlineSeconds", seconds, detail)
+        yield invalid(f"{path}.activeDeadlineSeconds", seconds, "must be between 1 and 2147483647, inclusive")

@@ -203,11 +203,3 @@ def default_node(node: Object) -> None:
     status = node.get("status") or {}
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
-
-
-def host_network(pod: Object) -> str:
-    return "true" if (pod.get("spec") or {}).get("hostNetwork") else "false"
-
-
-def unschedulable(node: Object) -> str:
-    return "true" if (node.get("spec") or {}).get("unschedulable") else "false"

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from watchword.api.json import copy_json
 from watchword.api.meta import Object
 from watchword.apiserver.field_errors import duplicate, invalid, not_supported, required
-from watchword.apiserver.kinds.metadata import immutable_errors
-from watchword.apiserver.kinds.names import port_errors
+from watchword.apiserver.kinds.metadata import immutable_errors, port_errors
 from watchword.apiserver.kinds.pod_validation import port_name
 from watchword.apiserver.model import FieldError, Operation
 
@@ -100,14 +99,10 @@ def validate_service(operation: Operation) -> list[FieldError]:
     if kind not in _TYPES:
         found.append(not_supported("spec.type", kind or "", _TYPES))
     old = (operation.old or {}).get("spec") or {}
-    if old.get("clusterIP") and "ExternalName" not in (kind, old.get("type")):
-        found.extend(_address_changes(spec, old))
+    changed = old.get("clusterIP") and spec.get("clusterIP") != old["clusterIP"]
+    if changed and "ExternalName" not in (kind, old.get("type")):
+        found.extend(immutable_errors(spec.get("clusterIPs"), None, "spec.clusterIPs[0]"))
     return found
-
-
-def _address_changes(spec: Object, old: Object) -> Iterator[FieldError]:
-    if spec.get("clusterIP") != old.get("clusterIP"):
-        yield from immutable_errors(spec.get("clusterIPs"), None, "spec.clusterIPs[0]")
 
 
 def _ports_errors(ports: list[Object]) -> Iterator[FieldError]:

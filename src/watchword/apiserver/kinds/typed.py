@@ -9,15 +9,16 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from msgspec import Struct, field
 
 from watchword.api.meta import Object, Resource
 from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
+from watchword.apiserver.bodies import json_type
 from watchword.apiserver.errors import WrongFieldType
-from watchword.apiserver.kinds.fields import Field, Messages
+from watchword.apiserver.kinds.schemas import UNIONS, Field, Messages, messages, zero
 
 _INTEGERS = {"int32": 31, "int64": 63}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -36,22 +37,6 @@ class TypeMismatch(Exception):
         self.wanted = wanted
 
 
-def json_type(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-
 def coerce_scalar(kind: str, value: Any) -> Any:
     if kind == "string":
         return value if isinstance(value, str) else _mismatch(value, "string")
@@ -62,10 +47,6 @@ def coerce_scalar(kind: str, value: Any) -> Any:
     if kind in ("time", "microtime"):
         return _time(value, micro=kind == "microtime")
     return _OTHERS[kind](value)
-
-
-def zero(kind: str) -> Any:
-    return {"string": "", "bool": False, "int32": 0, "int64": 0, "quantity": "0", "intstr": 0}.get(kind)
 
 
 def _mismatch(value: Any, wanted: str) -> Any:
@@ -172,7 +153,6 @@ _OTHERS: dict[str, Callable[[Any], Any]] = {
 
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
-_UNIONS = frozenset({"schemaOrArray", "schemaOrBool", "schemaOrStrings"})
 _GO_NAMES = {"bytes": "[]uint8", "double": "float64", "intstr": "intstr.IntOrString", "quantity": "resource.Quantity"}
 _DEEPEST = 200
 
@@ -268,7 +248,7 @@ class TypedDecoder(Struct, frozen=True):
         return self._one(each.type, value, path, depth)
 
     def _one(self, kind: str, value: Any, path: str, depth: int) -> Any:
-        if kind in _UNIONS:
+        if kind in UNIONS:
             return self._union(value, path, depth)
         if value is None and kind != "json":
             value = {} if "." in kind else "" if kind == "bytes" else zero(kind)
@@ -325,3 +305,8 @@ def _go_name(kind: str) -> str:
         package, _, name = kind.rpartition(".")
         return f"{package.rpartition('.')[2]}.{name}"
     return _GO_NAMES.get(kind, kind)
+
+
+@cache
+def typed() -> TypedDecoder:
+    return TypedDecoder(messages())

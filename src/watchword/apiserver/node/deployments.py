@@ -12,7 +12,7 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, l
 from watchword.api.resources import DEPLOYMENTS, PODS
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
-from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
+from watchword.apiserver.kinds.catalog import REPLICA_SETS
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.pod_factory import (
     ALPHABET,

@@ -10,11 +10,17 @@ from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, Resource
-from watchword.apiserver.discovery.documents import etag_of, group_names, subresources_of, version_info, versions_of
+from watchword.apiserver.discovery.documents import (
+    NOT_FOUND,
+    etag_of,
+    group_names,
+    subresources_of,
+    version_info,
+    versions_of,
+)
 from watchword.apiserver.errors import not_acceptable
 from watchword.apiserver.kinds.build import message_of
-from watchword.apiserver.kinds.fields import META
-from watchword.apiserver.kinds.schemas import messages
+from watchword.apiserver.kinds.schemas import META, messages
 from watchword.apiserver.model import HandlerRequest, ResourceKind
 from watchword.apiserver.openapi.schemas import (
     API_VERSION,
@@ -50,26 +56,13 @@ _PARAMETERS = {
     "propagationPolicy": "what happens to dependents: Orphan, Background or Foreground",
 }
 _TYPES = {
-    "force": "boolean",
-    "limit": "integer",
-    "timeoutSeconds": "integer",
-    "watch": "boolean",
-    "allowWatchBookmarks": "boolean",
-    "sendInitialEvents": "boolean",
-    "gracePeriodSeconds": "integer",
+    **dict.fromkeys(("allowWatchBookmarks", "force", "sendInitialEvents", "watch"), "boolean"),
+    **dict.fromkeys(("gracePeriodSeconds", "limit", "timeoutSeconds"), "integer"),
 }
 _WRITE = ("dryRun", "fieldManager", "fieldValidation")
 _LIST = (
-    "allowWatchBookmarks",
-    "continue",
-    "fieldSelector",
-    "labelSelector",
-    "limit",
-    "resourceVersion",
-    "resourceVersionMatch",
-    "sendInitialEvents",
-    "timeoutSeconds",
-    "watch",
+    *("allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit"),
+    *("resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch"),
 )
 _DELETE = ("dryRun", "gracePeriodSeconds", "propagationPolicy")
 # verb to HTTP method, action and query parameters
@@ -104,7 +97,8 @@ def paths_of(kind: ResourceKind, component: str) -> Object:
     for below in subresources_of(kind):
         path = _path(kind, component, _ITEM, verbs=below.verbs)
         if below.kind:
-            _retarget(path, {"group": below.group or resource.group, "version": below.version, "kind": below.kind})
+            named = {"group": below.group or resource.group, "version": below.version, "kind": below.kind}
+            path = {method: {**operation, GVK: named} for method, operation in path.items()}
         found[f"{collection}/{{name}}/{below.name}"] = {**path, "parameters": _path_parameters(kind, named=True)}
     return found
 
@@ -135,11 +129,7 @@ def _operation(kind: ResourceKind, component: str, action: str, parameters: tupl
             "401": {"description": "Unauthorized"},
         },
         "x-kubernetes-action": action,
-        "x-kubernetes-group-version-kind": {
-            "group": resource.group,
-            "version": resource.version,
-            "kind": resource.kind,
-        },
+        GVK: _gvk(resource),
     }
     if action in ("post", "put"):
         operation["requestBody"] = {"content": {"*/*": {"schema": reference(component)}}, "required": True}
@@ -148,11 +138,6 @@ def _operation(kind: ResourceKind, component: str, action: str, parameters: tupl
         body = {media: {"schema": {"type": "object"}} for media in accepted}
         operation["requestBody"] = {"content": body, "required": True}
     return operation
-
-
-def _retarget(path: Object, group_version_kind: Object) -> None:
-    for operation in path.values():
-        operation["x-kubernetes-group-version-kind"] = group_version_kind
 
 
 def _parameter(name: str) -> Object:
@@ -268,7 +253,6 @@ def _value_as_v2(name: str, value: Any) -> Any:
 
 
 JSON = "application/json"
-_NOT_FOUND = Response(404, (("Content-Type", "text/plain; charset=utf-8"),), b"404 page not found\n")
 
 
 class CachedDocument(Struct, frozen=True):
@@ -300,7 +284,7 @@ class OpenApiHandler:
         place = path.removeprefix("openapi/v3/")
         kinds = self._places().get(place)
         if kinds is None or place == path:
-            return _NOT_FOUND
+            return NOT_FOUND
         return _hashed_answer(request, self._draw(place, kinds, document), place)
 
     def index(self) -> dict[str, str]:
@@ -323,10 +307,7 @@ class OpenApiHandler:
         return found
 
     def _draw(
-        self,
-        place: str,
-        kinds: tuple[ResourceKind, ...],
-        draw: Callable[[Sequence[ResourceKind]], object],
+        self, place: str, kinds: tuple[ResourceKind, ...], draw: Callable[[Sequence[ResourceKind]], object]
     ) -> CachedDocument:
         held = self._drawn.get(place)
         if held is None or not _is_same(held.kinds, kinds):

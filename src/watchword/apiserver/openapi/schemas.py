@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from watchword.api.meta import Object
-from watchword.apiserver.kinds.fields import META, Field, Messages
+from watchword.apiserver.kinds.schemas import META, SCALARS, UNIONS, Field, Messages
 from watchword.apiserver.kinds.typed import SCHEMA
 from watchword.apiserver.schema.model import Schema
 
@@ -14,29 +14,17 @@ REFERENCE = "#/components/schemas/"
 OBJECT_META = f"{META}.ObjectMeta"
 LIST_META = f"{META}.ListMeta"
 
-API_VERSION: Object = {
-    "type": "string",
-    "description": "APIVersion defines group and version of this object's schema",
-}
+API_VERSION: Object = {"type": "string", "description": "APIVersion defines group and version of this object's schema"}
 KIND: Object = {"type": "string", "description": "Kind is the name of this object's schema"}
 
 _SCALARS: dict[str, Object] = {
-    "string": {"type": "string"},
-    "int32": {"type": "integer", "format": "int32"},
-    "int64": {"type": "integer", "format": "int64"},
-    "double": {"type": "number", "format": "double"},
-    "bool": {"type": "boolean"},
-    "bytes": {"type": "string", "format": "byte"},
-    "time": {"type": "string", "format": "date-time"},
-    "microtime": {"type": "string", "format": "date-time"},
+    **{name: {"type": schema.type, **schema.constraints} for name, schema in SCALARS.items()},
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "intstr": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
     "strings": {"type": "array", "items": {"type": "string"}},
     # kubectl explain stumbles over an empty schema
     "json": {"x-kubernetes-preserve-unknown-fields": True},
-    "schemaOrArray": {"$ref": f"{REFERENCE}{SCHEMA}"},
-    "schemaOrBool": {"$ref": f"{REFERENCE}{SCHEMA}"},
-    "schemaOrStrings": {"$ref": f"{REFERENCE}{SCHEMA}"},
+    **{name: {"$ref": f"{REFERENCE}{SCHEMA}"} for name in UNIONS},
 }
 
 

@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 import orjson
 from msgspec import Struct
 
-from watchword.api.json import copy_json, is_deeper_than, same_json, type_name
+from watchword.api.json import copy_json, is_deeper_than, same_json
 from watchword.api.limits import MAX_BODY_BYTES
 from watchword.api.meta import Object
+from watchword.apiserver.bodies import json_type
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.model import ApiError
 
@@ -63,18 +64,15 @@ def _check_shape(operation: Any) -> None:
         said = operation.get(key)
         if said is not None and type(said) is not str:
             raise bad_request(
-                f"error decoding patch: json: cannot unmarshal {_go_type(said)} "
+                f"error decoding patch: json: cannot unmarshal {json_type(said)} "
                 f"into Go struct field jsonPatchOp.{key} of type string"
             )
 
 
 def _undecodable(value: Any, wanted: str) -> ApiError:
-    return bad_request(f"error decoding patch: json: cannot unmarshal {_go_type(value)} into Go value of type {wanted}")
-
-
-def _go_type(value: Any) -> str:
-    name = type_name(value)
-    return {"integer": "number", "boolean": "bool"}.get(name, name)
+    return bad_request(
+        f"error decoding patch: json: cannot unmarshal {json_type(value)} into Go value of type {wanted}"
+    )
 
 
 def _refuse() -> NoReturn:
@@ -196,7 +194,7 @@ def apply_merge_patch(document: Object, patch: Any) -> Object:
     if patch is None:
         raise bad_request("Invalid JSON Patch")
     if type(patch) is not dict:
-        found = {"integer": "number", "boolean": "bool"}.get(type_name(patch), type_name(patch))
+        found = json_type(patch)
         raise bad_request(
             f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         )

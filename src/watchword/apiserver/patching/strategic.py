@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from watchword.api.json import copy_json, go_print, show, type_name
+from watchword.api.json import copy_json, go_print, show
 from watchword.api.meta import Object
+from watchword.apiserver.bodies import json_type
 from watchword.apiserver.errors import bad_request
 from watchword.apiserver.model import ApiError
 from watchword.apiserver.schema.model import Schema
@@ -117,7 +118,7 @@ def apply_strategic_patch(document: Object, patch: Any, schema: Schema) -> Objec
     as kube-apiserver does. Nothing of the patch is shared with the result.
     """
     if type(patch) is not dict:
-        found = {"integer": "number", "boolean": "bool"}.get(type_name(patch), type_name(patch))
+        found = json_type(patch)
         raise bad_request(f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
     return _merge_map(document, copy_json(patch), schema)
 

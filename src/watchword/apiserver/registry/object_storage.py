@@ -13,7 +13,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.selectors import LabelSelector
 from watchword.apiserver.errors import internal, storage_full
 from watchword.apiserver.model import ResourceKind
-from watchword.apiserver.request_selectors import EVERYTHING, NO_FIELDS, FieldSelector
+from watchword.apiserver.requestinfo import EVERYTHING, NO_FIELDS, FieldSelector
 from watchword.apiserver.schema.model import Schema
 from watchword.apiserver.schema.prune import apply_defaults, prune
 from watchword.apiserver.store.model import Record, StorageFull, Store, StoreChange, WriteFailed, path_of

@@ -11,14 +11,14 @@ from watchword.apiserver.errors import bad_request, invalid_kind, quote
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
 from watchword.apiserver.model import FieldError, HandlerRequest
 from watchword.apiserver.registry.pipeline import Strictness, WriteRequest
-from watchword.apiserver.request_selectors import (
+from watchword.apiserver.requestinfo import (
     EVERYTHING,
     NO_FIELDS,
     FieldSelector,
+    is_truthy,
     parse_field_selector,
     parse_label_selector,
 )
-from watchword.apiserver.requestinfo import is_truthy
 
 APPLY = "application/apply-patch+yaml"
 _LONGEST_MANAGER = 128

@@ -12,10 +12,10 @@ from watchword.apiserver.schema.from_openapi import (
     JUNCTORS,
     Node,
     below,
-    branches,
     is_set,
+    objects,
     properties_of,
-    type_of,
+    text,
 )
 from watchword.cel.re2_patterns import is_pattern
 
@@ -53,7 +53,7 @@ def check_structural(node: Node, path: str) -> list[FieldError]:
 
 def _invariants(node: Node, level: Level, path: str) -> Iterator[FieldError]:
     items, additional = below(node, "items"), node.get("additionalProperties")
-    if type_of(node) == "array" and node.get("items") is None:
+    if text(node, "type") == "array" and node.get("items") is None:
         yield required(f"{path}.items", "must be specified")
     if items is not None:
         yield from _invariants(items, "item", f"{path}.items")
@@ -78,7 +78,7 @@ def _extensions(node: Node, path: str) -> Iterator[FieldError]:
 
 
 def _type(node: Node, level: Level, path: str) -> Iterator[FieldError]:
-    said, place = type_of(node), f"{path}.type"
+    said, place = text(node, "type"), f"{path}.type"
     if is_set(node, "x-kubernetes-embedded-resource"):
         rule = "must be object if x-kubernetes-embedded-resource is true"
         if said != "object":
@@ -104,13 +104,13 @@ def _resource(node: Node, level: Level, path: str) -> Iterator[FieldError]:
     is_resource = level == "root" or is_set(node, "x-kubernetes-embedded-resource")
     known = properties_of(node)
     for key in ("kind", "apiVersion"):
-        if is_resource and key in known and type_of(known[key]) != "string":
-            yield invalid(f"{path}.properties[{key}].type", type_of(known[key]), "must be string")
+        if is_resource and key in known and text(known[key], "type") != "string":
+            yield invalid(f"{path}.properties[{key}].type", text(known[key], "type"), "must be string")
     if "metadata" not in known:
         return
     metadata, place = known["metadata"], f"{path}.properties[metadata]"
-    if is_resource and type_of(metadata) != "object":
-        yield invalid(f"{place}.type", type_of(metadata), "must be object")
+    if is_resource and text(metadata, "type") != "object":
+        yield invalid(f"{place}.type", text(metadata, "type"), "must be object")
     if level == "root":
         extra = [key for key in metadata if key not in {"type", "properties", "default"} and is_set(metadata, key)]
         if extra or set(properties_of(metadata)) - {"name", "generateName"}:
@@ -120,7 +120,7 @@ def _resource(node: Node, level: Level, path: str) -> Iterator[FieldError]:
 def _junctors(node: Node, path: str, *, pairs_allowed: bool) -> Iterator[FieldError]:
     """Check restrictions; `anyOf: [integer, string]` is the one way to name types in them."""
     for junctor in JUNCTORS:
-        found = branches(node, junctor)
+        found = objects(node, junctor)
         if junctor == "anyOf" and pairs_allowed and found == INT_OR_STRING:
             continue
         for index, branch in enumerate(found):
@@ -149,7 +149,7 @@ def _nested(node: Node, path: str, *, pairs_allowed: bool) -> Iterator[FieldErro
 
 
 def _completeness(node: Node, schema: Node | None, path: str, place: str) -> Iterator[FieldError]:
-    found = [(f"{junctor}[{i}]", branch) for junctor in JUNCTORS for i, branch in enumerate(branches(node, junctor))]
+    found = [(f"{junctor}[{i}]", branch) for junctor in JUNCTORS for i, branch in enumerate(objects(node, junctor))]
     negated = below(node, "not")
     if negated is not None:
         found.append(("not", negated))

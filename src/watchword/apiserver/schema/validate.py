@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from watchword.api.json import encode_identity, same_json, show, type_name
@@ -16,10 +17,42 @@ from watchword.apiserver.field_errors import (
     too_many,
     type_invalid,
 )
+from watchword.apiserver.kinds.metadata import dns1035_label
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.formats import is_formatted
-from watchword.apiserver.schema.from_openapi import dns1035_label_errors
-from watchword.apiserver.schema.model import ABSENT, Schema, old_field, old_items
+from watchword.apiserver.schema.model import Schema
+
+
+class _Absent:
+    """There is no earlier value; None would be a JSON null."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = _Absent()
+
+
+def old_field(old: Any, schema: Schema, key: str) -> Any:
+    if type(old) is not dict or schema.map_type == "atomic":
+        return ABSENT
+    return old.get(key, ABSENT)
+
+
+def old_items(old: Any, schema: Schema) -> Callable[[Any], Any] | None:
+    """Return how to find the earlier value of a list's item; None when items have no identity."""
+    if type(old) is not list or schema.list_type != "map":
+        return None
+    keys = schema.list_map_keys
+    known = {item_key(item, schema): item for item in reversed(old) if type(item) is dict}
+    return lambda item: known.get(item_key(item, schema), ABSENT) if type(item) is dict and keys else ABSENT
+
+
+def item_key(item: dict[str, Any], schema: Schema) -> bytes:
+    defaults = schema.items.properties if schema.items is not None else {}
+    return encode_identity(
+        [item.get(key, defaults[key].default if key in defaults else None) for key in schema.list_map_keys]
+    )
 
 
 def check_string(value: str, rules: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
@@ -81,23 +114,22 @@ def _matches(pattern: str, value: str) -> bool:
         return False
 
 
-def check_embedded(value: Any, schema: Schema | None, path: str, errors: list[FieldError]) -> None:
-    if schema is None or "embedded" not in schema.contains:
+def _containing(feature: str, value: Any, schema: Schema | None, path: str) -> Iterator[tuple[Any, Schema, str]]:
+    """Yield the values, here and below, whose schemas contain a feature, each with its schema and path."""
+    if schema is None or feature not in schema.contains:
         return
+    yield value, schema, path
     if type(value) is dict:
-        if schema.embedded_resource:
-            _check_one(value, f"{path}." if path else "", errors)
         for key, item in value.items():
-            if key in schema.properties:
-                check_embedded(item, schema.properties[key], f"{path}.{key}" if path else key, errors)
-            else:
-                check_embedded(item, schema.additional, f"{path}[{key}]", errors)
+            known = schema.properties.get(key)
+            place = f"{path}[{key}]" if known is None else f"{path}.{key}" if path else key
+            yield from _containing(feature, item, known or schema.additional, place)
     elif type(value) is list:
         for index, item in enumerate(value):
-            check_embedded(item, schema.items, f"{path}[{index}]", errors)
+            yield from _containing(feature, item, schema.items, f"{path}[{index}]")
 
 
-def _check_one(value: dict[str, Any], prefix: str, errors: list[FieldError]) -> None:
+def _check_embedded(value: dict[str, Any], prefix: str, errors: list[FieldError]) -> None:
     for key in ("apiVersion", "kind"):
         said, path = value.get(key), f"{prefix}{key}"
         if key not in value:
@@ -108,7 +140,7 @@ def _check_one(value: dict[str, Any], prefix: str, errors: list[FieldError]) -> 
             errors.append(invalid(path, said, "must not be empty"))
         elif key == "apiVersion" and said.count("/") > 1:
             errors.append(invalid(path, said, f"unexpected GroupVersion string: {said}"))
-        elif key == "kind" and (complaints := dns1035_label_errors(said.lower())):
+        elif key == "kind" and (complaints := ",".join(dns1035_label(said.lower()))):
             errors.append(invalid(path, said, f"may have mixed case, but should otherwise match: {complaints}"))
     if not isinstance(value.get("metadata", {}), dict):
         errors.append(invalid(f"{prefix}metadata", value["metadata"], "must be an object"))
@@ -182,23 +214,10 @@ def _overlap(schema: Schema, value: Any) -> int:
     return 0
 
 
-def check_list_types(value: Any, schema: Schema | None, path: str) -> list[FieldError]:
-    return list(_walk(value, schema, path))
-
-
-def _walk(value: Any, schema: Schema | None, path: str) -> Iterator[FieldError]:
-    if schema is None or "unique lists" not in schema.contains:
-        return
-    if type(value) is dict:
-        for key, item in value.items():
-            if key in schema.properties:
-                yield from _walk(item, schema.properties[key], f"{path}.{key}" if path else key)
-            elif schema.additional is not None:
-                yield from _walk(item, schema.additional, f"{path}[{key}]")
-    elif type(value) is list:
-        yield from _duplicates(value, schema, path)
-        for index, item in enumerate(value):
-            yield from _walk(item, schema.items, f"{path}[{index}]")
+def _repeated_items(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
+    for found, its_schema, place in _containing("unique lists", value, schema, path):
+        if type(found) is list:
+            yield from _duplicates(found, its_schema, place)
 
 
 def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[FieldError]:
@@ -231,13 +250,7 @@ _ACCEPTED: Final[dict[str, frozenset[type]]] = {
 }
 MAX_ERRORS: Final = 500  # more do not help, and a large object could have as many errors as fields
 _BLOCKING = frozenset(
-    (
-        "FieldValueNotSupported",
-        "FieldValueRequired",
-        "FieldValueTooLong",
-        "FieldValueTooMany",
-        "FieldValueTypeInvalid",
-    )
+    ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
 )
 
 
@@ -245,9 +258,11 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
     """Return every broken rule; with `old`, what was already wrong and did not change is tolerated."""
     errors: list[FieldError] = []
     check(value, schema, path, old, errors)
-    check_embedded(value, schema, path, errors)
-    repeated = check_list_types(value, schema, path)[:MAX_ERRORS]
-    if repeated and (old is ABSENT or not check_list_types(old, schema, path)):
+    for found, its_schema, place in _containing("embedded", value, schema, path):
+        if its_schema.embedded_resource and type(found) is dict:
+            _check_embedded(found, f"{place}." if place else "", errors)
+    repeated = list(islice(_repeated_items(value, schema, path), MAX_ERRORS))
+    if repeated and (old is ABSENT or not any(_repeated_items(old, schema, path))):
         errors.extend(repeated)
     if "rules" in schema.contains:
         if any(error.reason in _BLOCKING for error in errors):

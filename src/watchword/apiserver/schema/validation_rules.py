@@ -8,7 +8,9 @@ from typing import Any
 from watchword.api.json import same_json
 from watchword.apiserver.field_errors import duplicate, forbidden, invalid, required
 from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.model import ABSENT, Schema, old_field, old_items
+from watchword.apiserver.schema.from_openapi import Node, text
+from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.schema.validate import ABSENT, old_field, old_items
 from watchword.cel.evaluate import compile_expression
 from watchword.cel.functions import CelError, NoSuchOverload, OptionalValue
 from watchword.cel.syntax import CelSyntaxError
@@ -31,25 +33,25 @@ def check_rules(value: Any, schema: Schema | None, path: str, old: Any, errors: 
             check_rules(item, schema.items, f"{path}[{index}]", before(item) if before else ABSENT, errors)
 
 
-def _is_supported(rule: Mapping[str, Any]) -> bool:
+def _is_supported(rule: Node) -> bool:
     try:
-        compile_expression(_text(rule, "rule"))
+        compile_expression(text(rule, "rule"))
     except CelSyntaxError:
         return False
     return True
 
 
-def _rule_errors(rule: Mapping[str, Any], value: Any, schema: Schema, path: str, old: Any) -> Iterator[FieldError]:
+def _rule_errors(rule: Node, value: Any, schema: Schema, path: str, old: Any) -> Iterator[FieldError]:
     if not _is_supported(rule):
         return
-    expression = compile_expression(_text(rule, "rule"))
+    expression = compile_expression(text(rule, "rule"))
     is_transition = "oldSelf" in expression.referenced_variables
     has_past = old is not ABSENT and old is not None
     if is_transition and not has_past and not rule.get("optionalOldSelf"):
         return
     past = OptionalValue((old,) if has_past else ()) if rule.get("optionalOldSelf") else old
     variables = {"self": value, "oldSelf": past}
-    rule_text = _text(rule, "message").strip() or _text(rule, "rule").strip()
+    rule_text = text(rule, "message").strip() or text(rule, "rule").strip()
     try:
         holds = expression.evaluate(variables)
     except CelError as error:
@@ -68,9 +70,9 @@ def _failure(error: CelError, rule_text: str) -> str:
     return f"{error} evaluating rule: {rule_text}"
 
 
-def _rule_error(rule: Mapping[str, Any], variables: Mapping[str, Any], schema: Schema, path: str) -> FieldError:
+def _rule_error(rule: Node, variables: Mapping[str, Any], schema: Schema, path: str) -> FieldError:
     detail = _message(rule, variables)
-    place = f"{path}{_text(rule, 'fieldPath')}".lstrip(".") or "<nil>"
+    place = f"{path}{text(rule, 'fieldPath')}".lstrip(".") or "<nil>"
     reason = rule.get("reason")
     if reason == "FieldValueForbidden":
         return forbidden(place, detail)
@@ -84,8 +86,8 @@ def _rule_error(rule: Mapping[str, Any], variables: Mapping[str, Any], schema: S
     return invalid(place, variables["self"], detail)
 
 
-def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    expression = _text(rule, "messageExpression")
+def _message(rule: Node, variables: Mapping[str, Any]) -> str:
+    expression = text(rule, "messageExpression")
     if expression:
         try:
             computed = compile_expression(expression).evaluate(variables)
@@ -93,9 +95,4 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
             computed = None
         if isinstance(computed, str) and computed.strip() and "\n" not in computed:
             return computed
-    return _text(rule, "message").strip() or f"failed rule: {_text(rule, 'rule').strip()}"
-
-
-def _text(rule: Mapping[str, Any], key: str) -> str:
-    said = rule.get(key)
-    return said if isinstance(said, str) else ""
+    return text(rule, "message").strip() or f"failed rule: {text(rule, 'rule').strip()}"

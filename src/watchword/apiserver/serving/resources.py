@@ -75,7 +75,7 @@ class ResourceServer(Struct, frozen=True):
         options = read_list_options(request, watch=True)
         show = self.responses.watch_transform(request, kind, media)
         stream = await self.verbs.watch(kind, request.info.namespace, options, show)
-        return Response(200, (("Content-Type", media.content_type),), stream=stream)
+        return Response(200, (("Content-Type", media.type),), stream=stream)
 
     async def _create(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         call = read_write_request(request, options_kind="CreateOptions")

@@ -10,16 +10,16 @@ from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.apiserver import field_errors as broken
+from watchword.apiserver import field_errors
 from watchword.apiserver.bodies import decode_body, decode_json, media_type
 from watchword.apiserver.errors import bad_request, invalid, unsupported_media_type
-from watchword.apiserver.kinds.columns.cells import at
+from watchword.apiserver.kinds.columns import at
 from watchword.apiserver.kinds.metadata import printed_selector
-from watchword.apiserver.kinds.schemas import schemas, typed
+from watchword.apiserver.kinds.schemas import kind_schema
+from watchword.apiserver.kinds.typed import typed
 from watchword.apiserver.model import FieldError, HandlerRequest, ResourceKind
 from watchword.apiserver.negotiation import object_response
 from watchword.apiserver.patching.json_patch import apply_json_patch, apply_merge_patch
-from watchword.apiserver.patching.strategic import apply_strategic_patch
 from watchword.apiserver.registry.options import read_write_request
 from watchword.apiserver.registry.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from watchword.apiserver.registry.registry import Verbs
@@ -50,6 +50,7 @@ def scale_of(obj: Object, paths: Paths) -> Object:
 
 
 def resize(obj: Object, scale: Object, paths: Paths) -> None:
+    """Set the object's replicas to those of the Scale, in place."""
     *parents, name = paths[0].split(".")
     target = obj
     for parent in parents:
@@ -58,9 +59,10 @@ def resize(obj: Object, scale: Object, paths: Paths) -> None:
 
 
 def scale_errors(scale: Object) -> list[FieldError]:
+    """Validate a Scale: sizes are not negative."""
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
-        return [broken.invalid("spec.replicas", replicas, "must be greater than or equal to 0")]
+        return [field_errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")]
     return []
 
 
@@ -69,10 +71,18 @@ def _shown_selector(selector: Any) -> str:
 
 
 MESSAGE = "io.k8s.api.autoscaling.v1.Scale"
+
+
+def _strategic(scale: Object, patch: Any) -> Object:
+    from watchword.apiserver.patching.strategic import apply_strategic_patch
+
+    return apply_strategic_patch(scale, patch, kind_schema(MESSAGE))
+
+
 _LANGUAGES: dict[str, Callable[[Object, Any], Object]] = {
     JSON_PATCH: apply_json_patch,
     MERGE_PATCH: apply_merge_patch,
-    STRATEGIC_PATCH: lambda scale, patch: apply_strategic_patch(scale, patch, schemas().of_kind(MESSAGE)),
+    STRATEGIC_PATCH: _strategic,
 }
 
 
@@ -82,6 +92,7 @@ class ScaleServer(Struct, frozen=True):
     verbs: Verbs
 
     async def serve(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        """Handle get, update and patch."""
         paths = kind.scale_paths or ("spec.replicas", "status.replicas", "")
         key = ObjectKey(request.info.namespace, request.info.name)
         if request.info.verb == "get":

@@ -1,1 +1,0 @@
-"""The columns that `kubectl get` shows for the built-in kinds."""
