@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
@@ -189,6 +191,14 @@ Authenticate = Callable[["HandlerRequest"], Awaitable[User | None]]
 
 Handler = Callable[["HandlerRequest"], Awaitable[Response]]
 """Answers a path or a subresource. Bodies: `bodies.decode_body`; answers: `negotiation.object_response`."""
+
+
+def decode_base64(text: str | None) -> bytes:
+    """Return a value of a Secret; empty when it is not base64."""
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except binascii.Error:
+        return b""
 
 
 class Service(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -180,12 +180,9 @@ class ApiServer:
 
     def _audit_id(self, request: Request) -> str:
         said = request.header("Audit-Id")
-        if said and len(said) <= _LONGEST_AUDIT_ID and said.isascii() and said.isprintable():
+        if said and len(said) <= 64 and said.isascii() and said.isprintable():
             return said
         return self._config.new_audit_id()
-
-
-_LONGEST_AUDIT_ID = 64
 
 
 def _with_audit_headers(answer: Response, audit_id: str) -> Response:
@@ -224,6 +221,3 @@ def require_timeout(text: str) -> None:
 
 _LONGEST_DURATION = 64  # a longer one would only cost time in the regular expression
 _DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)  # as Go writes it
-
-
-Handle = Callable[[Request], Awaitable[Response]]

@@ -21,6 +21,7 @@ from watchword.apiserver.authn.model import (
     TokenAuthenticator,
     authenticated,
 )
+from watchword.apiserver.authz.rbac import join_problems
 from watchword.apiserver.model import HandlerRequest, Now, User
 from watchword.pki.certificates import Certificate, parse_certificate, verify_chain
 from watchword.pki.errors import PkiError
@@ -105,7 +106,7 @@ class TokenChain(Struct, frozen=True):
                 continue
             if found is not None:
                 return AuthenticatedIdentity(authenticated(found.user), found.audiences)
-        raise CredentialRefused(_join_messages(refusals) if refusals else UNKNOWN_TOKEN)
+        raise CredentialRefused(join_problems(refusals) if refusals else UNKNOWN_TOKEN)
 
 
 class RequestAuthenticator(Struct, frozen=True):
@@ -141,10 +142,6 @@ def bearer_token(header: str) -> str:
     """Return the token of an Authorization header, empty when it carries none."""
     parts = header.strip().split(" ", 2)
     return parts[1] if len(parts) >= 2 and parts[0].lower() == "bearer" else ""
-
-
-def _join_messages(refusals: list[str]) -> str:
-    return refusals[0] if len(refusals) == 1 else f"[{', '.join(refusals)}]"
 
 
 class StaticToken(Struct, frozen=True):

@@ -12,9 +12,7 @@ from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_de
 from watchword.apiserver.controllers.all_kinds_watch import AllKindsWatch, stored_kinds
 from watchword.apiserver.controllers.worker import Watches, Worker
 from watchword.apiserver.model import ApiError, Registry
-
-FOREGROUND = "foregroundDeletion"
-ORPHAN = "orphan"
+from watchword.apiserver.registry.delete import FOREGROUND, ORPHAN
 
 
 class OwnerGraphNode(Struct, frozen=True):
@@ -158,8 +156,9 @@ class OwnerWatch(Struct):
         self.graph.put(node, obj)
         if is_deleting(obj):
             finalizers = finalizers_of(obj)
-            if FOREGROUND in finalizers:
-                self._begin_waiting(node)
+            if FOREGROUND in finalizers and node.uid not in self.waiting:
+                self.waiting[node.uid] = node
+                self._wake_dependents(node)
             if ORPHAN in finalizers or FOREGROUND in finalizers:
                 self.enqueue(node)
         elif node in self.graph.owners:
@@ -174,18 +173,15 @@ class OwnerWatch(Struct):
         for node in list(self.unresolved):
             self.enqueue(node)
 
-    def _begin_waiting(self, node: OwnerGraphNode) -> None:
-        if node.uid not in self.waiting:
-            self.waiting[node.uid] = node
-            for dependent in self.graph.dependents_of(node.uid):
-                self.enqueue(dependent)
+    def _wake_dependents(self, node: OwnerGraphNode) -> None:
+        for dependent in self.graph.dependents_of(node.uid):
+            self.enqueue(dependent)
 
     def _gone(self, node: OwnerGraphNode) -> None:
         self.waiting.pop(node.uid, None)
         self.unresolved.discard(node)
         self._wake_waiting(self.graph.drop(node))
-        for dependent in self.graph.dependents_of(node.uid):
-            self.enqueue(dependent)
+        self._wake_dependents(node)
 
     def _wake_waiting(self, owners: frozenset[str]) -> None:
         for uid in owners:

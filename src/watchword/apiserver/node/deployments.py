@@ -15,7 +15,6 @@ from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_un
 from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.pod_factory import (
-    ALPHABET,
     LOOK_AGAIN,
     NodeEvents,
     PodFactory,
@@ -23,6 +22,7 @@ from watchword.apiserver.node.pod_factory import (
     enqueue_owner,
     is_active,
 )
+from watchword.apiserver.registry.system_fields import SUFFIX_ALPHABET
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -127,7 +127,7 @@ def revision_of(found: Object) -> int:
 def template_hash(template: Object) -> str:
     """Return a short name for a pod template; equal templates have equal names."""
     content = orjson.dumps([template, 0], option=orjson.OPT_SORT_KEYS)  # as in the names of stored replica sets
-    return "".join(ALPHABET[byte % len(ALPHABET)] for byte in hashlib.sha256(content).digest()[:10])
+    return "".join(SUFFIX_ALPHABET[byte % len(SUFFIX_ALPHABET)] for byte in hashlib.sha256(content).digest()[:10])
 
 
 def replica_set(found: Object, own: str, revision: str) -> Object:

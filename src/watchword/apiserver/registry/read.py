@@ -198,8 +198,9 @@ class WatchVerb(Struct, frozen=True):
     ) -> AsyncIterator[bytes]:
         """Return the stream of one watch; 400 for selectors the kind does not know."""
         matcher = matcher_for(kind, self.objects, namespace, options.labels, options.fields)
-        if options.resource_version:
-            _require_revision(options.resource_version)
+        if options.resource_version and not is_revision(options.resource_version):
+            # As kube-apiserver: the one case in which a malformed parameter is a 500.
+            raise ApiError(500, "", f"resourceVersion: {_unreadable(options.resource_version)}")
         try:
             plan = await self._plan(options, matcher)
         except ApiError as refusal:
@@ -217,25 +218,8 @@ class WatchVerb(Struct, frozen=True):
             # Every revision handed out was committed here: one from the future comes from lost data.
             raise expired(f"too old resource version: {wanted} ({current})")
         if options.send_initial_events or (not wanted and options.send_initial_events is None):
-            initial = self._present(matcher)
+            initial = self.objects.store.records(bucket_of(matcher.kind), matcher.namespace)
+            if matcher.selective:
+                initial = [record for record in initial if matcher.matches(record)]
             return WatchPlan(current, initial, options.bookmarks, options.bookmarks, seconds, self.bookmark_every)
-        start = wanted or current
-        return WatchPlan(
-            start,
-            None,
-            options.bookmarks,
-            initial_events_end=False,
-            seconds=seconds,
-            bookmark_every=self.bookmark_every,
-        )
-
-    def _present(self, matcher: Matcher) -> list[Record]:
-        records = self.objects.store.records(bucket_of(matcher.kind), matcher.namespace)
-        return [record for record in records if matcher.matches(record)] if matcher.selective else records
-
-
-def _require_revision(text: str) -> None:
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        # As kube-apiserver: the one case in which a malformed parameter is a 500.
-        detail = f"Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: invalid syntax"
-        raise ApiError(500, "", f"resourceVersion: {detail}")
+        return WatchPlan(wanted or current, None, options.bookmarks, False, seconds, self.bookmark_every)

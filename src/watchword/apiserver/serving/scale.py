@@ -36,7 +36,8 @@ def scale_of(obj: Object, paths: Paths) -> Object:
     wanted, observed, selector = paths
     metadata = obj["metadata"]
     status: Object = {"replicas": at(obj, observed) or 0}
-    shown = _shown_selector(at(obj, selector) if selector else None)
+    found = at(obj, selector) if selector else None
+    shown = found if isinstance(found, str) else printed_selector(found)
     if shown:
         status["selector"] = shown
     replicas = at(obj, wanted) or 0
@@ -64,10 +65,6 @@ def scale_errors(scale: Object) -> list[FieldError]:
     return []
 
 
-def _shown_selector(selector: Any) -> str:
-    return selector if isinstance(selector, str) else printed_selector(selector)
-
-
 MESSAGE = "io.k8s.api.autoscaling.v1.Scale"
 _LANGUAGES: dict[str, Callable[[Object, Any], Object]] = {
     JSON_PATCH: apply_json_patch,
@@ -88,16 +85,12 @@ class ScaleServer(Struct, frozen=True):
             record = await self.verbs.read.get(kind, key, request.parameter("resourceVersion"))
             obj: Object = orjson.loads(record.body)
             return object_response(request, scale_of(obj, paths))
-        change = _replacement(request) if request.info.verb == "update" else _patch(request)
+        change = (lambda _: decode_body(request)) if request.info.verb == "update" else _patch(request)
         target = UpdateTarget(kind, key, "scale", request.info.verb)
         options = "UpdateOptions" if request.info.verb == "update" else "PatchOptions"
         call = read_write_request(request, options_kind=options)
         answer = await self.verbs.update.revise(target, _revised(kind, key, change, paths), call)
         return object_response(request, scale_of(orjson.loads(answer.body), paths))
-
-
-def _replacement(request: HandlerRequest) -> Callable[[Object], Object]:
-    return lambda _: decode_body(request)
 
 
 def _patch(request: HandlerRequest) -> Callable[[Object], Object]:
