@@ -13,9 +13,6 @@ from watchword.api.selectors import LabelSelector, SelectorError, parse_structur
 from watchword.apiserver import errors
 from watchword.apiserver.model import Operation, Registry, ResourceKind
 from watchword.apiserver.registry.object_storage import bucket_of, convert
-from watchword.apiserver.serving.scale import scale_of
-
-SCALE_PATHS = ("spec.replicas", "status.replicas", "")
 
 
 class AdmissionAttributes(Struct, frozen=True):
@@ -39,7 +36,9 @@ def read_attributes(operation: Operation) -> AdmissionAttributes:
     is_namespace = (resource.group, resource.plural) == ("", NAMESPACES.plural)
     new, old = operation.new, operation.old
     if operation.subresource == "scale":
-        paths = operation.kind.scale_paths or SCALE_PATHS
+        from watchword.apiserver.serving.scale import scale_of
+
+        paths = operation.kind.scale_paths or ("spec.replicas", "status.replicas", "")
         new, old = (None if obj is None else scale_of(obj, paths) for obj in (new, old))
     return AdmissionAttributes(
         operation=operation.verb.upper(),

@@ -8,7 +8,6 @@ from typing import Any
 from watchword.api.meta import Object
 from watchword.api.resources import RBAC_GROUP
 from watchword.apiserver import field_errors as broken
-from watchword.apiserver.kinds.workloads import selector_errors
 from watchword.apiserver.model import FieldError, Operation
 
 
@@ -41,6 +40,8 @@ def validate_role(operation: Operation) -> list[FieldError]:
     if aggregation is not None and not aggregation.get("clusterRoleSelectors"):
         detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
         found.append(broken.required("aggregationRule.clusterRoleSelectors", detail))
+    from watchword.apiserver.kinds.workloads import selector_errors
+
     for index, selector in enumerate((aggregation or {}).get("clusterRoleSelectors") or ()):
         path = f"aggregationRule.clusterRoleSelectors[{index}]"
         wrong = list(selector_errors(selector, path))
