@@ -18,16 +18,6 @@ from watchword.http.limits import ServerLimits
 from watchword.http.request_parser import ParsedRequest, RejectedRequest, RequestLimits, RequestParser
 
 
-class RequestProgress(Protocol):
-    """How far a request has come."""
-
-    @property
-    def is_idle(self) -> bool: ...
-
-    @property
-    def is_head_complete(self) -> bool: ...
-
-
 class ConnectionDeadlines:
     """The deadlines of one connection: head, body, idle time, and progress of what is written."""
 
@@ -45,7 +35,7 @@ class ConnectionDeadlines:
     def writable(self) -> None:
         self._written = None
 
-    def is_read_overdue(self, now: float, request: RequestProgress) -> bool:
+    def is_read_overdue(self, now: float, request: RequestParser) -> bool:
         if request.is_idle and not self._is_first:
             patience = self._limits.keepalive_seconds
         elif not request.is_head_complete:

@@ -14,8 +14,7 @@ from msgspec import Struct
 from watchword.admin.backup_archive import Backup, BackupContent, BackupHeader, Subject
 from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.api.sensitive import HiddenFields
-from watchword.apiserver.instance import require_private_directory
-from watchword.apiserver.serving.backup import BACKUP_PATH
+from watchword.apiserver.instance import BACKUP_PATH, require_private_directory
 from watchword.apiserver.store.log import FileLock, RevisionLog
 from watchword.apiserver.store.model import StoreLocked
 from watchword.apiserver.store.snapshot import RestoreMarker, SnapshotSummary, read_snapshot, write_marker
@@ -87,10 +86,6 @@ def copy_stopped(plane: PlaneDirectory) -> bytes:
         log.close()
 
 
-def summarize_stopped(plane: PlaneDirectory) -> SnapshotSummary:
-    return read_snapshot(copy_stopped(plane), str(plane.path / DATA_FILE))
-
-
 async def _copy_running(plane: PlaneDirectory) -> bytes:
     kubeconfig = plane.path / "admin.kubeconfig"
     if not kubeconfig.exists():
@@ -144,7 +139,11 @@ def prepare_restore(target: Path, backup: Backup, *, replace: bool, now: datetim
     _require_usable(target, replace=replace)
     with ExitStack() as locks:
         present = _lock_and_read(target, locks) if target.exists() else {}
-        saved = {name: read_snapshot(data, name) for name, data in backup.files.items() if _is_data_file(name)}
+        saved = {
+            name: read_snapshot(data, name)
+            for name, data in backup.files.items()
+            if PurePosixPath(name).name == DATA_FILE
+        }
         if not saved:
             raise InvalidInput("the backup holds no data file: use another backup")
         elapsed = max((now - backup.header.created).total_seconds(), 0)
@@ -213,7 +212,7 @@ def _read_locked(plane: PlaneDirectory, locks: ExitStack) -> SnapshotSummary:
     except StoreLocked as cause:
         raise OperationRefused(f"a control plane runs in {plane.path}: stop it first") from cause
     locks.callback(lock.release)
-    return summarize_stopped(plane)
+    return read_snapshot(copy_stopped(plane), str(plane.path / DATA_FILE))
 
 
 def _write_files(staging: Path, restore: Restore) -> None:
@@ -241,10 +240,6 @@ def _sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _is_data_file(name: str) -> bool:
-    return PurePosixPath(name).name == DATA_FILE
 
 
 def _revision(summary: SnapshotSummary | None) -> int:

@@ -24,7 +24,7 @@ from watchword.api.accounts import ADDON_NAME
 from watchword.api.bootstrap import CLUSTER_INFO
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import ConditionType, Label
+from watchword.api.names import CLUSTER_LEASE, ConditionType, Label
 from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
@@ -136,7 +136,7 @@ async def make_hub(fleet: LocalFleet, report: ReportDetail) -> str:
         observe_hub(fleet.hub.client, {}, extra=(EVENT_SOURCE, LEASE_SOURCE, HUB_LEASE_SOURCE))
     )
     report("operator at work, waiting for the controllers")
-    await fleet.hub_observer.until(lambda: is_renewed_since(fleet.hub_lease(), fleet.since))
+    await fleet.hub_observer.until(lambda: is_renewed_since(fleet.lease(HUB_LEASE), fleet.since))
     return server
 
 
@@ -258,7 +258,8 @@ async def await_members(fleet: LocalFleet, report: ReportDetail) -> str:
     names = [member.name for member in fleet.clusters]
 
     def settled() -> bool:
-        ready = [name for name in names if is_settled(cluster_of(fleet, name), fleet.lease_of(name), fleet.since)]
+        leases = {name: fleet.lease(ObjectKey(name, CLUSTER_LEASE)) for name in names}
+        ready = [name for name in names if is_settled(cluster_of(fleet, name), leases[name], fleet.since)]
         report(f"{len(ready)} of {len(names)} available")
         return len(ready) == len(names)
 
