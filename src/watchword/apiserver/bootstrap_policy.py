@@ -63,7 +63,7 @@ _LEGACY_WORKLOADS = (
     "replicationcontrollers/scale",
 )
 _CORE_CONTENT = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "serviceaccounts", "services")
-_POD_DOORS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
+_POD_CONNECTIONS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
 
 VIEW_RULES: tuple[Object, ...] = (
     _rule(
@@ -109,9 +109,9 @@ VIEW_RULES: tuple[Object, ...] = (
 )
 
 EDIT_RULES: tuple[Object, ...] = (
-    _rule(_READ, ("",), *_POD_DOORS, "secrets", "services/proxy"),
+    _rule(_READ, ("",), *_POD_CONNECTIONS, "secrets", "services/proxy"),
     _rule(("impersonate",), ("",), "serviceaccounts"),
-    _rule(_WRITE, ("",), *_POD_DOORS, "pods"),
+    _rule(_WRITE, ("",), *_POD_CONNECTIONS, "pods"),
     _rule(("create",), ("",), "pods/eviction"),
     _rule(_WRITE, ("",), *_CORE_CONTENT, "replicationcontrollers/scale", "secrets", "services/proxy"),
     _rule(("create",), ("",), "serviceaccounts/token"),

@@ -169,7 +169,7 @@ class Instance:
             token_keys=TokenKeys(self.material.token_key),
             authority=self.material.signing_authority,
             root_bundle=lambda: self.material.root_bundle,
-            client_authorities=self.material.believed,
+            client_authorities=self.material.trusted,
             admin_tokens=(StaticToken(self.material.admin_token, ADMIN),),
             reviewer=self._settings.reviewer,
             event_ttl=self._settings.event_ttl,

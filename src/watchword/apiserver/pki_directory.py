@@ -98,7 +98,7 @@ class PkiDirectory:
     def context(self) -> ssl.SSLContext:
         return self._context
 
-    def believed(self) -> tuple[Certificate, ...]:
+    def trusted(self) -> tuple[Certificate, ...]:
         return self.authorities.roots()
 
     def signing_authority(self) -> Authority:

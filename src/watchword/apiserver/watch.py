@@ -180,7 +180,6 @@ class Watch:
         self._notify_waiter()
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Yield events until the time is over or the watcher falls behind."""
         store, bucket = self._matcher.objects.store, bucket_of(self._matcher.kind)
         try:
             missed = store.events_after(bucket, self._plan.start)

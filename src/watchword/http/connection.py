@@ -71,7 +71,6 @@ class Handshake:
         self._task = asyncio.get_running_loop().create_task(self._run(protocol, failed))
 
     def cancel(self) -> None:
-        """Close the socket, whatever the state of the handshake."""
         if self._has_begun and self._task is not None:
             self._task.cancel()
         else:
@@ -133,7 +132,7 @@ LINGER = 0.5
 """How long a rejected client may go on sending: cut off immediately, it would never read the response."""
 LINGER_BYTES = 1024 * 1024
 """How much of that is read."""
-FAREWELL = 0.25
+CLOSE_SECONDS = 0.25
 """How long a client may take to confirm the end of a connection when the server stops."""
 
 
@@ -189,7 +188,6 @@ class ServerConnection(asyncio.Protocol):
         self._connected = True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the contract
-        """Cancel what is processed for a client that disconnected."""
         self._server.unregister(self)
         if self._ending is not None:
             self._ending.cancel()
@@ -225,7 +223,6 @@ class ServerConnection(asyncio.Protocol):
         self._deadlines.writable()
 
     def finish(self) -> None:
-        """Finish the request that is processed, end streams, then close."""
         self._finishing = True
         if not self._connected:
             self.abort()
@@ -243,7 +240,7 @@ class ServerConnection(asyncio.Protocol):
     def _close(self) -> None:
         """Close politely; cut a client that does not read the rest, or does not confirm the end."""
         self._transport.close()
-        self._end_after(FAREWELL if self._finishing else self._server.limits.write_seconds, self._transport.abort)
+        self._end_after(CLOSE_SECONDS if self._finishing else self._server.limits.write_seconds, self._transport.abort)
 
     def _end_after(self, seconds: float, end: Callable[[], None]) -> None:
         if self._ending is not None:

@@ -127,7 +127,6 @@ class HttpServer:
         return int(self._sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Stop accepting, end watches cleanly, and let current requests finish."""
         sockets, self._sockets = self._sockets, ()
         if not sockets:
             return

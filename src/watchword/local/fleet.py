@@ -54,7 +54,6 @@ class Supervisor:
         self._tasks[name] = asyncio.create_task(self._supervise(name, work), name=name)
 
     async def stop(self, grace: timedelta) -> None:
-        """Stop all, and cancel those that take too long."""
         self._stop.set()
         tasks = list(self._tasks.values())
         if tasks:
@@ -143,7 +142,6 @@ class LocalFleet:
 
     @property
     def hub_observer(self) -> HubObserver:
-        """What is known of the hub, from the step on that follows it."""
         assert self.observer is not None, "the hub is followed once it is one"
         return self.observer
 

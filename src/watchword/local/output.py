@@ -123,7 +123,6 @@ class TerminalOutput(UpOutput):
         self.refresh(read_view)
 
     def close(self, final_message: str) -> None:
-        """Leave the last picture, with a line below."""
         self.screen.close()
         self.writer.write(f"{final_message}\n" if final_message else "")
         self.writer.close()
@@ -136,7 +135,6 @@ class PlainOutput(UpOutput):
     _reported: set[FleetEvent] = field(default_factory=set)
 
     def step(self, line: StepStatus) -> None:
-        """Write the step once it has ended."""
         if line.state in (StepState.DONE, StepState.FAILED):
             mark = (UNICODE_MARKS if self.unicode else ASCII_MARKS)[line.state]
             self._write(f"{mark} {line.title}: {line.detail} ({line.seconds:.1f} s)")
@@ -187,7 +185,6 @@ class JsonOutput(UpOutput):
 
 
 def select_unreported(rows: Sequence[FleetEvent], reported: set[FleetEvent]) -> list[FleetEvent]:
-    """Return what was not reported, and note that it is now."""
     fresh = [row for row in rows if row not in reported]
     reported.update(fresh)
     return fresh

@@ -29,7 +29,6 @@ class EventLog(Struct):
     _corrected: dict[FleetEvent, FleetEvent] = field(default_factory=dict)
 
     def read(self, rows: Sequence[FleetEvent], now: datetime) -> Sequence[FleetEvent]:
-        """Return the events with their own times, the latest last."""
         present = frozenset(rows)
         replaced = {(row.about, row.at) for row in self._last - present}
         for row in present - self._last:

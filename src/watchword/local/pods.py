@@ -156,7 +156,6 @@ class PodCommands(Struct, frozen=True):
             await self.read.server(launch.arguments[1:], self.server_port, client, stop)
 
     async def clean_clusters(self, launch: Launch, _: asyncio.Event) -> None:
-        """Delete clusters that left and were not deleted, once."""
         async with self._connect(launch) as client:
             retention = parse_flags(launch.arguments).get("retention")
             await ClusterCleanup(client, self.clock, parse_duration(retention) if retention else RETENTION).run()
@@ -181,7 +180,6 @@ class PodCommands(Struct, frozen=True):
             await hub.close()
 
     async def managed_serviceaccount(self, launch: Launch, stop: asyncio.Event) -> None:
-        """Keep service accounts on the pod's own cluster, and report their tokens to the hub."""
         flags = parse_flags(launch.arguments)
         kubeconfig = Path(flags["hub-kubeconfig"])
         name = kubeconfig.with_name("cluster-name").read_text().strip()

@@ -254,7 +254,6 @@ async def accept_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
 
 
 async def await_members(fleet: LocalFleet, report: ReportDetail) -> str:
-    """Wait until every accepted cluster has joined, works, and reports its credential."""
     names = [member.name for member in fleet.clusters]
 
     def settled() -> bool:
@@ -293,7 +292,6 @@ async def issue_pull_secrets(fleet: LocalFleet, report: ReportDetail) -> str:
 async def _await_addon(
     fleet: LocalFleet, name: str, members: Sequence[LocalControlPlane], report: ReportDetail
 ) -> None:
-    """Wait until an add-on has its credential on these clusters, and shows that it works with it."""
 
     def served() -> bool:
         addons = {ObjectKey.of(addon): addon for addon in fleet.hub_observer.addons()}

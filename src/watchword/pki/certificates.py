@@ -191,7 +191,6 @@ def _extend(
 
 
 def _may_issue(issuer: Certificate, chain: tuple[Certificate, ...], usage: Usage, now: datetime) -> bool:
-    """Whether the issuer signed the chain's last member and was allowed to."""
     if not issuer.is_ca or not _is_signed_by(chain[-1], issuer):
         return False
     constraints = extension_of(issuer.handle, x509.BasicConstraints)

@@ -80,7 +80,6 @@ class PublicKey:
 
     @cached_property
     def thumbprint(self) -> str:
-        """SHA-256 of the SubjectPublicKeyInfo, in hexadecimal."""
         return hashlib.sha256(self.spki).hexdigest()
 
     @property
@@ -215,7 +214,6 @@ def first_block(pem: bytes, kind: str) -> bytes | None:
 
 
 def armour(der: bytes, kind: str = CERTIFICATE) -> bytes:
-    """Wrap DER into a block with lines of 64 characters."""
     text = base64.b64encode(der)
     lines = b"\n".join(text[i : i + 64] for i in range(0, len(text), 64))
     return b"-----BEGIN %s-----\n%s\n-----END %s-----\n" % (kind.encode(), lines, kind.encode())

@@ -115,7 +115,6 @@ class RbacIndex(Struct):
     _known: dict[ObjectKey, Binding] = field(default_factory=dict)
 
     def follow(self, registry: Registry) -> Callable[[], None]:
-        """Subscribe to the four RBAC kinds; return how to stop."""
         stops = [
             registry.subscribe(CLUSTER_ROLES, self._cluster_role_changed),
             registry.subscribe(ROLES, self._role_changed),

@@ -49,7 +49,6 @@ class OwnerGraph(Struct):
             self.owners.pop(node, None)
 
     def drop(self, node: OwnerGraphNode) -> frozenset[str]:
-        """Remove an object; return the UIDs of its owners."""
         owners = self.owners.pop(node, frozenset())
         for uid in owners:
             self._unlink(uid, node)

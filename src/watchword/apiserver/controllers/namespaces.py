@@ -151,7 +151,6 @@ class NamespaceLifecycleController:
             self.worker.enqueue(namespace)
 
     async def sync(self, name: str) -> float | None:
-        """Delete what is left in a terminating namespace; without content, release it."""
         namespace = self.registry.get(NAMESPACES, ObjectKey.cluster(name))
         if namespace is None or not is_deleting(namespace):
             return None

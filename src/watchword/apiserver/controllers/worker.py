@@ -127,13 +127,11 @@ class ControllerService(Struct):
     _stops: list[Callable[[], None]] = field(default_factory=list)
 
     async def start(self) -> None:
-        """Start; existing objects trigger the worker first."""
         self.controller.worker.start()
         for resource, listener in self.controller.watches().items():
             self._stops.append(self.registry.subscribe(resource, listener))
 
     async def stop(self) -> None:
-        """End; returns when nothing of it runs any more."""
         while self._stops:
             self._stops.pop()()
         await self.controller.worker.stop()

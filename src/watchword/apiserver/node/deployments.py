@@ -15,7 +15,7 @@ from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_un
 from watchword.apiserver.kinds.catalog_workloads import REPLICA_SETS
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.pod_factory import (
-    LOOK_AGAIN,
+    RETRY_SECONDS,
     NodeEvents,
     PodFactory,
     controlled_by,
@@ -225,7 +225,7 @@ class ReplicaSetController:
             await self._scale(found, self._pods(found))
         except ApiError as refusal:
             await self.events.warn(found, "FailedCreate", f"Error creating: {refusal.message}")
-            wait = LOOK_AGAIN
+            wait = RETRY_SECONDS
         pods = self._pods(found)
         ready = sum(is_true(pod, "Ready") for pod in pods)
         numbers = {"fullyLabeledReplicas": len(pods), "readyReplicas": ready, "availableReplicas": ready}

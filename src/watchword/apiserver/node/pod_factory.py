@@ -19,7 +19,7 @@ from watchword.apiserver.registry.system_fields import generated_name
 
 CONTROLLER = User("system:kube-controller-manager")
 FINISHED = ("Succeeded", "Failed")
-LOOK_AGAIN = 5.0
+RETRY_SECONDS = 5.0
 """Seconds until an operation that the API server refused is tried again."""
 
 

@@ -63,7 +63,7 @@ def _invalid(detail: str) -> ApiError:
 
 PATIENCE = 3.0
 """Seconds to wait for a revision that is not here yet."""
-_GLANCE = 0.05
+_POLL_SECONDS = 0.05
 
 _LIST_EXPIRED = "The resourceVersion for the provided list is too old."
 _CONTINUE_EXPIRED = (
@@ -117,7 +117,7 @@ class Read(Struct, frozen=True):
         while store.revision < revision:
             if asyncio.get_running_loop().time() >= deadline:
                 raise too_large_resource_version(revision, store.revision)
-            await asyncio.sleep(_GLANCE)
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _start(self, options: ListOptions) -> tuple[str, int | None]:
         """Return the first path of the page and the exact revision, None for the latest."""

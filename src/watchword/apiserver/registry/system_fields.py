@@ -30,7 +30,6 @@ def make_uuid(entropy: Entropy) -> str:
 
 
 def generated_name(prefix: str, entropy: Entropy) -> str:
-    """Return a name no longer than a DNS label that starts with the prefix."""
     return prefix[:58] + "".join(SUFFIX_ALPHABET[byte % len(SUFFIX_ALPHABET)] for byte in entropy(5))
 
 
