@@ -75,7 +75,7 @@ def audit_event(exchange: CompletedRequest, now: str) -> Object:
         "level": "Metadata",
         "auditID": exchange.audit_id,
         "stage": "ResponseComplete" if exchange.response.stream is None else "ResponseStarted",
-        "requestURI": _uri(request),
+        "requestURI": request.info.path + (f"?{urlencode(request.query)}" if request.query else ""),
         "verb": request.info.verb,
         "user": _user(exchange.authenticated or request.user),
         "sourceIPs": [request.peer.address] if request.peer.address else [],
@@ -91,10 +91,6 @@ def audit_event(exchange: CompletedRequest, now: str) -> Object:
     if request.annotations:
         event["annotations"] = dict(request.annotations)
     return event
-
-
-def _uri(request: HandlerRequest) -> str:
-    return f"{request.info.path}?{urlencode(request.query)}" if request.query else request.info.path
 
 
 def _user(user: User) -> Object:

@@ -6,7 +6,7 @@ import os
 import secrets
 import ssl
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -85,8 +85,10 @@ class PkiDirectory:
         self._hosts = hosts
         self._now = now
         self._ca_lifetime = ca_lifetime
-        self.token_key = self._token_key()
-        self.admin_token = self._admin_token()
+        with naming(folder / "service-accounts.key") as key:
+            self.token_key = PrivateKey.from_pem(_once(key, PrivateKey.generate().pem.reveal()))
+        made = _once(folder / "admin.token", secrets.token_hex(32).encode())
+        self.admin_token = Sensitive(made.decode("ascii"))
         self.authorities = self._load_authorities()
         self.renew()
 
@@ -154,14 +156,6 @@ class PkiDirectory:
                 found.append(Authority.from_pem(file.with_suffix(".crt").read_bytes(), file.read_bytes()))
         return CertificateAuthorities(tuple(sorted(found, key=lambda each: each.certificate.not_before)))
 
-    def _token_key(self) -> PrivateKey:
-        path = self._folder / "service-accounts.key"
-        with naming(path):
-            return PrivateKey.from_pem(_once(path, _new_key))
-
-    def _admin_token(self) -> Sensitive[str]:
-        return Sensitive(_once(self._folder / "admin.token", lambda: secrets.token_hex(32).encode()).decode("ascii"))
-
 
 def require_keys(folder: Path, now: datetime) -> None:
     """Refuse to replace a lost signing key: every credential that it signed would be refused. Raises `StoreMissing`."""
@@ -177,15 +171,11 @@ def require_keys(folder: Path, now: datetime) -> None:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[Path]:
     try:
-        yield
+        yield path
     except (PkiError, OSError) as cause:
         raise StoreOpenError(f"{path}: {cause}; restore it from a backup, or begin anew in another folder") from cause
-
-
-def _new_key() -> bytes:
-    return PrivateKey.generate().pem.reveal()
 
 
 def _answers_to(certificate: Certificate, hosts: tuple[str, ...]) -> bool:
@@ -193,9 +183,10 @@ def _answers_to(certificate: Certificate, hosts: tuple[str, ...]) -> bool:
     return set(names.dns) <= set(certificate.names.dns) and set(names.ips) <= set(certificate.names.ips)
 
 
-def _once(path: Path, make: Callable[[], bytes]) -> bytes:
+def _once(path: Path, fresh: bytes) -> bytes:
+    """Return what a file holds; a file that does not exist is made."""
     if not path.exists():
-        write_private(path, make())
+        write_private(path, fresh)
     return path.read_bytes()
 
 

@@ -45,7 +45,7 @@ class FleetView(Struct, frozen=True):
 
 def render_view(view: FleetView, size: TerminalSize) -> list[StyledLine]:
     """Return the lines that fit: when space is short, events go first, then rows that need no attention."""
-    head = [_title(view), *_steps(view, size)]
+    head: list[StyledLine] = [[("watchword", Style.BOLD), (f" {view.title}", Style.PLAIN)], *_steps(view, size)]
     foot = _commands(view, size)
     space = size.rows - 1 - len(head) - len(foot)
     inventory = view.inventory
@@ -72,10 +72,6 @@ def _divide_rows(space: int, clusters: int, credentials: int) -> tuple[int, int,
     half = max(space // 2, min(space, SMALLEST_TABLE), 0)
     for_clusters = min(wanted_clusters, max(half, space - wanted_credentials))
     return for_clusters, min(wanted_credentials, max(space - for_clusters, 0)), 0
-
-
-def _title(view: FleetView) -> StyledLine:
-    return [("watchword", Style.BOLD), (f" {view.title}", Style.PLAIN)]
 
 
 def _steps(view: FleetView, size: TerminalSize) -> list[StyledLine]:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
@@ -120,7 +120,7 @@ class PrivateKey(Struct, frozen=True, eq=False, dict=True):
         """Read an unencrypted EC, RSA or Ed25519 key; raise `KeyRefused` for others and for weak ones."""
         raw = pem.reveal() if isinstance(pem, Sensitive) else pem
         _refuse_oversized(raw)
-        key = _checked(_load_private(_only_key_block(raw)))
+        key = _checked(_only_key_block(raw))
         weakness = validate_key_strength(key.public)
         if weakness:
             raise KeyRefused(weakness)
@@ -161,14 +161,11 @@ def _only_key_block(pem: bytes) -> bytes:
     return pem.partition(marker)[2] if marker in pem else pem
 
 
-def _load_private(pem: bytes) -> PrivateKeyTypes:
+def _checked(pem: bytes) -> PrivateKey:
     try:
-        return serialization.load_pem_private_key(pem, password=None)
+        handle = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as cause:
         raise KeyRefused("the text is not an unencrypted PEM private key") from cause
-
-
-def _checked(handle: PrivateKeyTypes) -> PrivateKey:
     if isinstance(handle, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
         return PrivateKey(handle)
     raise KeyRefused("the key is of an unsupported type: use EC P-256, Ed25519 or RSA with 2048 bits or more")

@@ -105,10 +105,6 @@ def owner_references_of(obj: Mapping[str, Any]) -> list[Object]:
     return (obj.get("metadata") or {}).get("ownerReferences") or []
 
 
-def is_blocking_owner(obj: Object, owner_uid: str) -> bool:
-    return any(ref.get("uid") == owner_uid and ref.get("blockOwnerDeletion") for ref in owner_references_of(obj))
-
-
 def without_references(obj: Object, uids: frozenset[str]) -> Object:
     kept = [ref for ref in owner_references_of(obj) if ref.get("uid") not in uids]
     metadata = {key: value for key, value in obj["metadata"].items() if key != "ownerReferences"}
@@ -124,10 +120,6 @@ def without_blocking_references(obj: Object) -> Object:
     """Return the object without references that block the deletion of an owner: that breaks a circle."""
     refs = [{**ref, "blockOwnerDeletion": False} for ref in owner_references_of(obj)]
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": refs}}
-
-
-def group_and_kind(ref: Object) -> tuple[str, str]:
-    return str(ref.get("apiVersion") or "").rpartition("/")[0], str(ref.get("kind") or "")
 
 
 def each_live(nodes: list[OwnerGraphNode], get: Any) -> Iterator[tuple[OwnerGraphNode, Object]]:
@@ -223,7 +215,11 @@ class GarbageCollector:
 
     async def _finish_foreground(self, node: OwnerGraphNode, obj: Object) -> None:
         live = each_live(self.seen.graph.dependents_of(node.uid), self.registry.get)
-        blocking = [dependent for dependent, each in live if is_blocking_owner(each, node.uid)]
+        blocking = [
+            dependent
+            for dependent, each in live
+            if any(ref.get("uid") == node.uid and ref.get("blockOwnerDeletion") for ref in owner_references_of(each))
+        ]
         if not blocking:
             await self.registry.update(node.resource, without_finalizer(obj, FOREGROUND))
             return
@@ -260,7 +256,8 @@ class GarbageCollector:
                 raise
 
     def _owner_state(self, node: OwnerGraphNode, ref: Object) -> OwnerState:
-        resource = self.seen.owners.get(group_and_kind(ref))
+        group = str(ref.get("apiVersion") or "").rpartition("/")[0]
+        resource = self.seen.owners.get((group, str(ref.get("kind") or "")))
         if resource is None or (resource.namespaced and not node.resource.namespaced):
             return OwnerState.UNKNOWN
         key = ObjectKey(node.key.namespace if resource.namespaced else "", str(ref.get("name") or ""))

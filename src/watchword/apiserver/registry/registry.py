@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-import orjson
 from msgspec import Struct
 
 from watchword.api.json import copy_json
@@ -14,13 +13,12 @@ from watchword.apiserver.errors import resource_not_found
 from watchword.apiserver.model import Now, ResourceKind
 from watchword.apiserver.registry.create import Create
 from watchword.apiserver.registry.delete import Delete, DeleteCollection, DeleteOptions
-from watchword.apiserver.registry.object_storage import KindTable, ObjectStorage, bucket_of
+from watchword.apiserver.registry.object_storage import KindTable, ObjectStorage, bucket_of, load_object
 from watchword.apiserver.registry.patch import Apply, PatchVerb
 from watchword.apiserver.registry.pipeline import (
     ManagedFieldsTracker,
     Pipeline,
     VerbDependencies,
-    VerbResult,
     WriteRequest,
     prune_and_default,
 )
@@ -92,7 +90,7 @@ class ObjectRegistry:
     async def create(self, resource: Resource, obj: Object, call: WriteRequest | None = None) -> Object:
         kind, body, call = self._require(resource), copy_json(obj), call or WriteRequest()
         prune_and_default(kind, body, call)
-        return _decoded(await self._verbs.create(kind, ObjectKey.of(body).namespace, body, call))
+        return load_object((await self._verbs.create(kind, ObjectKey.of(body).namespace, body, call)).body)
 
     async def update(
         self, resource: Resource, obj: Object, subresource: str = "", call: WriteRequest | None = None
@@ -105,9 +103,8 @@ class ObjectRegistry:
             prune_and_default(kind, fresh, call)
             return fresh
 
-        return _decoded(
-            await self._verbs.update.replace(UpdateTarget(kind, ObjectKey.of(obj), subresource), body, call)
-        )
+        target = UpdateTarget(kind, ObjectKey.of(obj), subresource)
+        return load_object((await self._verbs.update.replace(target, body, call)).body)
 
     async def delete(
         self,
@@ -153,8 +150,3 @@ class ObjectRegistry:
         if kind is None:
             raise resource_not_found()
         return kind
-
-
-def _decoded(answer: VerbResult) -> Object:
-    obj: Object = orjson.loads(answer.body)
-    return obj
