@@ -21,6 +21,8 @@ from watchword.apiserver.server import CompletedRequest
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 100 * 1024 * 1024
+audit = logging.getLogger("watchword.audit")
+REPORTER = "kube-apiserver"
 
 
 class AuditLog:
@@ -117,10 +119,6 @@ def _reference(request: HandlerRequest) -> Object:
 
 def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-audit = logging.getLogger("watchword.audit")
-REPORTER = "kube-apiserver"
 
 
 class ServerEvents(Struct, frozen=True):

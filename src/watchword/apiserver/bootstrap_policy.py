@@ -36,20 +36,6 @@ _EVENTS = "events.k8s.io"
 
 _HEALTH = ("/livez", "/readyz", "/healthz")
 _VERSION = ("/version", "/version/")
-
-
-def _rule(verbs: tuple[str, ...], groups: tuple[str, ...], *resources: str, names: tuple[str, ...] = ()) -> Object:
-    rule: Object = {"apiGroups": list(groups), "resources": sorted(resources), "verbs": sorted(verbs)}
-    if names:
-        rule["resourceNames"] = list(names)
-    return rule
-
-
-def _urls(*paths: str) -> Object:
-    return {"nonResourceURLs": sorted(paths), "verbs": ["get"]}
-
-
-_EVENT_RULE = _rule(("create", "patch", "update"), ("", _EVENTS), "events")
 _APPS = ("daemonsets", "deployments", "replicasets", "statefulsets")
 _SCALED = ("deployments/scale", "replicasets/scale", "statefulsets/scale")
 _LEGACY_WORKLOADS = (
@@ -64,6 +50,38 @@ _LEGACY_WORKLOADS = (
 )
 _CORE_CONTENT = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "serviceaccounts", "services")
 _POD_CONNECTIONS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
+_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+_AGGREGATED = ("admin", "edit", "view")
+_AGGREGATES_INTO = {
+    "edit": "admin",
+    "view": "edit",
+    **{f"system:aggregate-to-{name}": name for name in _AGGREGATED},
+}
+_CLUSTER_ROLE_GROUPS = {
+    "cluster-admin": ("system:masters",),
+    "system:monitoring": ("system:monitoring",),
+    "system:discovery": ("system:authenticated",),
+    "system:basic-user": ("system:authenticated",),
+    "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
+    "system:service-account-issuer-discovery": ("system:serviceaccounts",),
+}
+_SIGNER = "system:controller:bootstrap-signer"
+_CLEANER = "system:controller:token-cleaner"
+_NAMESPACED_SUBJECTS = {_SIGNER: "bootstrap-signer", _CLEANER: "token-cleaner"}
+
+
+def _rule(verbs: tuple[str, ...], groups: tuple[str, ...], *resources: str, names: tuple[str, ...] = ()) -> Object:
+    rule: Object = {"apiGroups": list(groups), "resources": sorted(resources), "verbs": sorted(verbs)}
+    if names:
+        rule["resourceNames"] = list(names)
+    return rule
+
+
+def _urls(*paths: str) -> Object:
+    return {"nonResourceURLs": sorted(paths), "verbs": ["get"]}
+
+
+_EVENT_RULE = _rule(("create", "patch", "update"), ("", _EVENTS), "events")
 
 VIEW_RULES: tuple[Object, ...] = (
     _rule(
@@ -184,25 +202,7 @@ _CLUSTER_ROLE_RULES: dict[str, tuple[Object, ...]] = {
     "system:aggregate-to-view": VIEW_RULES,
 }
 
-_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
-_AGGREGATED = ("admin", "edit", "view")
-_AGGREGATES_INTO = {
-    "edit": "admin",
-    "view": "edit",
-    **{f"system:aggregate-to-{name}": name for name in _AGGREGATED},
-}
 
-_CLUSTER_ROLE_GROUPS = {
-    "cluster-admin": ("system:masters",),
-    "system:monitoring": ("system:monitoring",),
-    "system:discovery": ("system:authenticated",),
-    "system:basic-user": ("system:authenticated",),
-    "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
-    "system:service-account-issuer-discovery": ("system:serviceaccounts",),
-}
-
-_SIGNER = "system:controller:bootstrap-signer"
-_CLEANER = "system:controller:token-cleaner"
 _NAMESPACED_RULES: dict[ObjectKey, tuple[Object, ...]] = {
     ObjectKey("kube-system", _SIGNER): (_rule(_READ, ("",), "secrets"),),
     ObjectKey("kube-system", _CLEANER): (_rule((*_READ, "delete"), ("",), "secrets"), _EVENT_RULE),
@@ -212,7 +212,6 @@ _NAMESPACED_RULES: dict[ObjectKey, tuple[Object, ...]] = {
         _EVENT_RULE,
     ),
 }
-_NAMESPACED_SUBJECTS = {_SIGNER: "bootstrap-signer", _CLEANER: "token-cleaner"}
 
 
 def _object(resource: Resource, key: ObjectKey, labels: dict[str, str] | None = None, **fields: Any) -> Object:

@@ -17,6 +17,8 @@ from watchword.apiserver.schema.model import Schema
 
 Now = Callable[[], datetime]
 """The wall clock. Waiting goes through the event loop's own time."""
+Handler = Callable[["HandlerRequest"], Awaitable[Response]]
+"""Answers a path or a subresource. Bodies: `bodies.decode_body`; answers: `negotiation.object_response`."""
 
 
 class User(Struct, frozen=True):
@@ -188,9 +190,6 @@ class Registry(Protocol):
 
 Authenticate = Callable[["HandlerRequest"], Awaitable[User | None]]
 """Says who asks; None: no credential was shown (anonymous). Raises the 401 for a bad credential."""
-
-Handler = Callable[["HandlerRequest"], Awaitable[Response]]
-"""Answers a path or a subresource. Bodies: `bodies.decode_body`; answers: `negotiation.object_response`."""
 
 
 def decode_base64(text: str | None) -> bytes:

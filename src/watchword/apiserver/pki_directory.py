@@ -28,6 +28,11 @@ from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, Usage
 
 ADMIN = User("kubernetes-admin", groups=(SUPERUSERS,))
+SERVING_LIFETIME = timedelta(days=365)
+RENEW_AT = 0.8
+"""The part of its life after which a certificate is replaced."""
+ANNOUNCED = timedelta(days=90)
+"""A new CA is published this long before it signs anything, so that clients can learn of it."""
 
 
 def ephemeral_access_config(now: Now) -> AccessConfig:
@@ -38,13 +43,6 @@ def ephemeral_access_config(now: Now) -> AccessConfig:
         root_bundle=lambda: authority.certificate.pem,
         admin_tokens=(StaticToken(Sensitive(secrets.token_hex(32)), ADMIN),),
     )
-
-
-SERVING_LIFETIME = timedelta(days=365)
-RENEW_AT = 0.8
-"""The part of its life after which a certificate is replaced."""
-ANNOUNCED = timedelta(days=90)
-"""A new CA is published this long before it signs anything, so that clients can learn of it."""
 
 
 class CertificateAuthorities(Struct, frozen=True):

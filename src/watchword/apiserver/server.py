@@ -46,6 +46,13 @@ log = logging.getLogger(__name__)  # structlog renders it where a program set th
 
 ResourceRoute = tuple[str, str, str]
 """Group, resource and subresource (empty for the resource itself)."""
+NOT_FOUND = Response(
+    404,
+    (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")),
+    b"404 page not found\n",
+)
+_LONGEST_DURATION = 64  # a longer one would only cost time in the regular expression
+_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)  # as Go writes it
 
 
 class RateLimiter(Protocol):
@@ -192,13 +199,6 @@ def _with_audit_headers(answer: Response, audit_id: str) -> Response:
     return replace(answer, headers=tuple(headers))
 
 
-NOT_FOUND = Response(
-    404,
-    (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")),
-    b"404 page not found\n",
-)
-
-
 def require_route(kind: ResourceKind, info: RequestInfo) -> None:
     is_namespace = info.resource == "namespaces" and not info.group
     if not kind.resource.namespaced:
@@ -217,7 +217,3 @@ def require_timeout(text: str) -> None:
     if len(text) > _LONGEST_DURATION or (text and not _DURATION.fullmatch(text)):
         message = f"invalid timeout specified in the request URL - time: invalid duration {quote(text)}"
         raise bad_request(message)
-
-
-_LONGEST_DURATION = 64  # a longer one would only cost time in the regular expression
-_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)  # as Go writes it

@@ -17,6 +17,15 @@ from watchword.apiserver.model import ApiError, ResourceKind
 from watchword.apiserver.registry.object_storage import Matcher, ObjectStorage, bucket_of, encode_object
 from watchword.apiserver.store.model import Compacted, Record, Store, StoreEvent
 
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+ObjectTransform = Callable[[Object], Object]
+"""Turns an object into what the client asked to see of it."""
+QUEUE_FRAMES = 2_000
+QUEUE_BYTES = 16 * 1024 * 1024
+CHUNK_BYTES = 64 * 1024
+BOOKMARK_EVERY = 60.0
+LAST_BOOKMARK_BEFORE_END = 2.0
+
 
 class EventReceiver(Protocol):
     """A receiver of the changes of one object, of one namespace, or of all."""
@@ -69,12 +78,6 @@ def _selection(receiver: EventReceiver) -> str:
     return f"={receiver.path}" if receiver.path else receiver.namespace
 
 
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-
-ObjectTransform = Callable[[Object], Object]
-"""Turns an object into what the client asked to see of it."""
-
-
 def encode_event(kind: str, body: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), body)
 
@@ -124,13 +127,6 @@ class EventEncoder(Struct, frozen=True):
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
         obj = bookmark(self.kind.resource, revision, initial_events_end=initial_events_end)
         return encode_event("BOOKMARK", orjson.dumps(obj if self.show is None else self.show(obj)))
-
-
-QUEUE_FRAMES = 2_000
-QUEUE_BYTES = 16 * 1024 * 1024
-CHUNK_BYTES = 64 * 1024
-BOOKMARK_EVERY = 60.0
-LAST_BOOKMARK_BEFORE_END = 2.0
 
 
 class WatchPlan(Struct, frozen=True):

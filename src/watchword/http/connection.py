@@ -17,6 +17,23 @@ from watchword.api.http import InvalidForm, Peer, Request, Response
 from watchword.http.limits import ServerLimits
 from watchword.http.request_parser import ParsedRequest, RejectedRequest, RequestLimits, RequestParser
 
+CHUNK = b"%x\r\n%b\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LARGE = 64 * 1024
+"""A body of at least this size is written separately: copying it behind its head would hold it twice."""
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+_BREAKS = str.maketrans("\r\n\0", "   ")
+log = logging.getLogger(__name__)
+RequestHandler = Callable[[Request], Awaitable[Response]]
+RejectionHandler = Callable[[RejectedRequest], Response]
+LINGER = 0.5
+"""How long a rejected client may go on sending: cut off immediately, it would never read the response."""
+LINGER_BYTES = 1024 * 1024
+"""How much of that is read."""
+CLOSE_SECONDS = 0.25
+"""How long a client may take to confirm the end of a connection when the server stops."""
+
 
 class ConnectionDeadlines:
     """The deadlines of one connection: head, body, idle time, and progress of what is written."""
@@ -91,17 +108,6 @@ class Handshake:
             failed()
 
 
-CHUNK = b"%x\r\n%b\r\n"
-LAST_CHUNK = b"0\r\n\r\n"
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-LARGE = 64 * 1024
-"""A body of at least this size is written separately: copying it behind its head would hold it twice."""
-
-_REASONS = {status.value: status.phrase for status in HTTPStatus}
-_BREAKS = str.maketrans("\r\n\0", "   ")
-
-
 def head(answer: Response, framing: str, date: str, *, keep_alive: bool) -> bytes:
     """Return the head of a response; `framing` is the header that delimits its body, or empty."""
     lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, '')}\r\nDate: {date}\r\n{framing}"]
@@ -122,18 +128,6 @@ def encode_response_parts(answer: Response, date: str, *, keep_alive: bool, with
     if not with_body or len(answer.body) < LARGE:
         return (encode_response(answer, date, keep_alive=keep_alive, with_body=with_body),)
     return encode_response(answer, date, keep_alive=keep_alive, with_body=False), answer.body
-
-
-log = logging.getLogger(__name__)
-
-RequestHandler = Callable[[Request], Awaitable[Response]]
-RejectionHandler = Callable[[RejectedRequest], Response]
-LINGER = 0.5
-"""How long a rejected client may go on sending: cut off immediately, it would never read the response."""
-LINGER_BYTES = 1024 * 1024
-"""How much of that is read."""
-CLOSE_SECONDS = 0.25
-"""How long a client may take to confirm the end of a connection when the server stops."""
 
 
 class ServerContext(Protocol):

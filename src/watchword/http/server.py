@@ -33,6 +33,16 @@ ACCEPTS_AT_ONCE = 64
 """So many connections are accepted before requests get their turn."""
 
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+log = logging.getLogger(__name__)
+SWEEP_EVERY = 5.0
+"""How often deadlines are checked; one timer for all connections."""
+ACCEPT_PAUSE = 0.1
+"""How long no connection is accepted after the process ran out of descriptors."""
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+CurrentContext: TypeAlias = Callable[[], ssl.SSLContext]
+HTTP_1_1 = "http/1.1"
+_NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME
 
 
 class OutOfDescriptors(Exception):
@@ -86,14 +96,6 @@ def accept_connections(listening: socket.socket) -> list[tuple[socket.socket, st
             connected.setblocking(False)
         accepted.append((connected, str(address[0]) if address else ""))
     return accepted
-
-
-log = logging.getLogger(__name__)
-
-SWEEP_EVERY = 5.0
-"""How often deadlines are checked; one timer for all connections."""
-ACCEPT_PAUSE = 0.1
-"""How long no connection is accepted after the process ran out of descriptors."""
 
 
 class HttpServer:
@@ -213,15 +215,6 @@ def http_date(seconds: float) -> str:
         f"{_DAYS[at.tm_wday]}, {at.tm_mday:02} {_MONTHS[at.tm_mon - 1]} {at.tm_year} "
         f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02} GMT"
     )
-
-
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-CurrentContext: TypeAlias = Callable[[], ssl.SSLContext]
-HTTP_1_1 = "http/1.1"
-_NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME
 
 
 def delegating_context(current: CurrentContext, protocol: str = HTTP_1_1) -> ssl.SSLContext:

@@ -24,6 +24,9 @@ from watchword.local.cloud import read_cloud_files
 from watchword.local.data_directory import LAYOUT_FILE, LOCK, FleetDirectory
 
 DATA_FILE, KEYS = "state.db", "pki"
+FASTEST_WRITES = 10_000
+"""Revisions per second: more than a control plane can write, so that no client has seen what follows a restore."""
+SHORT_LIVED = ("events/", "events.events.k8s.io/", "leases.coordination.k8s.io/")
 
 
 class PlaneDirectory(Struct, frozen=True):
@@ -105,11 +108,6 @@ def _key_files(plane: PlaneDirectory) -> Mapping[str, bytes]:
     folder = plane.path / KEYS
     files = (file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith("."))
     return {f"{plane.prefix}{KEYS}/{file.name}": file.read_bytes() for file in files}
-
-
-FASTEST_WRITES = 10_000
-"""Revisions per second: more than a control plane can write, so that no client has seen what follows a restore."""
-SHORT_LIVED = ("events/", "events.events.k8s.io/", "leases.coordination.k8s.io/")
 
 
 class Differences(Struct, frozen=True):

@@ -33,6 +33,9 @@ PORT_RANGE = range(20_000, 30_000)
 """Below those that systems choose for connections, and below those of Kubernetes' own services."""
 
 FreePort = Callable[[], int]
+LOCK, LAYOUT_FILE, LOG = "lock", "fleet.json", "up.log"
+EPHEMERAL_PREFIX = "watchword-fleet-"
+POLL_INTERVAL = 0.05
 
 
 class ControlPlaneAddress(msgspec.Struct, frozen=True):
@@ -158,11 +161,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
         return True
-
-
-LOCK, LAYOUT_FILE, LOG = "lock", "fleet.json", "up.log"
-EPHEMERAL_PREFIX = "watchword-fleet-"
-POLL_INTERVAL = 0.05
 
 
 def default_data_directory(environment: dict[str, str] | None = None) -> Path:

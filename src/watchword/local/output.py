@@ -30,6 +30,7 @@ from watchword.local.view import ASCII_MARKS, UNICODE_MARKS, FleetView, render_v
 
 CLOSE_TIMEOUT = 1.0  # seconds that the end of a program waits for a terminal that does not take what is written
 MAX_QUEUED = 10_000  # texts; beyond that, output to a terminal that does not read is lost
+ViewReader = Callable[[], FleetView]
 
 
 class BackgroundWriter:
@@ -82,9 +83,6 @@ class BackgroundWriter:
             except OSError:
                 self.reader_closed = True
                 return
-
-
-ViewReader = Callable[[], FleetView]
 
 
 class UpOutput(Struct):

@@ -16,6 +16,7 @@ from watchword.api.limits import MAX_LOG_BYTES
 from watchword.api.time import rfc3339
 
 SECOND = slice(19)  # of an instant in RFC 3339: some events have microseconds, conditions have none
+_pod_log: ContextVar[Path | None] = ContextVar("pod_log", default=None)
 
 
 class EventLog(Struct):
@@ -37,9 +38,6 @@ class EventLog(Struct):
         self._corrected = {row: own for row, own in self._corrected.items() if row in present}
         self._last = present
         return sorted((self._corrected.get(row, row) for row in rows), key=lambda row: row.at[SECOND])
-
-
-_pod_log: ContextVar[Path | None] = ContextVar("pod_log", default=None)
 
 
 def log_to(path: Path) -> None:

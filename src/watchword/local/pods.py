@@ -37,6 +37,9 @@ CommandFunction: TypeAlias = Callable[[Launch, asyncio.Event], Awaitable[None]]
 """Does what the program does under that command, until the event is set."""
 
 KILLED = 137
+SAMPLE_EVERY = timedelta(seconds=20)
+TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
+"""One replica of each, which keeps its identity after a crash: it need not wait for the lease to expire."""
 
 
 class RunningTask(Struct):
@@ -90,11 +93,6 @@ async def _run(command: CommandFunction, launch: Launch, stop: asyncio.Event) ->
     except Exception:
         log.exception("container failed")
         raise
-
-
-SAMPLE_EVERY = timedelta(seconds=20)
-TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
-"""One replica of each, which keeps its identity after a crash: it need not wait for the lease to expire."""
 
 
 class ServerRunner(Protocol):

@@ -55,6 +55,10 @@ from watchword.registration.catalog import CATALOG
 from watchword.registration.driver import RequestsCertificate
 from watchword.runtime.informer import WatchScope
 
+ReportDetail: TypeAlias = Callable[[str], None]
+"""Reports progress of the step that is running."""
+HUB_LEASE_SOURCE = (LEASES, WatchScope(HUB_LEASE.namespace, fields=f"metadata.name={HUB_LEASE.name}"))
+
 
 def is_ready_for_decision(cluster: Object | None, requests: Sequence[Object], *, by_request: bool = True) -> bool:
     """Whether a cluster can be decided about: it was before, or its request is there, where its driver makes one.
@@ -92,12 +96,6 @@ def is_settled(cluster: Object | None, lease: Object | None, since: datetime) ->
 def is_renewed_since(lease: Object | None, since: datetime) -> bool:
     renewed = ((lease or {}).get("spec") or {}).get("renewTime") or ""
     return str(renewed) >= rfc3339_micro(since)
-
-
-ReportDetail: TypeAlias = Callable[[str], None]
-"""Reports progress of the step that is running."""
-
-HUB_LEASE_SOURCE = (LEASES, WatchScope(HUB_LEASE.namespace, fields=f"metadata.name={HUB_LEASE.name}"))
 
 
 class UpStep(Struct, frozen=True):

@@ -27,6 +27,7 @@ STEP_STYLES = {
     StepState.RUNNING: Style.WARN,
     StepState.WAITING: Style.DIM,
 }
+Cell = tuple[str, Style]
 
 
 class FleetView(Struct, frozen=True):
@@ -93,9 +94,6 @@ def _steps(view: FleetView, size: TerminalSize) -> list[StyledLine]:
         ]
         for step in shown
     ]
-
-
-Cell = tuple[str, Style]
 
 
 def _cluster_cells(rows: Sequence[ClusterRow]) -> list[Sequence[Cell]]:

@@ -30,6 +30,17 @@ MAXIMUM_BUNDLE_CERTIFICATES = 512
 CERTIFICATE_CACHE_SIZE = 512
 
 _Ext = TypeVar("_Ext", bound=x509.ExtensionType)
+MAXIMUM_DEPTH = 6
+_MAXIMUM_INTERMEDIATES = 16
+# The extensions that are enforced below; any other critical extension makes the certificate refused.
+_UNDERSTOOD = {
+    x509.BasicConstraints.oid,
+    x509.KeyUsage.oid,
+    x509.ExtendedKeyUsage.oid,
+    x509.SubjectAlternativeName.oid,
+    x509.AuthorityKeyIdentifier.oid,
+    x509.SubjectKeyIdentifier.oid,
+}
 
 
 class Certificate(HiddenFields, frozen=True, dict=True):
@@ -131,20 +142,6 @@ def extension_of(handle: x509.Certificate, kind: type[_Ext]) -> _Ext | None:
         return handle.extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:
         return None
-
-
-MAXIMUM_DEPTH = 6
-_MAXIMUM_INTERMEDIATES = 16
-
-# The extensions that are enforced below; any other critical extension makes the certificate refused.
-_UNDERSTOOD = {
-    x509.BasicConstraints.oid,
-    x509.KeyUsage.oid,
-    x509.ExtendedKeyUsage.oid,
-    x509.SubjectAlternativeName.oid,
-    x509.AuthorityKeyIdentifier.oid,
-    x509.SubjectKeyIdentifier.oid,
-}
 
 
 def verify_chain(

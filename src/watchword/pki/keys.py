@@ -28,6 +28,10 @@ LONGEST_RSA_BITS = 4096  # verifying with a larger key would take a server too l
 _AnyPublic: TypeAlias = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
 _AnyPrivate: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 _CURVES = (ec.SECP256R1, ec.SECP384R1)
+CERTIFICATE = "CERTIFICATE"
+CERTIFICATE_REQUEST = "CERTIFICATE REQUEST"
+_BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,64})-----\r?\n")
+_PIN = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII | re.IGNORECASE)
 
 
 class KeyType(StrEnum):
@@ -176,12 +180,6 @@ def _refuse_oversized(pem: bytes) -> None:
         raise KeyRefused("the text is far too large for a key: is this the right file?")
 
 
-CERTIFICATE = "CERTIFICATE"
-CERTIFICATE_REQUEST = "CERTIFICATE REQUEST"
-
-_BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,64})-----\r?\n")
-
-
 def blocks(pem: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield (type, DER) of each readable block; text around blocks is ignored, as OpenSSL does."""
     for kind, body in _bodies(pem):
@@ -214,9 +212,6 @@ def armour(der: bytes, kind: str = CERTIFICATE) -> bytes:
     text = base64.b64encode(der)
     lines = b"\n".join(text[i : i + 64] for i in range(0, len(text), 64))
     return b"-----BEGIN %s-----\n%s\n-----END %s-----\n" % (kind.encode(), lines, kind.encode())
-
-
-_PIN = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII | re.IGNORECASE)
 
 
 class Pin(Struct, frozen=True, order=True):

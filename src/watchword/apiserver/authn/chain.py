@@ -30,6 +30,11 @@ from watchword.pki.subjects import Usage
 LONGEST_CHAIN = 10
 SIGNATURE_CACHE_SECONDS = 30 * 86400.0  # a signature stays good; dates and the bundle are compared each time
 VerifiedChain = tuple[tuple[bytes, ...], tuple[bytes, ...]]  # as shown, and the bundle that it was verified with
+UNKNOWN_TOKEN = "invalid bearer token"  # noqa: S105 - a message
+LONGEST_TOKEN = 64 * 1024
+ANSWER_CACHE_SECONDS = 10.0
+TokenReviewer = Callable[[Object], Awaitable[Mapping[str, Any]]]
+"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError without a response."""
 
 
 class VerifiedClient(Struct, frozen=True):
@@ -81,10 +86,6 @@ def user_from_certificate(leaf: Certificate) -> User | None:
         return None
     extra = {CREDENTIAL_ID: (certificate_id(leaf.der),)}
     return User(leaf.common_name, groups=leaf.organisations, extra=extra)
-
-
-UNKNOWN_TOKEN = "invalid bearer token"  # noqa: S105 - a message
-LONGEST_TOKEN = 64 * 1024
 
 
 class TokenChain(Struct, frozen=True):
@@ -169,12 +170,6 @@ class StaticTokenAuthenticator(Struct, frozen=True):
 def _digest(token: str) -> bytes:
     # equal lengths, so that the comparison reveals nothing about the length of the real token
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-
-ANSWER_CACHE_SECONDS = 10.0
-
-TokenReviewer = Callable[[Object], Awaitable[Mapping[str, Any]]]
-"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError without a response."""
 
 
 class WebhookTokenAuthenticator(Struct, frozen=True):

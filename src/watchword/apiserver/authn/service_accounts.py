@@ -33,6 +33,10 @@ SIGNATURE_CACHE_SECONDS = 10.0
 
 _EXTRA = "authentication.kubernetes.io/"
 _INVALIDATED = "service account token has been invalidated"
+LEGACY_ISSUER = "kubernetes/serviceaccount"
+CLAIM_PREFIX = "kubernetes.io/serviceaccount/"
+LAST_USED_LABEL = "kubernetes.io/legacy-token-last-used"
+INVALID_SINCE_LABEL = "kubernetes.io/legacy-token-invalid-since"
 
 
 class TokenTrust(Struct, frozen=True):
@@ -207,12 +211,6 @@ def is_long_deleted(obj: Object, *, now: datetime) -> bool:
         return False
     since = parse_rfc3339(str(text))
     return since is None or since < now - LEEWAY
-
-
-LEGACY_ISSUER = "kubernetes/serviceaccount"
-CLAIM_PREFIX = "kubernetes.io/serviceaccount/"
-LAST_USED_LABEL = "kubernetes.io/legacy-token-last-used"
-INVALID_SINCE_LABEL = "kubernetes.io/legacy-token-invalid-since"
 
 
 class LegacyClaims(Struct, frozen=True):

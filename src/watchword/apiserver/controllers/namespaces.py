@@ -1,4 +1,4 @@
-"""Deletes the content of namespaces that are being deleted, then removes their finalizer."""
+"""Creates what every namespace has, and deletes the content of namespaces that are being deleted."""
 
 from __future__ import annotations
 
@@ -22,6 +22,25 @@ CLIENTS = ObjectKey("kube-system", "extension-apiserver-authentication")
 CLIENTS_KEY = "client-ca-file"
 DESCRIPTION = "kubernetes.io/description"
 _DESCRIBED = "The CA bundle by which clients inside the cluster verify its API server; meant for nothing else."
+FINALIZER = "kubernetes"
+DELETED_TOGETHER = 50
+"""Deletions of one namespace at a time: together they take one transaction of the store, not one each."""
+# Deletion here works on the registry itself: these three always succeed, and are set for compatibility.
+_SUCCEEDED = (
+    Condition.false(
+        "NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"
+    ),
+    Condition.false(
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    Condition.false(
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+)
 
 
 class NamespaceDefaultsController:
@@ -99,28 +118,6 @@ async def _create(registry: Registry, resource: Resource, obj: Object) -> None:
 def _ends(refusal: ApiError) -> bool:
     causes = (refusal.details or {}).get("causes") or ()
     return refusal.code == 404 or any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
-
-
-FINALIZER = "kubernetes"
-DELETED_TOGETHER = 50
-"""Deletions of one namespace at a time: together they take one transaction of the store, not one each."""
-
-# Deletion here works on the registry itself: these three always succeed, and are set for compatibility.
-_SUCCEEDED = (
-    Condition.false(
-        "NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"
-    ),
-    Condition.false(
-        "NamespaceDeletionGroupVersionParsingFailure",
-        "ParsedGroupVersions",
-        "All legacy kube types successfully parsed",
-    ),
-    Condition.false(
-        "NamespaceDeletionContentFailure",
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    ),
-)
 
 
 class NamespaceLifecycleController:

@@ -19,6 +19,8 @@ LONGEST_RETRY_SECONDS = 60.0
 
 Sync = Callable[[K], Awaitable[float | None]]
 """Brings one key in order; returns after how many seconds to look again, None when only an event matters."""
+Watches = Mapping[Resource, Callable[[str, Object], None]]
+"""What is listened to, and who listens."""
 
 
 class Worker(Struct, Generic[K]):
@@ -105,10 +107,6 @@ class Worker(Struct, Generic[K]):
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         return float(min(FIRST_RETRY_SECONDS * 2 ** min(failures, 20), LONGEST_RETRY_SECONDS))
-
-
-Watches = Mapping[Resource, Callable[[str, Object], None]]
-"""What is listened to, and who listens."""
 
 
 class BuiltInController(Protocol):

@@ -25,6 +25,8 @@ from watchword.apiserver.requestinfo import is_truthy
 from watchword.apiserver.store.model import RevisionConflict
 
 POLICIES = ("Orphan", "Background", "Foreground")
+POD_GRACE_SECONDS = 30
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 class DeleteOptions(Struct, frozen=True):
@@ -109,10 +111,6 @@ def _from_query(request: HandlerRequest) -> Object:
     if dry_run:
         said["dryRun"] = dry_run
     return said
-
-
-POD_GRACE_SECONDS = 30
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 class Delete(Struct, frozen=True):

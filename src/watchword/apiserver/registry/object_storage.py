@@ -18,6 +18,8 @@ from watchword.apiserver.schema.model import Schema
 from watchword.apiserver.schema.prune import apply_defaults, prune
 from watchword.apiserver.store.model import Record, StorageFull, Store, StoreChange, WriteFailed, path_of
 
+FORMS_REMEMBERED = 50_000
+
 
 class KindTable:
     """Served kinds by group, version and plural."""
@@ -49,9 +51,6 @@ class KindTable:
 
     def all(self) -> Sequence[ResourceKind]:
         return tuple(self._kinds.values())
-
-
-FORMS_REMEMBERED = 50_000
 
 
 class StoredObject(Struct, frozen=True):

@@ -25,6 +25,12 @@ from watchword.apiserver.registry.pipeline import (
 )
 from watchword.apiserver.registry.update import Update, UpdateTarget
 
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+Merge = Callable[[Object, Any, ResourceKind], Object]
+
 
 class Apply(Struct, frozen=True):
     """Applies configurations; an object that is not there is created."""
@@ -93,14 +99,6 @@ def _require_no_uid(target: UpdateTarget, config: Object) -> None:
     if uid:
         detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise conflict(target.kind.resource, target.key.name, detail)
-
-
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
-
-Merge = Callable[[Object, Any, ResourceKind], Object]
 
 
 def _json(document: Object, patch: Any, _: ResourceKind) -> Object:

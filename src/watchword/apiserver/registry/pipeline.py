@@ -20,6 +20,7 @@ from watchword.apiserver.watch import BOOKMARK_EVERY
 Strictness = Literal["Ignore", "Warn", "Strict"]
 
 SYSTEM = User("system:apiserver", groups=("system:masters",))
+MOST_COMPLAINTS = 100  # as upstream: a body made of mistakes is not worth a list of them
 
 
 class WriteRequest(Struct, frozen=True):
@@ -156,9 +157,6 @@ class VerbDependencies(Struct, frozen=True):
     now: Now
     entropy: Entropy
     bookmark_every: float = BOOKMARK_EVERY  # seconds
-
-
-MOST_COMPLAINTS = 100  # as upstream: a body made of mistakes is not worth a list of them
 
 
 def prune_and_default(kind: ResourceKind, obj: Object, call: WriteRequest, duplicates: list[str] | None = None) -> None:

@@ -29,6 +29,19 @@ from watchword.apiserver.watch import (
 
 LATEST = -1
 """In place of a revision: go on at the latest state, inconsistently."""
+PATIENCE = 3.0
+"""Seconds to wait for a revision that is not here yet."""
+_POLL_SECONDS = 0.05
+_LIST_EXPIRED = "The resourceVersion for the provided list is too old."
+_CONTINUE_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+)
+MIN_SECONDS = 1800.0
+Fraction = Callable[[], float]
+"""A random number in [0, 1): spreads the ends of watches, so that clients do not all return at once."""
 
 
 class ContinueToken(Struct, frozen=True):
@@ -59,19 +72,6 @@ def decode_continue_token(token: str) -> ContinueToken:
 
 def _invalid(detail: str) -> ApiError:
     return bad_request(f"invalid continue token: continue key is not valid{detail}")
-
-
-PATIENCE = 3.0
-"""Seconds to wait for a revision that is not here yet."""
-_POLL_SECONDS = 0.05
-
-_LIST_EXPIRED = "The resourceVersion for the provided list is too old."
-_CONTINUE_EXPIRED = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
-    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
-    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
-)
 
 
 class ListPage(Struct, frozen=True):
@@ -177,11 +177,6 @@ def _page(records: list[Record], revision: int, start: str, limit: int, matcher:
         return ListPage(taken, revision)
     token = ContinueToken(revision, records[position - 1].path + "\0").encode()
     return ListPage(taken, revision, token, None if matcher.selective else len(records) - position)
-
-
-MIN_SECONDS = 1800.0
-Fraction = Callable[[], float]
-"""A random number in [0, 1): spreads the ends of watches, so that clients do not all return at once."""
 
 
 class WatchVerb(Struct, frozen=True):

@@ -29,6 +29,12 @@ SCALES = Resource("autoscaling", "v1", "scales", "Scale")
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 Paths = tuple[str, str, str]
+MESSAGE = "io.k8s.api.autoscaling.v1.Scale"
+_LANGUAGES: dict[str, Callable[[Object, Any], Object]] = {
+    JSON_PATCH: apply_json_patch,
+    MERGE_PATCH: apply_merge_patch,
+    STRATEGIC_PATCH: lambda scale, patch: apply_strategic_patch(scale, patch, schemas().of_kind(MESSAGE)),
+}
 
 
 def scale_of(obj: Object, paths: Paths) -> Object:
@@ -63,14 +69,6 @@ def scale_errors(scale: Object) -> list[FieldError]:
     if replicas < 0:
         return [broken.invalid("spec.replicas", replicas, "must be greater than or equal to 0")]
     return []
-
-
-MESSAGE = "io.k8s.api.autoscaling.v1.Scale"
-_LANGUAGES: dict[str, Callable[[Object, Any], Object]] = {
-    JSON_PATCH: apply_json_patch,
-    MERGE_PATCH: apply_merge_patch,
-    STRATEGIC_PATCH: lambda scale, patch: apply_strategic_patch(scale, patch, schemas().of_kind(MESSAGE)),
-}
 
 
 class ScaleServer(Struct, frozen=True):

@@ -23,6 +23,21 @@ from watchword.apiserver.store.model import (
 )
 from watchword.apiserver.store.snapshot import APPLICATION_ID, CURRENT, StoreFormat, copy_database, migrate
 
+_SCHEMA = """
+CREATE TABLE log (
+    revision INTEGER PRIMARY KEY,
+    bucket TEXT NOT NULL,
+    path TEXT NOT NULL,
+    deleted INTEGER NOT NULL,
+    body BLOB NOT NULL
+) STRICT;
+CREATE TABLE forgotten (bucket TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+"""
+_SET_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
+_ERASE = "DELETE FROM log WHERE revision IN (SELECT value FROM json_each(?))"
+VACUUMED_PAGES = 2_000
+
 
 class FileLock:
     """Holds an advisory lock until released or until the process ends, however it ends."""
@@ -42,23 +57,6 @@ class FileLock:
 
     def release(self) -> None:
         os.close(self._descriptor)
-
-
-_SCHEMA = """
-CREATE TABLE log (
-    revision INTEGER PRIMARY KEY,
-    bucket TEXT NOT NULL,
-    path TEXT NOT NULL,
-    deleted INTEGER NOT NULL,
-    body BLOB NOT NULL
-) STRICT;
-CREATE TABLE forgotten (bucket TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-"""
-
-_SET_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
-_ERASE = "DELETE FROM log WHERE revision IN (SELECT value FROM json_each(?))"
-VACUUMED_PAGES = 2_000
 
 
 class Row(HiddenFields, frozen=True):
