@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
+from watchword.api.http import Peer
 from watchword.http.connection import ConnectionDeadlines
 from watchword.http.limits import ServerLimits
+from watchword.http.request_parser import RequestLimits, RequestParser
 
 LIMITS = ServerLimits(
     header_seconds=10, request_seconds=60, keepalive_seconds=180, write_seconds=30, write_bytes_per_second=100
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    is_idle: bool = False
-    is_head_complete: bool = False
+def parser_after(data: bytes) -> RequestParser:
+    parser = RequestParser(RequestLimits(1_000, 1_000), Peer())
+    parser.feed(data)
+    return parser
 
 
-IDLE, HEAD, BODY = Progress(is_idle=True), Progress(), Progress(is_head_complete=True)
+IDLE, HEAD = parser_after(b""), parser_after(b"GET / HTTP/1.1\r\n")
+BODY = parser_after(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ IDLE, HEAD, BODY = Progress(is_idle=True), Progress(), Progress(is_head_complete
         pytest.param(IDLE, False, 180, id="between requests"),
     ],
 )
-def test_reading_is_bounded(progress: Progress, is_first: bool, patience: float) -> None:  # noqa: FBT001 - a row
+def test_reading_is_bounded(progress: RequestParser, is_first: bool, patience: float) -> None:  # noqa: FBT001 - a row
     deadlines = ConnectionDeadlines(LIMITS, 0.0)
     deadlines.restart(1000.0, is_first=is_first)
 

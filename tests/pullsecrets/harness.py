@@ -30,7 +30,7 @@ from watchword.api.pull_secrets import (
 from watchword.api.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from watchword.kube.client import Client
 from watchword.kube.transport import Transport
-from watchword.pki.jwt import read_unverified_claims, read_unverified_header
+from watchword.pki.jwt import read_unverified_claims, split_token
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import Metrics
@@ -59,7 +59,7 @@ def claims_of(secret: Object) -> dict[str, Any]:
 
 
 def key_id_of(secret: Object) -> str:
-    return str(read_unverified_header(token_of(secret))["kid"])
+    return str(split_token(token_of(secret))[0]["kid"])
 
 
 def is_filled(secret: Object | None) -> bool:

@@ -21,6 +21,8 @@ from watchword.apiserver.server import CompletedRequest
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 100 * 1024 * 1024
+audit = logging.getLogger("watchword.audit")
+REPORTER = "kube-apiserver"
 
 
 class AuditLog:
@@ -75,7 +77,7 @@ def audit_event(exchange: CompletedRequest, now: str) -> Object:
         "level": "Metadata",
         "auditID": exchange.audit_id,
         "stage": "ResponseComplete" if exchange.response.stream is None else "ResponseStarted",
-        "requestURI": _uri(request),
+        "requestURI": request.info.path + (f"?{urlencode(request.query)}" if request.query else ""),
         "verb": request.info.verb,
         "user": _user(exchange.authenticated or request.user),
         "sourceIPs": [request.peer.address] if request.peer.address else [],
@@ -91,10 +93,6 @@ def audit_event(exchange: CompletedRequest, now: str) -> Object:
     if request.annotations:
         event["annotations"] = dict(request.annotations)
     return event
-
-
-def _uri(request: HandlerRequest) -> str:
-    return f"{request.info.path}?{urlencode(request.query)}" if request.query else request.info.path
 
 
 def _user(user: User) -> Object:
@@ -121,10 +119,6 @@ def _reference(request: HandlerRequest) -> Object:
 
 def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-audit = logging.getLogger("watchword.audit")
-REPORTER = "kube-apiserver"
 
 
 class ServerEvents(Struct, frozen=True):

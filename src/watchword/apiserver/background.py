@@ -42,12 +42,10 @@ class BackgroundTasks:
         self.status = {task.name: TaskStatus() for task in tasks}
 
     async def start(self) -> None:
-        """Begin; the first run of a task is due after its period."""
         loop = asyncio.get_running_loop()
         self._running = [loop.create_task(self._supervise(task), name=task.name) for task in self._tasks]
 
     async def stop(self) -> None:
-        """End; returns once nothing runs any more."""
         for running in self._running:
             running.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

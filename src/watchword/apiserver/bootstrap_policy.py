@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from watchword.api.resources import (
 from watchword.apiserver.authz.rbac import RbacIndex
 from watchword.apiserver.model import ApiError, Registry
 
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 _READ = ("get", "list", "watch")
@@ -35,6 +36,38 @@ _EVENTS = "events.k8s.io"
 
 _HEALTH = ("/livez", "/readyz", "/healthz")
 _VERSION = ("/version", "/version/")
+_APPS = ("daemonsets", "deployments", "replicasets", "statefulsets")
+_SCALED = ("deployments/scale", "replicasets/scale", "statefulsets/scale")
+_LEGACY_WORKLOADS = (
+    "daemonsets",
+    "deployments",
+    "deployments/scale",
+    "ingresses",
+    "networkpolicies",
+    "replicasets",
+    "replicasets/scale",
+    "replicationcontrollers/scale",
+)
+_CORE_CONTENT = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "serviceaccounts", "services")
+_POD_CONNECTIONS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
+_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+_AGGREGATED = ("admin", "edit", "view")
+_AGGREGATES_INTO = {
+    "edit": "admin",
+    "view": "edit",
+    **{f"system:aggregate-to-{name}": name for name in _AGGREGATED},
+}
+_CLUSTER_ROLE_GROUPS = {
+    "cluster-admin": ("system:masters",),
+    "system:monitoring": ("system:monitoring",),
+    "system:discovery": ("system:authenticated",),
+    "system:basic-user": ("system:authenticated",),
+    "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
+    "system:service-account-issuer-discovery": ("system:serviceaccounts",),
+}
+_SIGNER = "system:controller:bootstrap-signer"
+_CLEANER = "system:controller:token-cleaner"
+_NAMESPACED_SUBJECTS = {_SIGNER: "bootstrap-signer", _CLEANER: "token-cleaner"}
 
 
 def _rule(verbs: tuple[str, ...], groups: tuple[str, ...], *resources: str, names: tuple[str, ...] = ()) -> Object:
@@ -49,20 +82,6 @@ def _urls(*paths: str) -> Object:
 
 
 _EVENT_RULE = _rule(("create", "patch", "update"), ("", _EVENTS), "events")
-_APPS = ("daemonsets", "deployments", "replicasets", "statefulsets")
-_SCALED = ("deployments/scale", "replicasets/scale", "statefulsets/scale")
-_LEGACY_WORKLOADS = (
-    "daemonsets",
-    "deployments",
-    "deployments/scale",
-    "ingresses",
-    "networkpolicies",
-    "replicasets",
-    "replicasets/scale",
-    "replicationcontrollers/scale",
-)
-_CORE_CONTENT = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "serviceaccounts", "services")
-_POD_DOORS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
 
 VIEW_RULES: tuple[Object, ...] = (
     _rule(
@@ -108,9 +127,9 @@ VIEW_RULES: tuple[Object, ...] = (
 )
 
 EDIT_RULES: tuple[Object, ...] = (
-    _rule(_READ, ("",), *_POD_DOORS, "secrets", "services/proxy"),
+    _rule(_READ, ("",), *_POD_CONNECTIONS, "secrets", "services/proxy"),
     _rule(("impersonate",), ("",), "serviceaccounts"),
-    _rule(_WRITE, ("",), *_POD_DOORS, "pods"),
+    _rule(_WRITE, ("",), *_POD_CONNECTIONS, "pods"),
     _rule(("create",), ("",), "pods/eviction"),
     _rule(_WRITE, ("",), *_CORE_CONTENT, "replicationcontrollers/scale", "secrets", "services/proxy"),
     _rule(("create",), ("",), "serviceaccounts/token"),
@@ -183,27 +202,7 @@ _CLUSTER_ROLE_RULES: dict[str, tuple[Object, ...]] = {
     "system:aggregate-to-view": VIEW_RULES,
 }
 
-_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
-_AGGREGATED = ("admin", "edit", "view")
-_AGGREGATES_INTO = {
-    "edit": "admin",
-    "view": "edit",
-    **{f"system:aggregate-to-{name}": name for name in _AGGREGATED},
-}
 
-_AUTHENTICATED = ("Group", "system:authenticated")
-_UNAUTHENTICATED = ("Group", "system:unauthenticated")
-_CLUSTER_ROLE_SUBJECTS: dict[str, tuple[tuple[str, str], ...]] = {
-    "cluster-admin": (("Group", "system:masters"),),
-    "system:monitoring": (("Group", "system:monitoring"),),
-    "system:discovery": (_AUTHENTICATED,),
-    "system:basic-user": (_AUTHENTICATED,),
-    "system:public-info-viewer": (_AUTHENTICATED, _UNAUTHENTICATED),
-    "system:service-account-issuer-discovery": (("Group", "system:serviceaccounts"),),
-}
-
-_SIGNER = "system:controller:bootstrap-signer"
-_CLEANER = "system:controller:token-cleaner"
 _NAMESPACED_RULES: dict[ObjectKey, tuple[Object, ...]] = {
     ObjectKey("kube-system", _SIGNER): (_rule(_READ, ("",), "secrets"),),
     ObjectKey("kube-system", _CLEANER): (_rule((*_READ, "delete"), ("",), "secrets"), _EVENT_RULE),
@@ -213,13 +212,12 @@ _NAMESPACED_RULES: dict[ObjectKey, tuple[Object, ...]] = {
         _EVENT_RULE,
     ),
 }
-_NAMESPACED_SUBJECTS = {_SIGNER: "bootstrap-signer", _CLEANER: "token-cleaner"}
 
 
 def _object(resource: Resource, key: ObjectKey, labels: dict[str, str] | None = None, **fields: Any) -> Object:
     metadata = {
         "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})},
-        "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+        "annotations": {AUTO_UPDATE: "true"},
     }
     return resource.manifest(key, metadata=metadata, **fields)
 
@@ -229,76 +227,35 @@ def _labels(role: str) -> dict[str, str]:
     return {f"{_AGGREGATE}{target}": "true"} if target else {}
 
 
-def _ref(kind: str, name: str) -> Object:
-    return {"apiGroup": RBAC_GROUP, "kind": kind, "name": name}
-
-
-def _aggregate_of(name: str) -> Object:
-    selector = {"matchLabels": {f"{_AGGREGATE}{name}": "true"}}
-    rule = {"clusterRoleSelectors": [selector]}
-    return _object(CLUSTER_ROLES, ObjectKey.cluster(name), _labels(name), aggregationRule=rule, rules=[])
-
-
-def default_namespaces() -> list[Object]:
-    return [NAMESPACES.manifest(ObjectKey.cluster(name)) for name in SYSTEM_NAMESPACES]
-
-
 def default_cluster_roles() -> list[Object]:
     """Return the ClusterRoles; admin, edit and view are filled by aggregation."""
-    plain = [
+    roles = [
         _object(CLUSTER_ROLES, ObjectKey.cluster(name), _labels(name), rules=list(rules))
         for name, rules in _CLUSTER_ROLE_RULES.items()
     ]
-    return [*plain, *(_aggregate_of(name) for name in _AGGREGATED)]
+    for name in _AGGREGATED:
+        rule = {"clusterRoleSelectors": [{"matchLabels": {f"{_AGGREGATE}{name}": "true"}}]}
+        roles.append(_object(CLUSTER_ROLES, ObjectKey.cluster(name), _labels(name), aggregationRule=rule, rules=[]))
+    return roles
 
 
-def default_cluster_role_bindings() -> list[Object]:
-    return [
-        _object(
-            CLUSTER_ROLE_BINDINGS,
-            ObjectKey.cluster(name),
-            roleRef=_ref("ClusterRole", name),
-            subjects=[{"apiGroup": RBAC_GROUP, "kind": kind, "name": who} for kind, who in subjects],
-        )
-        for name, subjects in _CLUSTER_ROLE_SUBJECTS.items()
-    ]
-
-
-def default_roles() -> list[Object]:
-    return [_object(ROLES, key, rules=list(rules)) for key, rules in _NAMESPACED_RULES.items()]
-
-
-def default_role_bindings() -> list[Object]:
-    return [
-        _object(
-            ROLE_BINDINGS,
-            key,
-            roleRef=_ref("Role", key.name),
-            subjects=[{"kind": "ServiceAccount", "name": _NAMESPACED_SUBJECTS[key.name], "namespace": "kube-system"}],
-        )
-        for key in _NAMESPACED_RULES
-    ]
-
-
-def default_services() -> list[Object]:
+def default_objects() -> Iterator[tuple[Resource, Object]]:
+    for role in default_cluster_roles():
+        yield CLUSTER_ROLES, role
+    for name, groups in _CLUSTER_ROLE_GROUPS.items():
+        subjects = [{"apiGroup": RBAC_GROUP, "kind": "Group", "name": group} for group in groups]
+        ref = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": name}
+        binding = _object(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(name), roleRef=ref, subjects=subjects)
+        yield CLUSTER_ROLE_BINDINGS, binding
+    for key, rules in _NAMESPACED_RULES.items():
+        yield ROLES, _object(ROLES, key, rules=list(rules))
+        account = {"kind": "ServiceAccount", "name": _NAMESPACED_SUBJECTS[key.name], "namespace": "kube-system"}
+        ref = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": key.name}
+        yield ROLE_BINDINGS, _object(ROLE_BINDINGS, key, roleRef=ref, subjects=[account])
     labels = {"component": "apiserver", "provider": "kubernetes"}
     port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}
-    key = ObjectKey("default", "kubernetes")
-    return [SERVICES.manifest(key, metadata={"labels": labels}, spec={"type": "ClusterIP", "ports": [port]})]
-
-
-def default_objects() -> list[tuple[Resource, Object]]:
-    return [
-        *((NAMESPACES, obj) for obj in default_namespaces()),
-        *((CLUSTER_ROLES, obj) for obj in default_cluster_roles()),
-        *((CLUSTER_ROLE_BINDINGS, obj) for obj in default_cluster_role_bindings()),
-        *((ROLES, obj) for obj in default_roles()),
-        *((ROLE_BINDINGS, obj) for obj in default_role_bindings()),
-        *((SERVICES, obj) for obj in default_services()),
-    ]
-
-
-AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+    spec = {"type": "ClusterIP", "ports": [port]}
+    yield SERVICES, SERVICES.manifest(ObjectKey("default", "kubernetes"), metadata={"labels": labels}, spec=spec)
 
 
 class RbacBootstrap(Struct):
@@ -319,17 +276,19 @@ class RbacBootstrap(Struct):
 
 async def ensure_bootstrap_policy(registry: Registry) -> None:
     """Create what is missing; restore default roles and bindings unless the administrator opted out."""
-    wanted = default_objects()
-    namespaces = [row for row in wanted if row[0] == NAMESPACES]
-    others = [row for row in wanted if row[0] != NAMESPACES]
-    for rows in (namespaces, others):  # at once, so that the store commits them together
+    namespaces = [(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name))) for name in SYSTEM_NAMESPACES]
+    for rows in (namespaces, default_objects()):  # at once, so that the store commits them together
         await asyncio.gather(*(_ensure(registry, resource, obj) for resource, obj in rows))
 
 
 async def _ensure(registry: Registry, resource: Resource, wanted: Object) -> None:
     found = registry.get(resource, ObjectKey.of(wanted))
     if found is None:
-        await _create(registry, resource, wanted)
+        try:
+            await registry.create(resource, wanted)
+        except ApiError as refusal:
+            if refusal.reason != "AlreadyExists":
+                raise
     elif resource != NAMESPACES:
         mended = restore_defaults(found, wanted)
         if mended != found:
@@ -343,17 +302,6 @@ def restore_defaults(found: Object, wanted: Object) -> Object:
     mended = dict(found)
     for field in ("rules", "subjects"):
         if wanted.get(field):
-            mended[field] = _united(found.get(field) or [], wanted[field])
+            held = found.get(field) or []
+            mended[field] = [*held, *(row for row in wanted[field] if row not in held)]
     return mended
-
-
-def _united(held: list[Any], wanted: list[Any]) -> list[Any]:
-    return [*held, *(row for row in wanted if row not in held)]
-
-
-async def _create(registry: Registry, resource: Resource, obj: Object) -> None:
-    try:
-        await registry.create(resource, obj)
-    except ApiError as refusal:
-        if refusal.reason != "AlreadyExists":
-            raise

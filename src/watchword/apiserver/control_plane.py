@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from watchword.api.http import Request, Response
-from watchword.apiserver.access_config import AccessControl, AccessControlFactory
+from watchword.apiserver.access_config import AccessControlFactory
 from watchword.apiserver.background import BackgroundTasks, TaskStatus
 from watchword.apiserver.crd.controller import CustomResourceController
 from watchword.apiserver.discovery.documents import DiscoveryHandler
@@ -23,7 +23,16 @@ from watchword.apiserver.serving.responses import ResponseBuilder
 from watchword.apiserver.store.model import Store
 from watchword.apiserver.watch import BOOKMARK_EVERY
 
+if TYPE_CHECKING:
+    from watchword.apiserver.openapi.documents import OpenApiHandler
+
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
+_HEADERS = (("Content-Type", "text/plain; version=0.0.4; charset=utf-8"),)
+_METRICS: tuple[tuple[str, str, str, Callable[[TaskStatus], int]], ...] = (
+    ("healthy", "gauge", "Whether the last run of a background task succeeded", lambda status: int(status.is_healthy)),
+    ("runs_total", "counter", "Runs of a background task", lambda status: status.runs),
+    ("failures_total", "counter", "Failed runs of a background task", lambda status: status.failures),
+)
 
 
 class HealthHandler:
@@ -62,14 +71,6 @@ def _health_response(endpoint: str, checks: dict[str, bool], *, verbose: bool) -
     return Response(500 if failed else 200, _TEXT, ("\n".join(lines) + "\n").encode())
 
 
-_HEADERS = (("Content-Type", "text/plain; version=0.0.4; charset=utf-8"),)
-_METRICS: tuple[tuple[str, str, str, Callable[[TaskStatus], int]], ...] = (
-    ("healthy", "gauge", "Whether the last run of a background task succeeded", lambda status: int(status.is_healthy)),
-    ("runs_total", "counter", "Runs of a background task", lambda status: status.runs),
-    ("failures_total", "counter", "Failed runs of a background task", lambda status: status.failures),
-)
-
-
 class MetricsHandler:
     """Answers /metrics in the text format, which needs no library for so little."""
 
@@ -83,10 +84,6 @@ class MetricsHandler:
             lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"]
             lines += [f'{metric}{{task="{task}"}} {read(status)}' for task, status in sorted(self._tasks().items())]
         return Response(200, _HEADERS, "\n".join([*lines, ""]).encode())
-
-
-if TYPE_CHECKING:
-    from watchword.apiserver.openapi.documents import OpenApiHandler
 
 
 class ControlPlane:
@@ -181,6 +178,3 @@ class ControlPlane:
             "/readyz/": self.health.handle,
             "/metrics": self.metrics.handle,
         }
-
-
-__all__ = ["AccessControl", "ControlPlane"]

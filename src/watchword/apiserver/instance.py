@@ -15,6 +15,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from watchword.api.http import Response
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import NAMESPACES
 from watchword.apiserver.access_config import AccessConfig, AccessControl, access_control_factory
@@ -24,11 +25,10 @@ from watchword.apiserver.background import BackgroundTasks, PeriodicTask
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.controllers.event_expiry import EVENT_TTL
 from watchword.apiserver.listener import API_LIMITS, RequestRateLimiter, api_listener
-from watchword.apiserver.model import Now, Registry
+from watchword.apiserver.model import HandlerRequest, Now, Registry
 from watchword.apiserver.node.model import NodeSettings, Runner, Workloads
 from watchword.apiserver.node.pod_logs import PodLogHandler
 from watchword.apiserver.pki_directory import ADMIN, PkiDirectory, write_private
-from watchword.apiserver.serving.backup import BACKUP_PATH, BackupHandler
 from watchword.apiserver.store.encryption import read_encryption_keys
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.model import StoreOpenError
@@ -47,6 +47,8 @@ KEPT_COMPACTION_ROUNDS = 10
 """So many compaction rounds of the past are kept for watchers that come back."""
 RENEW_EVERY = 3600.0
 KUBECONFIG_NAME = "admin.kubeconfig"
+BACKUP_PATH = "/watchword/backup"
+"""RBAC guards it as a non-resource URL: of the built-in roles, only cluster-admin has the right to it."""
 SERVICE_NAMES = (
     "kubernetes",
     "kubernetes.default",
@@ -144,24 +146,30 @@ class Instance:
             "the data of this control plane is from a backup or a copy, or state.db-wal was damaged: later writes are "
             "undone, what was deleted exists again"
         )
-        log.warning(note)
         await events.normal(about, "DataRestored", note)
 
     def _compose_access(self, registry: Registry) -> AccessControl:
         access = access_control_factory(self._rules(), now=self._now, entropy=os.urandom)(registry)
         if isinstance(self._store, SqliteStore):
-            access = replace(access, paths={**access.paths, BACKUP_PATH: BackupHandler(self._store).handle})
+            access = replace(access, paths={**access.paths, BACKUP_PATH: self._serve_backup})
         if self._settings.node is None:
             return access
         logs = PodLogHandler(registry, self._settings.data_dir / "pods")
         return replace(access, handlers={**access.handlers, ("", "pods", "log"): logs})
+
+    async def _serve_backup(self, request: HandlerRequest) -> Response:
+        """Answer with a copy of the data file; Secrets are encrypted in it as they are on disk."""
+        assert isinstance(self._store, SqliteStore), "only then the path is served"
+        if request.method != "GET":
+            return Response(405, (("Allow", "GET"),))
+        return Response(200, (("Content-Type", "application/vnd.sqlite3"),), await self._store.copy())
 
     def _rules(self) -> AccessConfig:
         return AccessConfig(
             token_keys=TokenKeys(self.material.token_key),
             authority=self.material.signing_authority,
             root_bundle=lambda: self.material.root_bundle,
-            client_authorities=self.material.believed,
+            client_authorities=self.material.trusted,
             admin_tokens=(StaticToken(self.material.admin_token, ADMIN),),
             reviewer=self._settings.reviewer,
             event_ttl=self._settings.event_ttl,

@@ -18,6 +18,9 @@ from watchword.http.request_parser import RejectedRequest
 from watchword.http.server import CurrentContext, HttpServer, delegating_context
 
 API_LIMITS = ServerLimits()
+_TOO_LARGE = 413
+MAX_TRACKED_CLIENTS = 10_000
+"""So many clients are told apart at a time; the longest silent one is forgotten first."""
 
 
 def api_listener(handle: RequestHandler, context: CurrentContext, limits: ServerLimits = API_LIMITS) -> HttpServer:
@@ -27,13 +30,6 @@ def api_listener(handle: RequestHandler, context: CurrentContext, limits: Server
 
 def _refuse(refused: RejectedRequest) -> Response:
     return error_response(None, too_large()) if refused.status == _TOO_LARGE else plain_text_rejection(refused)
-
-
-_TOO_LARGE = 413
-
-
-MAX_TRACKED_CLIENTS = 10_000
-"""So many clients are told apart at a time; the longest silent one is forgotten first."""
 
 
 class RequestRateLimiter:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
@@ -15,6 +17,8 @@ from watchword.apiserver.schema.model import Schema
 
 Now = Callable[[], datetime]
 """The wall clock. Waiting goes through the event loop's own time."""
+Handler = Callable[["HandlerRequest"], Awaitable[Response]]
+"""Answers a path or a subresource. Bodies: `bodies.decode_body`; answers: `negotiation.object_response`."""
 
 
 class User(Struct, frozen=True):
@@ -198,8 +202,13 @@ class Registry(Protocol):
 Authenticate = Callable[["HandlerRequest"], Awaitable[User | None]]
 """Says who asks; None: no credential was shown (anonymous). Raises the 401 for a bad credential."""
 
-Handler = Callable[["HandlerRequest"], Awaitable[Response]]
-"""Answers a path or a subresource. Bodies: `bodies.decode_body`; answers: `negotiation.object_response`."""
+
+def decode_base64(text: str | None) -> bytes:
+    """Return a value of a Secret; empty when it is not base64."""
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except binascii.Error:
+        return b""
 
 
 class Service(Protocol):

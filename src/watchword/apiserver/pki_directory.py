@@ -6,7 +6,7 @@ import os
 import secrets
 import ssl
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -28,6 +28,11 @@ from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, Usage
 
 ADMIN = User("kubernetes-admin", groups=(SUPERUSERS,))
+SERVING_LIFETIME = timedelta(days=365)
+RENEW_AT = 0.8
+"""The part of its life after which a certificate is replaced."""
+ANNOUNCED = timedelta(days=90)
+"""A new CA is published this long before it signs anything, so that clients can learn of it."""
 
 
 def ephemeral_access_config(now: Now) -> AccessConfig:
@@ -38,13 +43,6 @@ def ephemeral_access_config(now: Now) -> AccessConfig:
         root_bundle=lambda: authority.certificate.pem,
         admin_tokens=(StaticToken(Sensitive(secrets.token_hex(32)), ADMIN),),
     )
-
-
-SERVING_LIFETIME = timedelta(days=365)
-RENEW_AT = 0.8
-"""The part of its life after which a certificate is replaced."""
-ANNOUNCED = timedelta(days=90)
-"""A new CA is published this long before it signs anything, so that clients can learn of it."""
 
 
 class CertificateAuthorities(Struct, frozen=True):
@@ -85,8 +83,10 @@ class PkiDirectory:
         self._hosts = hosts
         self._now = now
         self._ca_lifetime = ca_lifetime
-        self.token_key = self._token_key()
-        self.admin_token = self._admin_token()
+        with naming(folder / "service-accounts.key") as key:
+            self.token_key = PrivateKey.from_pem(_once(key, PrivateKey.generate().pem.reveal()))
+        made = _once(folder / "admin.token", secrets.token_hex(32).encode())
+        self.admin_token = Sensitive(made.decode("ascii"))
         self.authorities = self._load_authorities()
         self.renew()
 
@@ -98,7 +98,7 @@ class PkiDirectory:
     def context(self) -> ssl.SSLContext:
         return self._context
 
-    def believed(self) -> tuple[Certificate, ...]:
+    def trusted(self) -> tuple[Certificate, ...]:
         return self.authorities.roots()
 
     def signing_authority(self) -> Authority:
@@ -154,14 +154,6 @@ class PkiDirectory:
                 found.append(Authority.from_pem(file.with_suffix(".crt").read_bytes(), file.read_bytes()))
         return CertificateAuthorities(tuple(sorted(found, key=lambda each: each.certificate.not_before)))
 
-    def _token_key(self) -> PrivateKey:
-        path = self._folder / "service-accounts.key"
-        with naming(path):
-            return PrivateKey.from_pem(_once(path, _new_key))
-
-    def _admin_token(self) -> Sensitive[str]:
-        return Sensitive(_once(self._folder / "admin.token", lambda: secrets.token_hex(32).encode()).decode("ascii"))
-
 
 def require_keys(folder: Path, now: datetime) -> None:
     """Refuse to replace a lost signing key: every credential that it signed would be refused. Raises `StoreMissing`."""
@@ -177,15 +169,11 @@ def require_keys(folder: Path, now: datetime) -> None:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[Path]:
     try:
-        yield
+        yield path
     except (PkiError, OSError) as cause:
         raise StoreOpenError(f"{path}: {cause}; restore it from a backup, or begin anew in another folder") from cause
-
-
-def _new_key() -> bytes:
-    return PrivateKey.generate().pem.reveal()
 
 
 def _answers_to(certificate: Certificate, hosts: tuple[str, ...]) -> bool:
@@ -193,9 +181,10 @@ def _answers_to(certificate: Certificate, hosts: tuple[str, ...]) -> bool:
     return set(names.dns) <= set(certificate.names.dns) and set(names.ips) <= set(certificate.names.ips)
 
 
-def _once(path: Path, make: Callable[[], bytes]) -> bytes:
+def _once(path: Path, fresh: bytes) -> bytes:
+    """Return what a file holds; a file that does not exist is made."""
     if not path.exists():
-        write_private(path, make())
+        write_private(path, fresh)
     return path.read_bytes()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -47,6 +47,13 @@ log = logging.getLogger(__name__)  # structlog renders it where a program set th
 
 ResourceRoute = tuple[str, str, str]
 """Group, resource and subresource (empty for the resource itself)."""
+NOT_FOUND = Response(
+    404,
+    (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")),
+    b"404 page not found\n",
+)
+_LONGEST_DURATION = 64  # a longer one would only cost time in the regular expression
+_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)  # as Go writes it
 
 
 class RateLimiter(Protocol):
@@ -184,12 +191,9 @@ class ApiServer:
 
     def _audit_id(self, request: Request) -> str:
         said = request.header("Audit-Id")
-        if said and len(said) <= _LONGEST_AUDIT_ID and said.isascii() and said.isprintable():
+        if said and len(said) <= 64 and said.isascii() and said.isprintable():
             return said
         return self._config.new_audit_id()
-
-
-_LONGEST_AUDIT_ID = 64
 
 
 def _with_audit_headers(answer: Response, audit_id: str) -> Response:
@@ -197,13 +201,6 @@ def _with_audit_headers(answer: Response, audit_id: str) -> Response:
     if not answer.header("Cache-Control"):
         headers.append(("Cache-Control", "no-cache, private"))
     return replace(answer, headers=tuple(headers))
-
-
-NOT_FOUND = Response(
-    404,
-    (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")),
-    b"404 page not found\n",
-)
 
 
 def require_route(kind: ResourceKind, info: RequestInfo) -> None:
@@ -224,10 +221,3 @@ def require_timeout(text: str) -> None:
     if len(text) > _LONGEST_DURATION or (text and not _DURATION.fullmatch(text)):
         message = f"invalid timeout specified in the request URL - time: invalid duration {quote(text)}"
         raise bad_request(message)
-
-
-_LONGEST_DURATION = 64  # a longer one would only cost time in the regular expression
-_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)  # as Go writes it
-
-
-Handle = Callable[[Request], Awaitable[Response]]

@@ -17,6 +17,15 @@ from watchword.apiserver.model import ApiError, ResourceKind
 from watchword.apiserver.registry.object_storage import Matcher, ObjectStorage, bucket_of, encode_object
 from watchword.apiserver.store.model import Compacted, Record, Store, StoreEvent
 
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+ObjectTransform = Callable[[Object], Object]
+"""Turns an object into what the client asked to see of it."""
+QUEUE_FRAMES = 2_000
+QUEUE_BYTES = 16 * 1024 * 1024
+CHUNK_BYTES = 64 * 1024
+BOOKMARK_EVERY = 60.0
+LAST_BOOKMARK_BEFORE_END = 2.0
+
 
 class EventReceiver(Protocol):
     """A receiver of the changes of one object, of one namespace, or of all."""
@@ -67,12 +76,6 @@ class WatchBroadcaster:
 def _selection(receiver: EventReceiver) -> str:
     """Return under which key a receiver is kept; no namespace begins with an equals sign."""
     return f"={receiver.path}" if receiver.path else receiver.namespace
-
-
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-
-ObjectTransform = Callable[[Object], Object]
-"""Turns an object into what the client asked to see of it."""
 
 
 def encode_event(kind: str, body: bytes) -> bytes:
@@ -126,13 +129,6 @@ class EventEncoder(Struct, frozen=True):
         return encode_event("BOOKMARK", orjson.dumps(obj if self.show is None else self.show(obj)))
 
 
-QUEUE_FRAMES = 2_000
-QUEUE_BYTES = 16 * 1024 * 1024
-CHUNK_BYTES = 64 * 1024
-BOOKMARK_EVERY = 60.0
-LAST_BOOKMARK_BEFORE_END = 2.0
-
-
 class WatchPlan(Struct, frozen=True):
     """The options of a watch."""
 
@@ -180,7 +176,6 @@ class Watch:
         self._notify_waiter()
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Yield events until the time is over or the watcher falls behind."""
         store, bucket = self._matcher.objects.store, bucket_of(self._matcher.kind)
         try:
             missed = store.events_after(bucket, self._plan.start)

@@ -17,15 +17,22 @@ from watchword.api.http import InvalidForm, Peer, Request, Response
 from watchword.http.limits import ServerLimits
 from watchword.http.request_parser import ParsedRequest, RejectedRequest, RequestLimits, RequestParser
 
-
-class RequestProgress(Protocol):
-    """How far a request has come."""
-
-    @property
-    def is_idle(self) -> bool: ...
-
-    @property
-    def is_head_complete(self) -> bool: ...
+CHUNK = b"%x\r\n%b\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LARGE = 64 * 1024
+"""A body of at least this size is written separately: copying it behind its head would hold it twice."""
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+_BREAKS = str.maketrans("\r\n\0", "   ")
+log = logging.getLogger(__name__)
+RequestHandler = Callable[[Request], Awaitable[Response]]
+RejectionHandler = Callable[[RejectedRequest], Response]
+LINGER = 0.5
+"""How long a rejected client may go on sending: cut off immediately, it would never read the response."""
+LINGER_BYTES = 1024 * 1024
+"""How much of that is read."""
+CLOSE_SECONDS = 0.25
+"""How long a client may take to confirm the end of a connection when the server stops."""
 
 
 class ConnectionDeadlines:
@@ -45,7 +52,7 @@ class ConnectionDeadlines:
     def writable(self) -> None:
         self._written = None
 
-    def is_read_overdue(self, now: float, request: RequestProgress) -> bool:
+    def is_read_overdue(self, now: float, request: RequestParser) -> bool:
         if request.is_idle and not self._is_first:
             patience = self._limits.keepalive_seconds
         elif not request.is_head_complete:
@@ -81,7 +88,6 @@ class Handshake:
         self._task = asyncio.get_running_loop().create_task(self._run(protocol, failed))
 
     def cancel(self) -> None:
-        """Close the socket, whatever the state of the handshake."""
         if self._has_begun and self._task is not None:
             self._task.cancel()
         else:
@@ -100,17 +106,6 @@ class Handshake:
             established = True
         if not established:
             failed()
-
-
-CHUNK = b"%x\r\n%b\r\n"
-LAST_CHUNK = b"0\r\n\r\n"
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-LARGE = 64 * 1024
-"""A body of at least this size is written separately: copying it behind its head would hold it twice."""
-
-_REASONS = {status.value: status.phrase for status in HTTPStatus}
-_BREAKS = str.maketrans("\r\n\0", "   ")
 
 
 def head(answer: Response, framing: str, date: str, *, keep_alive: bool) -> bytes:
@@ -133,18 +128,6 @@ def encode_response_parts(answer: Response, date: str, *, keep_alive: bool, with
     if not with_body or len(answer.body) < LARGE:
         return (encode_response(answer, date, keep_alive=keep_alive, with_body=with_body),)
     return encode_response(answer, date, keep_alive=keep_alive, with_body=False), answer.body
-
-
-log = logging.getLogger(__name__)
-
-RequestHandler = Callable[[Request], Awaitable[Response]]
-RejectionHandler = Callable[[RejectedRequest], Response]
-LINGER = 0.5
-"""How long a rejected client may go on sending: cut off immediately, it would never read the response."""
-LINGER_BYTES = 1024 * 1024
-"""How much of that is read."""
-FAREWELL = 0.25
-"""How long a client may take to confirm the end of a connection when the server stops."""
 
 
 class ServerContext(Protocol):
@@ -199,7 +182,6 @@ class ServerConnection(asyncio.Protocol):
         self._connected = True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the contract
-        """Cancel what is processed for a client that disconnected."""
         self._server.unregister(self)
         if self._ending is not None:
             self._ending.cancel()
@@ -235,7 +217,6 @@ class ServerConnection(asyncio.Protocol):
         self._deadlines.writable()
 
     def finish(self) -> None:
-        """Finish the request that is processed, end streams, then close."""
         self._finishing = True
         if not self._connected:
             self.abort()
@@ -253,7 +234,7 @@ class ServerConnection(asyncio.Protocol):
     def _close(self) -> None:
         """Close politely; cut a client that does not read the rest, or does not confirm the end."""
         self._transport.close()
-        self._end_after(FAREWELL if self._finishing else self._server.limits.write_seconds, self._transport.abort)
+        self._end_after(CLOSE_SECONDS if self._finishing else self._server.limits.write_seconds, self._transport.abort)
 
     def _end_after(self, seconds: float, end: Callable[[], None]) -> None:
         if self._ending is not None:

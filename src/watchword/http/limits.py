@@ -13,6 +13,8 @@ from msgspec import Struct
 from watchword.api.limits import MAX_BODY_BYTES
 
 T = TypeVar("T", bound=Hashable)
+MOST_DESCRIPTORS = 65_536
+FEWEST_CONNECTIONS = 16
 
 
 class ConnectionTable(Generic[T]):
@@ -86,10 +88,6 @@ def network_of(address: str) -> str:
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
     return str(ipaddress.ip_network((parsed, 64), strict=False))
-
-
-MOST_DESCRIPTORS = 65_536
-FEWEST_CONNECTIONS = 16
 
 
 class ServerLimits(Struct, frozen=True):

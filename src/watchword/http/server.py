@@ -33,6 +33,16 @@ ACCEPTS_AT_ONCE = 64
 """So many connections are accepted before requests get their turn."""
 
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+log = logging.getLogger(__name__)
+SWEEP_EVERY = 5.0
+"""How often deadlines are checked; one timer for all connections."""
+ACCEPT_PAUSE = 0.1
+"""How long no connection is accepted after the process ran out of descriptors."""
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+CurrentContext: TypeAlias = Callable[[], ssl.SSLContext]
+HTTP_1_1 = "http/1.1"
+_NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME
 
 
 class OutOfDescriptors(Exception):
@@ -88,14 +98,6 @@ def accept_connections(listening: socket.socket) -> list[tuple[socket.socket, st
     return accepted
 
 
-log = logging.getLogger(__name__)
-
-SWEEP_EVERY = 5.0
-"""How often deadlines are checked; one timer for all connections."""
-ACCEPT_PAUSE = 0.1
-"""How long no connection is accepted after the process ran out of descriptors."""
-
-
 class HttpServer:
     """Accepts connections, passes requests to a function, and writes its responses."""
 
@@ -127,7 +129,6 @@ class HttpServer:
         return int(self._sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Stop accepting, end watches cleanly, and let current requests finish."""
         sockets, self._sockets = self._sockets, ()
         if not sockets:
             return
@@ -214,15 +215,6 @@ def http_date(seconds: float) -> str:
         f"{_DAYS[at.tm_wday]}, {at.tm_mday:02} {_MONTHS[at.tm_mon - 1]} {at.tm_year} "
         f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02} GMT"
     )
-
-
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-CurrentContext: TypeAlias = Callable[[], ssl.SSLContext]
-HTTP_1_1 = "http/1.1"
-_NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME
 
 
 def delegating_context(current: CurrentContext, protocol: str = HTTP_1_1) -> ssl.SSLContext:

@@ -14,8 +14,7 @@ from msgspec import Struct
 from watchword.admin.backup_archive import Backup, BackupContent, BackupHeader, Subject
 from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.api.sensitive import HiddenFields
-from watchword.apiserver.instance import require_private_directory
-from watchword.apiserver.serving.backup import BACKUP_PATH
+from watchword.apiserver.instance import BACKUP_PATH, require_private_directory
 from watchword.apiserver.store.log import FileLock, RevisionLog
 from watchword.apiserver.store.model import StoreLocked
 from watchword.apiserver.store.snapshot import RestoreMarker, SnapshotSummary, read_snapshot, write_marker
@@ -25,6 +24,9 @@ from watchword.local.cloud import read_cloud_files
 from watchword.local.data_directory import LAYOUT_FILE, LOCK, FleetDirectory
 
 DATA_FILE, KEYS = "state.db", "pki"
+FASTEST_WRITES = 10_000
+"""Revisions per second: more than a control plane can write, so that no client has seen what follows a restore."""
+SHORT_LIVED = ("events/", "events.events.k8s.io/", "leases.coordination.k8s.io/")
 
 
 class PlaneDirectory(Struct, frozen=True):
@@ -87,10 +89,6 @@ def copy_stopped(plane: PlaneDirectory) -> bytes:
         log.close()
 
 
-def summarize_stopped(plane: PlaneDirectory) -> SnapshotSummary:
-    return read_snapshot(copy_stopped(plane), str(plane.path / DATA_FILE))
-
-
 async def _copy_running(plane: PlaneDirectory) -> bytes:
     kubeconfig = plane.path / "admin.kubeconfig"
     if not kubeconfig.exists():
@@ -110,11 +108,6 @@ def _key_files(plane: PlaneDirectory) -> Mapping[str, bytes]:
     folder = plane.path / KEYS
     files = (file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith("."))
     return {f"{plane.prefix}{KEYS}/{file.name}": file.read_bytes() for file in files}
-
-
-FASTEST_WRITES = 10_000
-"""Revisions per second: more than a control plane can write, so that no client has seen what follows a restore."""
-SHORT_LIVED = ("events/", "events.events.k8s.io/", "leases.coordination.k8s.io/")
 
 
 class Differences(Struct, frozen=True):
@@ -144,7 +137,11 @@ def prepare_restore(target: Path, backup: Backup, *, replace: bool, now: datetim
     _require_usable(target, replace=replace)
     with ExitStack() as locks:
         present = _lock_and_read(target, locks) if target.exists() else {}
-        saved = {name: read_snapshot(data, name) for name, data in backup.files.items() if _is_data_file(name)}
+        saved = {
+            name: read_snapshot(data, name)
+            for name, data in backup.files.items()
+            if PurePosixPath(name).name == DATA_FILE
+        }
         if not saved:
             raise InvalidInput("the backup holds no data file: use another backup")
         elapsed = max((now - backup.header.created).total_seconds(), 0)
@@ -213,7 +210,7 @@ def _read_locked(plane: PlaneDirectory, locks: ExitStack) -> SnapshotSummary:
     except StoreLocked as cause:
         raise OperationRefused(f"a control plane runs in {plane.path}: stop it first") from cause
     locks.callback(lock.release)
-    return summarize_stopped(plane)
+    return read_snapshot(copy_stopped(plane), str(plane.path / DATA_FILE))
 
 
 def _write_files(staging: Path, restore: Restore) -> None:
@@ -241,10 +238,6 @@ def _sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _is_data_file(name: str) -> bool:
-    return PurePosixPath(name).name == DATA_FILE
 
 
 def _revision(summary: SnapshotSummary | None) -> int:

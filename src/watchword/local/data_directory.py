@@ -33,6 +33,9 @@ PORT_RANGE = range(20_000, 30_000)
 """Below those that systems choose for connections, and below those of Kubernetes' own services."""
 
 FreePort = Callable[[], int]
+LOCK, LAYOUT_FILE, LOG = "lock", "fleet.json", "up.log"
+EPHEMERAL_PREFIX = "watchword-fleet-"
+POLL_INTERVAL = 0.05
 
 
 class ControlPlaneAddress(msgspec.Struct, frozen=True):
@@ -93,7 +96,11 @@ def choose_layout(
         count = DEFAULT_CLUSTERS if requested.clusters is None else requested.clusters
         hub = FleetLayout(_address("hub", 0, requested, free_port), (), registration_auth=requested.registration_auth)
         layout = add_clusters(hub, count, requested, free_port)
-        return add_server_port(layout, free_port) if requested.needs_server_port else layout
+        if not requested.needs_server_port:
+            return layout
+        taken = {address.port for address in layout.addresses}
+        port = next(port for port in iter(free_port, None) if port not in taken)
+        return msgspec.structs.replace(layout, server_port=port)
     if requested.registration_auth and requested.registration_auth != (recorded.registration_auth or CATALOG.default):
         raise OperationRefused(
             f"the clusters of this fleet register otherwise: leave --registration-auth out, or begin anew with "
@@ -117,17 +124,7 @@ def add_clusters(layout: FleetLayout, count: int, requested: LayoutRequest, free
     taken = {address.port for address in layout.addresses}  # the port is free just now
     others = (port for port in iter(free_port, None) if port not in taken)
     added = tuple(_address(f"cluster{number}", number, requested, others.__next__) for number in numbers)
-    return replace_clusters(layout, (*layout.clusters, *added))
-
-
-def add_server_port(layout: FleetLayout, free_port: FreePort) -> FleetLayout:
-    taken = {address.port for address in layout.addresses}
-    port = next(port for port in iter(free_port, None) if port not in taken)
-    return msgspec.structs.replace(layout, server_port=port)
-
-
-def replace_clusters(layout: FleetLayout, clusters: tuple[ControlPlaneAddress, ...]) -> FleetLayout:
-    return msgspec.structs.replace(layout, clusters=clusters)
+    return msgspec.structs.replace(layout, clusters=(*layout.clusters, *added))
 
 
 def _address(name: str, offset: int, requested: LayoutRequest, free_port: FreePort) -> ControlPlaneAddress:
@@ -166,11 +163,6 @@ def _is_free(port: int) -> bool:
         return True
 
 
-LOCK, LAYOUT_FILE, LOG = "lock", "fleet.json", "up.log"
-EPHEMERAL_PREFIX = "watchword-fleet-"
-POLL_INTERVAL = 0.05
-
-
 def default_data_directory(environment: dict[str, str] | None = None) -> Path:
     """Return the default folder of a fleet: in the user's state directory (XDG)."""
     env = os.environ if environment is None else environment
@@ -183,9 +175,6 @@ class FleetDirectory(Struct, frozen=True):
     """Files of one fleet. `lock` it before use."""
 
     path: Path
-
-    def control_plane_path(self, name: str) -> Path:
-        return self.path / name
 
     @property
     def log(self) -> Path:
@@ -213,7 +202,11 @@ class FleetDirectory(Struct, frozen=True):
         if self.recorded() is not None:
             return
         # A crash before the mark was written leaves the lock and, at most, half a mark.
-        others = [entry.name for entry in self.path.iterdir() if entry.name != LOCK and not _is_partial_layout(entry)]
+        others = [
+            entry.name
+            for entry in self.path.iterdir()
+            if entry.name != LOCK and not entry.name.startswith(f".{LAYOUT_FILE}.")
+        ]
         if others:
             raise OperationRefused(
                 f"{self.path} is not the data directory of a fleet (it holds {min(others)}): choose another --data-dir"
@@ -320,7 +313,3 @@ def _try_lock(descriptor: int) -> bool:
 def _holder(descriptor: int) -> int:
     text = os.pread(descriptor, 32, 0)
     return int(text) if text.isdigit() else 0
-
-
-def _is_partial_layout(entry: Path) -> bool:
-    return entry.name.startswith(f".{LAYOUT_FILE}.")

@@ -37,7 +37,13 @@ from watchword.runtime.clock import Clock
 
 ACCOUNT = ObjectKey("demo", "robot")
 CLUSTER_SET = "global"
-ENABLED_ON = 2  async def start_accounts(fleet: LocalFleet) -> list[LocalControlPlane]:
+ENABLED_ON = 2  # the first clusters: one for each driver
+REGISTRY, AUDIENCE = "registry.example:5000", "registry.example"
+PULLING_ACCOUNT = ObjectKey("default", "default")
+_ADVICE = "see `kubectl -n watchword-pull-secrets get pods`"
+
+
+async def start_accounts(fleet: LocalFleet) -> list[LocalControlPlane]:
     """Have the hub serve accounts, enable the add-on on the first clusters, declare one account; return them."""
     members = fleet.clusters[:ENABLED_ON]
     client = fleet.hub.client

@@ -8,8 +8,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from random import SystemRandom
-from typing import Any
+from random import Random, SystemRandom
+from typing import Any, TypeAlias
+
+import structlog
 
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.hub_observer import HubObserver
@@ -17,24 +19,70 @@ from watchword.admin.inventory import build_inventory
 from watchword.admin.inventory_rows import Inventory
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import LEASES
 from watchword.apiserver.pki_directory import write_private
 from watchword.discovery.token_secret import TokenRecord
 from watchword.kube.kubeconfig import ContextEntry, Kubeconfig
 from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.kube.request_sender import Backoff
 from watchword.local.cloud import LocalCloud
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.data_directory import ControlPlaneAddress, FleetDirectory, FleetLayout
 from watchword.local.pods import FlagParsers, PodCommands
-from watchword.local.supervisor import Supervisor
 from watchword.local.trials import CLOUDS
 from watchword.pki.certificates import Certificate, split_bundle
-from watchword.processes.hub import LEASE as HUB_LEASE
 from watchword.runtime.clock import Clock
 
 GRACE = timedelta(milliseconds=800)  # for each of the three to end in order; Ctrl-C takes effect within two seconds
 WRITES_AT_ONCE = 8  # clusters that are set up at the same time
+RESTART_BACKOFF = Backoff(first=0.5, limit=30.0)
+
+SupervisedTask: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
+"""Runs until the event is set, then ends in order."""
+
+
+@dataclass
+class Supervisor:
+    """Restarts failed tasks with a delay; `last_errors` contains the reasons meanwhile."""
+
+    random: Random
+    last_errors: dict[str, str] = field(default_factory=dict)
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+
+    def start(self, name: str, work: SupervisedTask) -> None:
+        self._tasks[name] = asyncio.create_task(self._supervise(name, work), name=name)
+
+    async def stop(self, grace: timedelta) -> None:
+        self._stop.set()
+        tasks = list(self._tasks.values())
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=grace.total_seconds())
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _supervise(self, name: str, work: SupervisedTask) -> None:
+        log: Any = structlog.get_logger("watchword.up").bind(worker=name)
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                await work(self._stop)
+            except Exception as trouble:
+                failures += 1
+                self.last_errors[name] = str(trouble) or type(trouble).__name__
+                delay = RESTART_BACKOFF.delay(failures, self.random)
+                log.exception("failed and is started again", retry_in=round(delay, 1))
+                await self._pause(delay)
+            else:
+                return
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
+        except TimeoutError:
+            pass
 
 
 @dataclass
@@ -78,7 +126,7 @@ class LocalFleet:
         pods = PodCommands(self.clock, self.read, handle, self.layout.server_port, agent_environment)
         member = LocalControlPlane(
             address,
-            self.folder.control_plane_path(address.name),
+            self.folder.path / address.name,
             self.clock,
             pods.runner(),
             self.in_memory,
@@ -94,7 +142,6 @@ class LocalFleet:
 
     @property
     def hub_observer(self) -> HubObserver:
-        """What is known of the hub, from the step on that follows it."""
         assert self.observer is not None, "the hub is followed once it is one"
         return self.observer
 
@@ -102,11 +149,8 @@ class LocalFleet:
         """Return what the hub knows of its fleet; None before it is a hub."""
         return build_inventory(self.observer.facts(), now=self.clock.now()) if self.observer is not None else None
 
-    def lease_of(self, cluster: str) -> Object | None:
-        return self.hub_observer.cache.get(LEASES, ObjectKey(cluster, CLUSTER_LEASE))
-
-    def hub_lease(self) -> Object | None:
-        return self.hub_observer.cache.get(LEASES, HUB_LEASE)
+    def lease(self, key: ObjectKey) -> Object | None:
+        return self.hub_observer.cache.get(LEASES, key)
 
     async def start_members(self, members: Iterable[LocalControlPlane]) -> None:
         await for_each(members, self._start_member)

@@ -30,6 +30,7 @@ from watchword.local.view import ASCII_MARKS, UNICODE_MARKS, FleetView, render_v
 
 CLOSE_TIMEOUT = 1.0  # seconds that the end of a program waits for a terminal that does not take what is written
 MAX_QUEUED = 10_000  # texts; beyond that, output to a terminal that does not read is lost
+ViewReader = Callable[[], FleetView]
 
 
 class BackgroundWriter:
@@ -84,9 +85,6 @@ class BackgroundWriter:
                 return
 
 
-ViewReader = Callable[[], FleetView]
-
-
 class UpOutput(Struct):
     """Shows what happens; `read_view` gives the whole picture of the moment."""
 
@@ -123,7 +121,6 @@ class TerminalOutput(UpOutput):
         self.refresh(read_view)
 
     def close(self, final_message: str) -> None:
-        """Leave the last picture, with a line below."""
         self.screen.close()
         self.writer.write(f"{final_message}\n" if final_message else "")
         self.writer.close()
@@ -136,7 +133,6 @@ class PlainOutput(UpOutput):
     _reported: set[FleetEvent] = field(default_factory=set)
 
     def step(self, line: StepStatus) -> None:
-        """Write the step once it has ended."""
         if line.state in (StepState.DONE, StepState.FAILED):
             mark = (UNICODE_MARKS if self.unicode else ASCII_MARKS)[line.state]
             self._write(f"{mark} {line.title}: {line.detail} ({line.seconds:.1f} s)")
@@ -187,7 +183,6 @@ class JsonOutput(UpOutput):
 
 
 def select_unreported(rows: Sequence[FleetEvent], reported: set[FleetEvent]) -> list[FleetEvent]:
-    """Return what was not reported, and note that it is now."""
     fresh = [row for row in rows if row not in reported]
     reported.update(fresh)
     return fresh

@@ -16,6 +16,7 @@ from watchword.api.limits import MAX_LOG_BYTES
 from watchword.api.time import rfc3339
 
 SECOND = slice(19)  # of an instant in RFC 3339: some events have microseconds, conditions have none
+_pod_log: ContextVar[Path | None] = ContextVar("pod_log", default=None)
 
 
 class EventLog(Struct):
@@ -29,7 +30,6 @@ class EventLog(Struct):
     _corrected: dict[FleetEvent, FleetEvent] = field(default_factory=dict)
 
     def read(self, rows: Sequence[FleetEvent], now: datetime) -> Sequence[FleetEvent]:
-        """Return the events with their own times, the latest last."""
         present = frozenset(rows)
         replaced = {(row.about, row.at) for row in self._last - present}
         for row in present - self._last:
@@ -38,9 +38,6 @@ class EventLog(Struct):
         self._corrected = {row: own for row, own in self._corrected.items() if row in present}
         self._last = present
         return sorted((self._corrected.get(row, row) for row in rows), key=lambda row: row.at[SECOND])
-
-
-_pod_log: ContextVar[Path | None] = ContextVar("pod_log", default=None)
 
 
 def log_to(path: Path) -> None:

@@ -37,6 +37,9 @@ CommandFunction: TypeAlias = Callable[[Launch, asyncio.Event], Awaitable[None]]
 """Does what the program does under that command, until the event is set."""
 
 KILLED = 137
+SAMPLE_EVERY = timedelta(seconds=20)
+TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
+"""One replica of each, which keeps its identity after a crash: it need not wait for the lease to expire."""
 
 
 class RunningTask(Struct):
@@ -90,11 +93,6 @@ async def _run(command: CommandFunction, launch: Launch, stop: asyncio.Event) ->
     except Exception:
         log.exception("container failed")
         raise
-
-
-SAMPLE_EVERY = timedelta(seconds=20)
-TIMING = ElectionTiming(lease=60, renew_deadline=40.0, retry=15.0)
-"""One replica of each, which keeps its identity after a crash: it need not wait for the lease to expire."""
 
 
 class ServerRunner(Protocol):
@@ -156,7 +154,6 @@ class PodCommands(Struct, frozen=True):
             await self.read.server(launch.arguments[1:], self.server_port, client, stop)
 
     async def clean_clusters(self, launch: Launch, _: asyncio.Event) -> None:
-        """Delete clusters that left and were not deleted, once."""
         async with self._connect(launch) as client:
             retention = parse_flags(launch.arguments).get("retention")
             await ClusterCleanup(client, self.clock, parse_duration(retention) if retention else RETENTION).run()
@@ -181,7 +178,6 @@ class PodCommands(Struct, frozen=True):
             await hub.close()
 
     async def managed_serviceaccount(self, launch: Launch, stop: asyncio.Event) -> None:
-        """Keep service accounts on the pod's own cluster, and report their tokens to the hub."""
         flags = parse_flags(launch.arguments)
         kubeconfig = Path(flags["hub-kubeconfig"])
         name = kubeconfig.with_name("cluster-name").read_text().strip()

@@ -18,6 +18,8 @@ from watchword.api.validation import format_duration
 from watchword.local.fleet import LocalFleet
 from watchword.local.steps import UpStep
 
+MIN_FREE_BYTES = 1024 * 1024  # with less than that left, writes begin to fail
+
 
 class StepState(StrEnum):
     """How far a step has come."""
@@ -77,9 +79,6 @@ class StepTracker(Struct):
         step.seconds = self.now() - self._started_at[key] if key in self._started_at else 0.0
         for listener in self.listeners:
             listener(step)
-
-
-MIN_FREE_BYTES = 1024 * 1024  # with less than that left, writes begin to fail
 
 
 def track_steps(steps: Sequence[UpStep]) -> StepTracker:

@@ -24,7 +24,7 @@ from watchword.api.accounts import ADDON_NAME
 from watchword.api.bootstrap import CLUSTER_INFO
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import ConditionType, Label
+from watchword.api.names import CLUSTER_LEASE, ConditionType, Label
 from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
@@ -54,6 +54,10 @@ from watchword.processes.hub import LEASE as HUB_LEASE
 from watchword.registration.catalog import CATALOG
 from watchword.registration.driver import RequestsCertificate
 from watchword.runtime.informer import WatchScope
+
+ReportDetail: TypeAlias = Callable[[str], None]
+"""Reports progress of the step that is running."""
+HUB_LEASE_SOURCE = (LEASES, WatchScope(HUB_LEASE.namespace, fields=f"metadata.name={HUB_LEASE.name}"))
 
 
 def is_ready_for_decision(cluster: Object | None, requests: Sequence[Object], *, by_request: bool = True) -> bool:
@@ -94,12 +98,6 @@ def is_renewed_since(lease: Object | None, since: datetime) -> bool:
     return str(renewed) >= rfc3339_micro(since)
 
 
-ReportDetail: TypeAlias = Callable[[str], None]
-"""Reports progress of the step that is running."""
-
-HUB_LEASE_SOURCE = (LEASES, WatchScope(HUB_LEASE.namespace, fields=f"metadata.name={HUB_LEASE.name}"))
-
-
 class UpStep(Struct, frozen=True):
     """One step; `run` returns its result as text."""
 
@@ -136,7 +134,7 @@ async def make_hub(fleet: LocalFleet, report: ReportDetail) -> str:
         observe_hub(fleet.hub.client, {}, extra=(EVENT_SOURCE, LEASE_SOURCE, HUB_LEASE_SOURCE))
     )
     report("operator at work, waiting for the controllers")
-    await fleet.hub_observer.until(lambda: is_renewed_since(fleet.hub_lease(), fleet.since))
+    await fleet.hub_observer.until(lambda: is_renewed_since(fleet.lease(HUB_LEASE), fleet.since))
     return server
 
 
@@ -254,11 +252,11 @@ async def accept_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
 
 
 async def await_members(fleet: LocalFleet, report: ReportDetail) -> str:
-    """Wait until every accepted cluster has joined, works, and reports its credential."""
     names = [member.name for member in fleet.clusters]
 
     def settled() -> bool:
-        ready = [name for name in names if is_settled(cluster_of(fleet, name), fleet.lease_of(name), fleet.since)]
+        leases = {name: fleet.lease(ObjectKey(name, CLUSTER_LEASE)) for name in names}
+        ready = [name for name in names if is_settled(cluster_of(fleet, name), leases[name], fleet.since)]
         report(f"{len(ready)} of {len(names)} available")
         return len(ready) == len(names)
 
@@ -292,7 +290,6 @@ async def issue_pull_secrets(fleet: LocalFleet, report: ReportDetail) -> str:
 async def _await_addon(
     fleet: LocalFleet, name: str, members: Sequence[LocalControlPlane], report: ReportDetail
 ) -> None:
-    """Wait until an add-on has its credential on these clusters, and shows that it works with it."""
 
     def served() -> bool:
         addons = {ObjectKey.of(addon): addon for addon in fleet.hub_observer.addons()}

@@ -28,6 +28,15 @@ from watchword.registration.aws_irsa.options import (
 from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE
 from watchword.registration.grpc.options import CA_FILE, HOSTS, SERVER
 
+HUB = EksClusterArn("aws", "us-west-2", "111122223333", "hub")
+CLUSTER_ACCOUNTS = 444_400_000_000  # each cluster has an account of its own: their issuers have the same name
+JoinSettings: TypeAlias = Callable[[Client, str, Path], Awaitable[Settings | None]]
+"""Given a client of the hub, the address of the driver's server and a folder: the flags of `join`; None: not yet."""
+HUB_SETTINGS: Mapping[str, Settings] = {"grpc": {HOSTS.flag: "localhost,127.0.0.1"}}
+"""Flags of `init`, by driver."""
+CLUSTER_SETTINGS: Settings = {TOKEN_LIFETIME.flag: str(24 * 3600)}
+"""Flags of `join`, by any driver."""
+
 
 class CloudTrial(Struct, frozen=True, kw_only=True):
     """How a driver is tried with the emulator of a cloud, which is a program of its own."""
@@ -41,10 +50,6 @@ class CloudTrial(Struct, frozen=True, kw_only=True):
     cluster_settings: Callable[[int], Settings]  # flags of `join`, by the number of the cluster
     accounts: Callable[[Path, Sequence[Path]], Object]  # `accounts.json`, from the kubeconfigs of hub and clusters
     environment: Callable[[str, Path, Settings], Mapping[str, str]]  # for pods: endpoint, token file, flags of `join`
-
-
-HUB = EksClusterArn("aws", "us-west-2", "111122223333", "hub")
-CLUSTER_ACCOUNTS = 444_400_000_000  # each cluster has an account of its own: their issuers have the same name
 
 
 def managed_arn(number: int) -> EksClusterArn:
@@ -99,17 +104,9 @@ async def grpc_join_settings(hub: Client, server: str, folder: Path) -> Settings
     return {SERVER.flag: server, CA_FILE.flag: str(path)}
 
 
-JoinSettings: TypeAlias = Callable[[Client, str, Path], Awaitable[Settings | None]]
-"""Given a client of the hub, the address of the driver's server and a folder: the flags of `join`; None: not yet."""
-
 CLOUDS: Mapping[str, CloudTrial] = {"aws-irsa": AWS}
 """The clouds that are emulated, by the driver that needs them."""
 
-HUB_SETTINGS: Mapping[str, Settings] = {"grpc": {HOSTS.flag: "localhost,127.0.0.1"}}
-"""Flags of `init`, by driver."""
-
-CLUSTER_SETTINGS: Settings = {TOKEN_LIFETIME.flag: str(24 * 3600)}
-"""Flags of `join`, by any driver."""
 
 JOIN_SETTINGS: Mapping[str, JoinSettings] = {"grpc": grpc_join_settings}
 """Further flags of `join`, by driver, which are known once the hub runs."""

@@ -167,7 +167,6 @@ def commands_to_try(kubeconfig: Path, cluster: str) -> list[str]:
 
 
 def program_name(argument: str) -> str:
-    """Return how this program is called from the user's working directory."""
     if Path(argument).name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m watchword"
     found = shutil.which("watchword")

@@ -27,6 +27,7 @@ STEP_STYLES = {
     StepState.RUNNING: Style.WARN,
     StepState.WAITING: Style.DIM,
 }
+Cell = tuple[str, Style]
 
 
 class FleetView(Struct, frozen=True):
@@ -45,7 +46,7 @@ class FleetView(Struct, frozen=True):
 
 def render_view(view: FleetView, size: TerminalSize) -> list[StyledLine]:
     """Return the lines that fit: when space is short, events go first, then rows that need no attention."""
-    head = [_title(view), *_steps(view, size)]
+    head: list[StyledLine] = [[("watchword", Style.BOLD), (f" {view.title}", Style.PLAIN)], *_steps(view, size)]
     foot = _commands(view, size)
     space = size.rows - 1 - len(head) - len(foot)
     inventory = view.inventory
@@ -74,10 +75,6 @@ def _divide_rows(space: int, clusters: int, credentials: int) -> tuple[int, int,
     return for_clusters, min(wanted_credentials, max(space - for_clusters, 0)), 0
 
 
-def _title(view: FleetView) -> StyledLine:
-    return [("watchword", Style.BOLD), (f" {view.title}", Style.PLAIN)]
-
-
 def _steps(view: FleetView, size: TerminalSize) -> list[StyledLine]:
     marks = UNICODE_MARKS if view.unicode else ASCII_MARKS
     seconds = sum(step.seconds for step in view.steps)
@@ -97,9 +94,6 @@ def _steps(view: FleetView, size: TerminalSize) -> list[StyledLine]:
         ]
         for step in shown
     ]
-
-
-Cell = tuple[str, Style]
 
 
 def _cluster_cells(rows: Sequence[ClusterRow]) -> list[Sequence[Cell]]:

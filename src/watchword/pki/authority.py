@@ -87,7 +87,6 @@ class Authority(Struct, frozen=True):
         return cls(_sign(builder, key), key)
 
     def issue(self, leaf: CertificateTemplate) -> Certificate:
-        """Sign one end-entity certificate, exactly as specified."""
         issuer = self.certificate.handle
         builder = (
             _builder(leaf.key, leaf.validity)

@@ -30,6 +30,17 @@ MAXIMUM_BUNDLE_CERTIFICATES = 512
 CERTIFICATE_CACHE_SIZE = 512
 
 _Ext = TypeVar("_Ext", bound=x509.ExtensionType)
+MAXIMUM_DEPTH = 6
+_MAXIMUM_INTERMEDIATES = 16
+# The extensions that are enforced below; any other critical extension makes the certificate refused.
+_UNDERSTOOD = {
+    x509.BasicConstraints.oid,
+    x509.KeyUsage.oid,
+    x509.ExtendedKeyUsage.oid,
+    x509.SubjectAlternativeName.oid,
+    x509.AuthorityKeyIdentifier.oid,
+    x509.SubjectKeyIdentifier.oid,
+}
 
 
 class Certificate(HiddenFields, frozen=True, dict=True):
@@ -133,20 +144,6 @@ def extension_of(handle: x509.Certificate, kind: type[_Ext]) -> _Ext | None:
         return None
 
 
-MAXIMUM_DEPTH = 6
-_MAXIMUM_INTERMEDIATES = 16
-
-# The extensions that are enforced below; any other critical extension makes the certificate refused.
-_UNDERSTOOD = {
-    x509.BasicConstraints.oid,
-    x509.KeyUsage.oid,
-    x509.ExtendedKeyUsage.oid,
-    x509.SubjectAlternativeName.oid,
-    x509.AuthorityKeyIdentifier.oid,
-    x509.SubjectKeyIdentifier.oid,
-}
-
-
 def verify_chain(
     leaf: Certificate,
     roots: Sequence[Certificate],
@@ -191,7 +188,6 @@ def _extend(
 
 
 def _may_issue(issuer: Certificate, chain: tuple[Certificate, ...], usage: Usage, now: datetime) -> bool:
-    """Whether the issuer signed the chain's last member and was allowed to."""
     if not issuer.is_ca or not _is_signed_by(chain[-1], issuer):
         return False
     constraints = extension_of(issuer.handle, x509.BasicConstraints)

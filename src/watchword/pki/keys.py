@@ -15,7 +15,7 @@ from typing import TypeAlias
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from msgspec import Struct
 
 from watchword.api.sensitive import Sensitive
@@ -28,6 +28,10 @@ LONGEST_RSA_BITS = 4096  # verifying with a larger key would take a server too l
 _AnyPublic: TypeAlias = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
 _AnyPrivate: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 _CURVES = (ec.SECP256R1, ec.SECP384R1)
+CERTIFICATE = "CERTIFICATE"
+CERTIFICATE_REQUEST = "CERTIFICATE REQUEST"
+_BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,64})-----\r?\n")
+_PIN = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII | re.IGNORECASE)
 
 
 class KeyType(StrEnum):
@@ -80,7 +84,6 @@ class PublicKey:
 
     @cached_property
     def thumbprint(self) -> str:
-        """SHA-256 of the SubjectPublicKeyInfo, in hexadecimal."""
         return hashlib.sha256(self.spki).hexdigest()
 
     @property
@@ -121,7 +124,7 @@ class PrivateKey(Struct, frozen=True, eq=False, dict=True):
         """Read an unencrypted EC, RSA or Ed25519 key; raise `KeyRefused` for others and for weak ones."""
         raw = pem.reveal() if isinstance(pem, Sensitive) else pem
         _refuse_oversized(raw)
-        key = _checked(_load_private(_only_key_block(raw)))
+        key = _checked(_only_key_block(raw))
         weakness = validate_key_strength(key.public)
         if weakness:
             raise KeyRefused(weakness)
@@ -162,14 +165,11 @@ def _only_key_block(pem: bytes) -> bytes:
     return pem.partition(marker)[2] if marker in pem else pem
 
 
-def _load_private(pem: bytes) -> PrivateKeyTypes:
+def _checked(pem: bytes) -> PrivateKey:
     try:
-        return serialization.load_pem_private_key(pem, password=None)
+        handle = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as cause:
         raise KeyRefused("the text is not an unencrypted PEM private key") from cause
-
-
-def _checked(handle: PrivateKeyTypes) -> PrivateKey:
     if isinstance(handle, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
         return PrivateKey(handle)
     raise KeyRefused("the key is of an unsupported type: use EC P-256, Ed25519 or RSA with 2048 bits or more")
@@ -178,12 +178,6 @@ def _checked(handle: PrivateKeyTypes) -> PrivateKey:
 def _refuse_oversized(pem: bytes) -> None:
     if len(pem) > MAXIMUM_KEY_BYTES:
         raise KeyRefused("the text is far too large for a key: is this the right file?")
-
-
-CERTIFICATE = "CERTIFICATE"
-CERTIFICATE_REQUEST = "CERTIFICATE REQUEST"
-
-_BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,64})-----\r?\n")
 
 
 def blocks(pem: bytes) -> Iterator[tuple[str, bytes]]:
@@ -215,13 +209,9 @@ def first_block(pem: bytes, kind: str) -> bytes | None:
 
 
 def armour(der: bytes, kind: str = CERTIFICATE) -> bytes:
-    """Wrap DER into a block with lines of 64 characters."""
     text = base64.b64encode(der)
     lines = b"\n".join(text[i : i + 64] for i in range(0, len(text), 64))
     return b"-----BEGIN %s-----\n%s\n-----END %s-----\n" % (kind.encode(), lines, kind.encode())
-
-
-_PIN = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII | re.IGNORECASE)
 
 
 class Pin(Struct, frozen=True, order=True):

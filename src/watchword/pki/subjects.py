@@ -13,6 +13,11 @@ from msgspec import Struct
 COMMON_NAME = x509.NameOID.COMMON_NAME.dotted_string
 ORGANISATION = x509.NameOID.ORGANIZATION_NAME.dotted_string
 ORGANISATIONAL_UNIT = x509.NameOID.ORGANIZATIONAL_UNIT_NAME.dotted_string
+_NAMES = {
+    x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH.dotted_string: "client auth",
+    x509.oid.ExtendedKeyUsageOID.SERVER_AUTH.dotted_string: "server auth",
+    x509.oid.ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE.dotted_string: "any",
+}
 
 
 class CertificateSubject(Struct, frozen=True):
@@ -129,11 +134,6 @@ SERVING_USAGES = (Usage.DIGITAL_SIGNATURE, Usage.KEY_ENCIPHERMENT, Usage.SERVER_
 _EXTENDED = {
     Usage.CLIENT_AUTH: x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH,
     Usage.SERVER_AUTH: x509.oid.ExtendedKeyUsageOID.SERVER_AUTH,
-}
-_NAMES = {
-    x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH.dotted_string: "client auth",
-    x509.oid.ExtendedKeyUsageOID.SERVER_AUTH.dotted_string: "server auth",
-    x509.oid.ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE.dotted_string: "any",
 }
 
 

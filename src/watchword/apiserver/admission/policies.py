@@ -64,16 +64,12 @@ class PolicyIndex(Struct):
 
     def bound_policies(self) -> list[tuple[Policy, list[Binding]]]:
         if self._bound is None:
-            self._bound = [(self._compile(name), bindings) for name, bindings in sorted(self._by_policy().items())]
+            bound: dict[str, list[Binding]] = {}
+            for _, binding in sorted(self._bindings.items()):
+                if binding.policy in self._stored:
+                    bound.setdefault(binding.policy, []).append(binding)
+            self._bound = [(self._compile(name), bindings) for name, bindings in sorted(bound.items())]
         return self._bound
-
-    def _by_policy(self) -> dict[str, list[Binding]]:
-        bound: dict[str, list[Binding]] = {}
-        for name in sorted(self._bindings):
-            binding = self._bindings[name]
-            if binding.policy in self._stored:
-                bound.setdefault(binding.policy, []).append(binding)
-        return bound
 
     def _compile(self, name: str) -> Policy:
         from watchword.apiserver.admission.policy_evaluation import compile_policy

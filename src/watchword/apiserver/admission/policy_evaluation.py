@@ -17,6 +17,12 @@ from watchword.cel.evaluate import Environment, Expression, compile_expression
 from watchword.cel.functions import CelError, typed
 from watchword.cel.syntax import CelSyntaxError
 
+LONGEST_MESSAGE_BYTES = 5 * 1024  # of a messageExpression
+_REQUEST = frozenset(("object", "oldObject", "request", "namespaceObject"))
+_AUTHORIZER = frozenset(("authorizer", "authorizer.requestResource"))
+_NAMESPACE_FIELDS = frozenset(("managedFields", "ownerReferences"))  # hidden from policies
+Variables = dict[str, Any]
+
 
 class UserAuthorizer(Struct, frozen=True):
     """The value of `authorizer`, and of `authorizer.serviceAccount(…)`."""
@@ -89,15 +95,8 @@ METHODS: Final[dict[tuple[str, int], Callable[..., Any]]] = {
 }
 
 
-LONGEST_MESSAGE_BYTES = 5 * 1024  # of a messageExpression
-_REQUEST = frozenset(("object", "oldObject", "request", "namespaceObject"))
-_AUTHORIZER = frozenset(("authorizer", "authorizer.requestResource"))
-_NAMESPACE_FIELDS = frozenset(("managedFields", "ownerReferences"))  # hidden from policies
-
 CONDITIONS = Environment(_REQUEST | _AUTHORIZER, methods=METHODS)
 """What matchConditions may use: they are evaluated before the policy's variables."""
-
-Variables = dict[str, Any]
 
 
 class EvaluationFailed(Exception):

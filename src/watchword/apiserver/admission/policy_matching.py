@@ -14,8 +14,6 @@ from watchword.apiserver import errors
 from watchword.apiserver.model import Operation, Registry, ResourceKind
 from watchword.apiserver.registry.object_storage import bucket_of, convert
 
-SCALE_PATHS = ("spec.replicas", "status.replicas", "")
-
 
 class AdmissionAttributes(Struct, frozen=True):
     """One write as policies see it, in the version of the resource that they name."""
@@ -40,7 +38,7 @@ def read_attributes(operation: Operation) -> AdmissionAttributes:
     if operation.subresource == "scale":
         from watchword.apiserver.serving.scale import scale_of
 
-        paths = operation.kind.scale_paths or SCALE_PATHS
+        paths = operation.kind.scale_paths or ("spec.replicas", "status.replicas", "")
         new, old = (None if obj is None else scale_of(obj, paths) for obj in (new, old))
     return AdmissionAttributes(
         operation=operation.verb.upper(),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 from collections.abc import Mapping
 from datetime import datetime
@@ -27,9 +25,8 @@ from watchword.api.meta import Object, is_deleting
 from watchword.api.resources import SECRETS
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver.authn.model import AuthenticatedIdentity
-from watchword.apiserver.model import Now, Registry, User
+from watchword.apiserver.model import Now, Registry, User, decode_base64
 
-GROUP_KEYS = (KEY_EXTRA_GROUPS, KEY_GROUPS)
 # Read and compared when no Secret is there, so that an unknown id costs as much as a wrong secret.
 _DUMMY_SECRET = orjson.dumps(
     {
@@ -74,12 +71,10 @@ class BootstrapTokenAuthenticator(Struct, frozen=True):
 
 def decide_bootstrap_user(token_id: str, secret: str, stored: Object, *, now: datetime) -> User | None:
     """Decide whether the pair is good according to its Secret; the cleaner need not have run."""
-    data = _decoded(stored.get("data") or {})
+    data = {key: decode_base64(text) for key, text in (stored.get("data") or {}).items()}
     matches = hmac.compare_digest(data.get("token-secret", b""), secret.encode())
     groups = read_groups(data)
-    expired = is_expired(
-        data, now=now
-    )  # checked before the secret is compared, so that a correct guess takes no longer
+    expired = is_expired(data, now=now)  # whatever the secret is, so that a correct guess takes no longer
     good = (
         matches
         and not is_deleting(stored)
@@ -106,20 +101,10 @@ def is_expired(data: Mapping[str, bytes], *, now: datetime) -> bool:
 def read_groups(data: Mapping[str, bytes]) -> tuple[str, ...] | None:
     """Return the sorted groups of a token, None when any of them may not be given."""
     groups = {BOOTSTRAPPERS_GROUP}
-    for key in GROUP_KEYS:
+    for key in (KEY_EXTRA_GROUPS, KEY_GROUPS):
         text = data.get(key, b"").decode("utf-8", "replace")
         asked = text.split(",") if text else []
         if not all(GROUP_PATTERN.fullmatch(group) for group in asked):
             return None
         groups.update(asked)
     return tuple(sorted(groups))
-
-
-def _decoded(data: Mapping[str, str]) -> dict[str, bytes]:
-    values: dict[str, bytes] = {}
-    for key, text in data.items():
-        try:
-            values[key] = base64.b64decode(text or "", validate=True)
-        except binascii.Error:
-            values[key] = b""
-    return values

@@ -21,6 +21,7 @@ from watchword.apiserver.authn.model import (
     TokenAuthenticator,
     authenticated,
 )
+from watchword.apiserver.authz.rbac import join_problems
 from watchword.apiserver.model import HandlerRequest, Now, User
 from watchword.pki.certificates import Certificate, parse_certificate, verify_chain
 from watchword.pki.errors import PkiError
@@ -29,6 +30,11 @@ from watchword.pki.subjects import Usage
 LONGEST_CHAIN = 10
 SIGNATURE_CACHE_SECONDS = 30 * 86400.0  # a signature stays good; dates and the bundle are compared each time
 VerifiedChain = tuple[tuple[bytes, ...], tuple[bytes, ...]]  # as shown, and the bundle that it was verified with
+UNKNOWN_TOKEN = "invalid bearer token"  # noqa: S105 - a message
+LONGEST_TOKEN = 64 * 1024
+ANSWER_CACHE_SECONDS = 10.0
+TokenReviewer = Callable[[Object], Awaitable[Mapping[str, Any]]]
+"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError without a response."""
 
 
 class VerifiedClient(Struct, frozen=True):
@@ -82,10 +88,6 @@ def user_from_certificate(leaf: Certificate) -> User | None:
     return User(leaf.common_name, groups=leaf.organisations, extra=extra)
 
 
-UNKNOWN_TOKEN = "invalid bearer token"  # noqa: S105 - a message
-LONGEST_TOKEN = 64 * 1024
-
-
 class TokenChain(Struct, frozen=True):
     """Every kind of bearer token, local ones first."""
 
@@ -105,7 +107,7 @@ class TokenChain(Struct, frozen=True):
                 continue
             if found is not None:
                 return AuthenticatedIdentity(authenticated(found.user), found.audiences)
-        raise CredentialRefused(_join_messages(refusals) if refusals else UNKNOWN_TOKEN)
+        raise CredentialRefused(join_problems(refusals) if refusals else UNKNOWN_TOKEN)
 
 
 class RequestAuthenticator(Struct, frozen=True):
@@ -143,10 +145,6 @@ def bearer_token(header: str) -> str:
     return parts[1] if len(parts) >= 2 and parts[0].lower() == "bearer" else ""
 
 
-def _join_messages(refusals: list[str]) -> str:
-    return refusals[0] if len(refusals) == 1 else f"[{', '.join(refusals)}]"
-
-
 class StaticToken(Struct, frozen=True):
     """One token and its user."""
 
@@ -172,12 +170,6 @@ class StaticTokenAuthenticator(Struct, frozen=True):
 def _digest(token: str) -> bytes:
     # equal lengths, so that the comparison reveals nothing about the length of the real token
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-
-ANSWER_CACHE_SECONDS = 10.0
-
-TokenReviewer = Callable[[Object], Awaitable[Mapping[str, Any]]]
-"""Sends a TokenReview and returns the reviewed one; raises OSError or TimeoutError without a response."""
 
 
 class WebhookTokenAuthenticator(Struct, frozen=True):

@@ -10,20 +10,18 @@ from msgspec.structs import replace
 
 from watchword.apiserver.model import User
 
-
-class CredentialRefused(Exception):
-    """A credential was sent and is not valid; the message may be shown, and never contains the credential."""
-
-
 ANONYMOUS_NAME = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 ANONYMOUS = User(ANONYMOUS_NAME, groups=(UNAUTHENTICATED,))
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 ALL_SERVICE_ACCOUNTS = "system:serviceaccounts"
-
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+
+
+class CredentialRefused(Exception):
+    """A credential was sent and is not valid; the message may be shown, and never contains the credential."""
 
 
 class AuthenticatedIdentity(Struct, frozen=True):

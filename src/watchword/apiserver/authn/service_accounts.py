@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping
@@ -26,7 +24,7 @@ from watchword.apiserver.authn.model import (
     service_account_name,
 )
 from watchword.apiserver.authz.rules import quoted_list
-from watchword.apiserver.model import ApiError, Now, Registry, User
+from watchword.apiserver.model import ApiError, Now, Registry, User, decode_base64
 from watchword.pki.errors import InvalidJwt
 from watchword.pki.jwt import TokenVerifier, audiences_of, read_unverified_claims
 
@@ -35,6 +33,10 @@ SIGNATURE_CACHE_SECONDS = 10.0
 
 _EXTRA = "authentication.kubernetes.io/"
 _INVALIDATED = "service account token has been invalidated"
+LEGACY_ISSUER = "kubernetes/serviceaccount"
+CLAIM_PREFIX = "kubernetes.io/serviceaccount/"
+LAST_USED_LABEL = "kubernetes.io/legacy-token-last-used"
+INVALID_SINCE_LABEL = "kubernetes.io/legacy-token-invalid-since"
 
 
 class TokenTrust(Struct, frozen=True):
@@ -211,12 +213,6 @@ def is_long_deleted(obj: Object, *, now: datetime) -> bool:
     return since is None or since < now - LEEWAY
 
 
-LEGACY_ISSUER = "kubernetes/serviceaccount"
-CLAIM_PREFIX = "kubernetes.io/serviceaccount/"
-LAST_USED_LABEL = "kubernetes.io/legacy-token-last-used"
-INVALID_SINCE_LABEL = "kubernetes.io/legacy-token-invalid-since"
-
-
 class LegacyClaims(Struct, frozen=True):
     """What a token of this kind names."""
 
@@ -267,7 +263,11 @@ class LegacyTokenAuthenticator(Struct, frozen=True):
         assert secret is not None
         await self._note_use(secret, now)
         if labels_of(secret).get(INVALID_SINCE_LABEL):
-            raise CredentialRefused(_marked_invalid(named))
+            raise CredentialRefused(
+                f"the token in secret {named.namespace}/{named.secret} for service account "
+                f"{named.namespace}/{named.account} has been marked invalid: request a token instead, or remove the "
+                f"label {INVALID_SINCE_LABEL} from the secret"
+            )
         name = service_account_name(named.namespace, named.account)
         return AuthenticatedIdentity(User(name, named.uid, service_account_groups(named.namespace)), shared)
 
@@ -284,10 +284,7 @@ def validate_token_secret(secret: Object | None, token: str) -> None:
     """Raise CredentialRefused unless the Secret exists and contains exactly this token."""
     if secret is None or is_deleting(secret):
         raise CredentialRefused("Token has been invalidated")
-    try:
-        stored = base64.b64decode((secret.get("data") or {}).get("token") or "", validate=True)
-    except binascii.Error:
-        stored = b""
+    stored = decode_base64((secret.get("data") or {}).get("token"))
     if not hmac.compare_digest(stored, token.encode("utf-8", "surrogatepass")):
         raise CredentialRefused("Token does not match server's copy")
 
@@ -300,10 +297,3 @@ def validate_token_account(account: Object | None, named: LegacyClaims) -> None:
         raise CredentialRefused(f"ServiceAccount {named.namespace}/{named.account} has been deleted")
     if uid_of(account) != named.uid:
         raise CredentialRefused(f"ServiceAccount UID ({uid_of(account)}) does not match claim ({named.uid})")
-
-
-def _marked_invalid(named: LegacyClaims) -> str:
-    return (
-        f"the token in secret {named.namespace}/{named.secret} for service account {named.namespace}/{named.account} "
-        f"has been marked invalid: request a token instead, or remove the label {INVALID_SINCE_LABEL} from the secret"
-    )

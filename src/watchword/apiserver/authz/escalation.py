@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec import Struct
 
@@ -31,7 +30,7 @@ class EscalationGuard(Struct, frozen=True):
         resource = operation.kind.resource
         if operation.verb not in {"create", "update"} or resource.group != RBAC_GROUP or operation.new is None:
             return
-        if is_superuser(operation.user) or _changes_only_ownership(operation.new, operation.old):
+        if is_superuser(operation.user) or _without_ownership(operation.new) == _without_ownership(operation.old):
             return
         if resource.plural in {"roles", "clusterroles"}:
             self._guard_role(operation, operation.new)
@@ -97,10 +96,8 @@ def _aggregates(role: Object) -> bool:
     return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
-def _changes_only_ownership(new: Object, old: Object | None) -> bool:
-    return old is not None and _without_ownership(new) == _without_ownership(old)
-
-
-def _without_ownership(obj: Object) -> dict[str, Any]:
+def _without_ownership(obj: Object | None) -> Object | None:
+    if obj is None:
+        return None
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _GARBAGE_COLLECTION_FIELDS}
     return {**obj, "metadata": metadata}

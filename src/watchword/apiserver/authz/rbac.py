@@ -115,7 +115,6 @@ class RbacIndex(Struct):
     _known: dict[ObjectKey, Binding] = field(default_factory=dict)
 
     def follow(self, registry: Registry) -> Callable[[], None]:
-        """Subscribe to the four RBAC kinds; return how to stop."""
         stops = [
             registry.subscribe(CLUSTER_ROLES, self._cluster_role_changed),
             registry.subscribe(ROLES, self._role_changed),
@@ -171,10 +170,6 @@ class RbacIndex(Struct):
             self.bindings.pop(key.namespace, None)
 
 
-_SUPERUSER = AuthorizationDecision(allowed=True)
-_NO_OPINION = AuthorizationDecision(allowed=False)
-
-
 class HeldRules(Struct, frozen=True):
     """What a user may do in one namespace, and which roles could not be resolved."""
 
@@ -189,7 +184,7 @@ class RbacAuthorizer(Struct, frozen=True):
 
     def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
         if is_superuser(user):
-            return _SUPERUSER
+            return AuthorizationDecision(allowed=True)
         combined = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
         problems: list[str] = []
         for binding in self.index.bindings_for(user, info.namespace):
@@ -202,12 +197,12 @@ class RbacAuthorizer(Struct, frozen=True):
                     return AuthorizationDecision(allowed=True, reason=f"RBAC: allowed by {binding.describe(user)}")
         if problems:
             return AuthorizationDecision(allowed=False, reason=f"RBAC: {join_problems(problems)}")
-        return _NO_OPINION
+        return AuthorizationDecision(allowed=False)
 
     def rules_for(self, user: User, namespace: str) -> HeldRules:
         rules: list[Rule] = []
         problems: list[str] = []
-        for binding in _distinct(self.index.bindings_for(user, namespace)):
+        for binding in {binding.key: binding for binding in self.index.bindings_for(user, namespace)}.values():
             found = self.index.rules_of(binding)
             if found is None:
                 problems.append(_missing_role(binding))
@@ -220,10 +215,6 @@ def join_problems(problems: Sequence[str]) -> str:
     """Join distinct sentences as Kubernetes does: one bare, several in brackets."""
     distinct = list(dict.fromkeys(problems))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
-
-
-def _distinct(bindings: Iterator[Binding]) -> Iterator[Binding]:
-    return iter({binding.key: binding for binding in bindings}.values())
 
 
 def _missing_role(binding: Binding) -> str:

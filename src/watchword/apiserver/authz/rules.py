@@ -42,12 +42,9 @@ class Rule(Struct, frozen=True):
             return any(_url_covers(url, info.path) for url in self.urls)
         if info.group not in self.groups and ALL not in self.groups:
             return False
-        if combined not in self.resources and ALL not in self.resources and not self._any_with(info.subresource):
+        if not _resource_covers(self.resources, combined):
             return False
         return not self.names or info.name in self.names
-
-    def _any_with(self, subresource: str) -> bool:
-        return bool(subresource) and f"*/{subresource}" in self.resources
 
     def single(self) -> Iterator[Rule]:
         """Break into rules of one verb, one resource and at most one name each."""

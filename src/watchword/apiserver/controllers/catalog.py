@@ -21,20 +21,6 @@ from watchword.apiserver.model import Now, Registry, Service
 from watchword.apiserver.tokens import TokenIssuer
 from watchword.pki.authority import Authority
 
-
-class ControllerContext(Struct, frozen=True):
-    """Everything of one control plane that its controllers work with."""
-
-    registry: Registry
-    now: Now
-    authorizer: Authorizer
-    authority: Callable[[], Authority]  # signs client and node certificates; read each time, for rotation
-    root_bundle: Callable[[], bytes]  # PEM: what clients verify this plane by
-    issuer: TokenIssuer
-    certificate_lifetime: timedelta = LONGEST_LIFETIME
-    event_ttl: timedelta = EVENT_TTL
-
-
 CONTROLLERS: Mapping[str, Callable[[ControllerContext, AllKindsWatch], BuiltInController]] = {
     "cluster-role-aggregation": lambda context, _: ClusterRoleAggregationController(context.registry),
     "namespace-lifecycle": lambda context, all_kinds_watch: NamespaceLifecycleController(
@@ -49,6 +35,19 @@ CONTROLLERS: Mapping[str, Callable[[ControllerContext, AllKindsWatch], BuiltInCo
     "event-expiry": lambda context, _: EventExpiryController(context.registry, context.now, context.event_ttl),
 }
 """Every built-in controller; a plane may run fewer."""
+
+
+class ControllerContext(Struct, frozen=True):
+    """Everything of one control plane that its controllers work with."""
+
+    registry: Registry
+    now: Now
+    authorizer: Authorizer
+    authority: Callable[[], Authority]  # signs client and node certificates; read each time, for rotation
+    root_bundle: Callable[[], bytes]  # PEM: what clients verify this plane by
+    issuer: TokenIssuer
+    certificate_lifetime: timedelta = LONGEST_LIFETIME
+    event_ttl: timedelta = EVENT_TTL
 
 
 class BuiltInControllers(Struct):

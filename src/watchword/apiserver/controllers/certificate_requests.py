@@ -145,7 +145,6 @@ class CertificateRequestController:
 
 
 def auto_approval_permissions(csr: Object) -> list[tuple[str, str]]:
-    """Return the rights that suffice to approve this request, each with the message of the approval."""
     if signer_of(csr) != KUBELET_CLIENT:
         return []
     try:

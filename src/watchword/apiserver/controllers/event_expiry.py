@@ -43,7 +43,6 @@ class EventExpiryController:
             self.worker.enqueue("")
 
     async def sync(self, _: str) -> float | None:
-        """Delete what has expired; return the seconds until the next does."""
         now, expired = self.now(), []
         while self._queue and (self._queue[0][0] <= now or self._is_outdated(*self._queue[0])):
             end, key = heappop(self._queue)

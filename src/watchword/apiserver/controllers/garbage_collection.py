@@ -12,9 +12,7 @@ from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_de
 from watchword.apiserver.controllers.all_kinds_watch import AllKindsWatch, stored_kinds
 from watchword.apiserver.controllers.worker import Watches, Worker
 from watchword.apiserver.model import ApiError, Registry
-
-FOREGROUND = "foregroundDeletion"
-ORPHAN = "orphan"
+from watchword.apiserver.registry.delete import FOREGROUND, ORPHAN
 
 
 class OwnerGraphNode(Struct, frozen=True):
@@ -51,7 +49,6 @@ class OwnerGraph(Struct):
             self.owners.pop(node, None)
 
     def drop(self, node: OwnerGraphNode) -> frozenset[str]:
-        """Remove an object; return the UIDs of its owners."""
         owners = self.owners.pop(node, frozenset())
         for uid in owners:
             self._unlink(uid, node)
@@ -108,10 +105,6 @@ def owner_references_of(obj: Mapping[str, Any]) -> list[Object]:
     return (obj.get("metadata") or {}).get("ownerReferences") or []
 
 
-def is_blocking_owner(obj: Object, owner_uid: str) -> bool:
-    return any(ref.get("uid") == owner_uid and ref.get("blockOwnerDeletion") for ref in owner_references_of(obj))
-
-
 def without_references(obj: Object, uids: frozenset[str]) -> Object:
     kept = [ref for ref in owner_references_of(obj) if ref.get("uid") not in uids]
     metadata = {key: value for key, value in obj["metadata"].items() if key != "ownerReferences"}
@@ -127,10 +120,6 @@ def without_blocking_references(obj: Object) -> Object:
     """Return the object without references that block the deletion of an owner: that breaks a circle."""
     refs = [{**ref, "blockOwnerDeletion": False} for ref in owner_references_of(obj)]
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": refs}}
-
-
-def group_and_kind(ref: Object) -> tuple[str, str]:
-    return str(ref.get("apiVersion") or "").rpartition("/")[0], str(ref.get("kind") or "")
 
 
 def each_live(nodes: list[OwnerGraphNode], get: Any) -> Iterator[tuple[OwnerGraphNode, Object]]:
@@ -158,8 +147,9 @@ class OwnerWatch(Struct):
         self.graph.put(node, obj)
         if is_deleting(obj):
             finalizers = finalizers_of(obj)
-            if FOREGROUND in finalizers:
-                self._begin_waiting(node)
+            if FOREGROUND in finalizers and node.uid not in self.waiting:
+                self.waiting[node.uid] = node
+                self._wake_dependents(node)
             if ORPHAN in finalizers or FOREGROUND in finalizers:
                 self.enqueue(node)
         elif node in self.graph.owners:
@@ -174,18 +164,15 @@ class OwnerWatch(Struct):
         for node in list(self.unresolved):
             self.enqueue(node)
 
-    def _begin_waiting(self, node: OwnerGraphNode) -> None:
-        if node.uid not in self.waiting:
-            self.waiting[node.uid] = node
-            for dependent in self.graph.dependents_of(node.uid):
-                self.enqueue(dependent)
+    def _wake_dependents(self, node: OwnerGraphNode) -> None:
+        for dependent in self.graph.dependents_of(node.uid):
+            self.enqueue(dependent)
 
     def _gone(self, node: OwnerGraphNode) -> None:
         self.waiting.pop(node.uid, None)
         self.unresolved.discard(node)
         self._wake_waiting(self.graph.drop(node))
-        for dependent in self.graph.dependents_of(node.uid):
-            self.enqueue(dependent)
+        self._wake_dependents(node)
 
     def _wake_waiting(self, owners: frozenset[str]) -> None:
         for uid in owners:
@@ -228,7 +215,11 @@ class GarbageCollector:
 
     async def _finish_foreground(self, node: OwnerGraphNode, obj: Object) -> None:
         live = each_live(self.seen.graph.dependents_of(node.uid), self.registry.get)
-        blocking = [dependent for dependent, each in live if is_blocking_owner(each, node.uid)]
+        blocking = [
+            dependent
+            for dependent, each in live
+            if any(ref.get("uid") == node.uid and ref.get("blockOwnerDeletion") for ref in owner_references_of(each))
+        ]
         if not blocking:
             await self.registry.update(node.resource, without_finalizer(obj, FOREGROUND))
             return
@@ -265,7 +256,8 @@ class GarbageCollector:
                 raise
 
     def _owner_state(self, node: OwnerGraphNode, ref: Object) -> OwnerState:
-        resource = self.seen.owners.get(group_and_kind(ref))
+        group = str(ref.get("apiVersion") or "").rpartition("/")[0]
+        resource = self.seen.owners.get((group, str(ref.get("kind") or "")))
         if resource is None or (resource.namespaced and not node.resource.namespaced):
             return OwnerState.UNKNOWN
         key = ObjectKey(node.key.namespace if resource.namespaced else "", str(ref.get("name") or ""))

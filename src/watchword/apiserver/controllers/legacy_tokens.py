@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
-from watchword.apiserver.model import Registry
+from watchword.apiserver.model import Registry, decode_base64
 from watchword.apiserver.tokens import TokenIssuer
 
 SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - a type, not a secret
@@ -71,7 +70,7 @@ class LegacyTokenController:
             token = self.issuer.issue_legacy(account, secret["metadata"]["name"])
             data["token"] = _encoded(token.reveal().encode())
         bundle = self.root_bundle()
-        if _decoded(data.get("ca.crt")) != bundle:
+        if decode_base64(data.get("ca.crt")) != bundle:
             data["ca.crt"] = _encoded(bundle)
         if not data.get("namespace"):
             data["namespace"] = _encoded(secret["metadata"]["namespace"].encode())
@@ -94,10 +93,3 @@ def is_for_other_account(secret: Object, account: Object) -> bool:
 
 def _encoded(value: bytes) -> str:
     return base64.b64encode(value).decode()
-
-
-def _decoded(text: str | None) -> bytes:
-    try:
-        return base64.b64decode(text or "", validate=True)
-    except binascii.Error:
-        return b""

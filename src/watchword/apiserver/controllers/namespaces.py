@@ -1,4 +1,4 @@
-"""Deletes the content of namespaces that are being deleted, then removes their finalizer."""
+"""Creates what every namespace has, and deletes the content of namespaces that are being deleted."""
 
 from __future__ import annotations
 
@@ -22,6 +22,25 @@ CLIENTS = ObjectKey("kube-system", "extension-apiserver-authentication")
 CLIENTS_KEY = "client-ca-file"
 DESCRIPTION = "kubernetes.io/description"
 _DESCRIBED = "The CA bundle by which clients inside the cluster verify its API server; meant for nothing else."
+FINALIZER = "kubernetes"
+DELETED_TOGETHER = 50
+"""Deletions of one namespace at a time: together they take one transaction of the store, not one each."""
+# Deletion here works on the registry itself: these three always succeed, and are set for compatibility.
+_SUCCEEDED = (
+    Condition.false(
+        "NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"
+    ),
+    Condition.false(
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    Condition.false(
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+)
 
 
 class NamespaceDefaultsController:
@@ -101,28 +120,6 @@ def _ends(refusal: ApiError) -> bool:
     return refusal.code == 404 or any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
-FINALIZER = "kubernetes"
-DELETED_TOGETHER = 50
-"""Deletions of one namespace at a time: together they take one transaction of the store, not one each."""
-
-# Deletion here works on the registry itself: these three always succeed, and are set for compatibility.
-_SUCCEEDED = (
-    Condition.false(
-        "NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"
-    ),
-    Condition.false(
-        "NamespaceDeletionGroupVersionParsingFailure",
-        "ParsedGroupVersions",
-        "All legacy kube types successfully parsed",
-    ),
-    Condition.false(
-        "NamespaceDeletionContentFailure",
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    ),
-)
-
-
 class NamespaceLifecycleController:
     """Triggered by namespaces that are being deleted, and by each object that leaves one."""
 
@@ -151,7 +148,6 @@ class NamespaceLifecycleController:
             self.worker.enqueue(namespace)
 
     async def sync(self, name: str) -> float | None:
-        """Delete what is left in a terminating namespace; without content, release it."""
         namespace = self.registry.get(NAMESPACES, ObjectKey.cluster(name))
         if namespace is None or not is_deleting(namespace):
             return None

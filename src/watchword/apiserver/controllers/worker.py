@@ -19,6 +19,8 @@ LONGEST_RETRY_SECONDS = 60.0
 
 Sync = Callable[[K], Awaitable[float | None]]
 """Brings one key in order; returns after how many seconds to look again, None when only an event matters."""
+Watches = Mapping[Resource, Callable[[str, Object], None]]
+"""What is listened to, and who listens."""
 
 
 class Worker(Struct, Generic[K]):
@@ -107,10 +109,6 @@ class Worker(Struct, Generic[K]):
         return float(min(FIRST_RETRY_SECONDS * 2 ** min(failures, 20), LONGEST_RETRY_SECONDS))
 
 
-Watches = Mapping[Resource, Callable[[str, Object], None]]
-"""What is listened to, and who listens."""
-
-
 class BuiltInController(Protocol):
     """One controller: its worker, and what triggers it."""
 
@@ -127,13 +125,11 @@ class ControllerService(Struct):
     _stops: list[Callable[[], None]] = field(default_factory=list)
 
     async def start(self) -> None:
-        """Start; existing objects trigger the worker first."""
         self.controller.worker.start()
         for resource, listener in self.controller.watches().items():
             self._stops.append(self.registry.subscribe(resource, listener))
 
     async def stop(self) -> None:
-        """End; returns when nothing of it runs any more."""
         while self._stops:
             self._stops.pop()()
         await self.controller.worker.stop()

@@ -86,7 +86,6 @@ class ContainerRun(Struct):
             self._task = asyncio.get_running_loop().create_task(self._supervise())
 
     async def stop(self, grace: float) -> None:
-        """Terminate the container; kill it when it does not end."""
         self._stopping.set()
         if self._task is None:
             return

@@ -15,14 +15,14 @@ from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_un
 from watchword.apiserver.kinds.catalog import REPLICA_SETS
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.pod_factory import (
-    ALPHABET,
-    LOOK_AGAIN,
+    RETRY_SECONDS,
     NodeEvents,
     PodFactory,
     controlled_by,
     enqueue_owner,
     is_active,
 )
+from watchword.apiserver.registry.system_fields import SUFFIX_ALPHABET
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -127,7 +127,7 @@ def revision_of(found: Object) -> int:
 def template_hash(template: Object) -> str:
     """Return a short name for a pod template; equal templates have equal names."""
     content = orjson.dumps([template, 0], option=orjson.OPT_SORT_KEYS)  # as in the names of stored replica sets
-    return "".join(ALPHABET[byte % len(ALPHABET)] for byte in hashlib.sha256(content).digest()[:10])
+    return "".join(SUFFIX_ALPHABET[byte % len(SUFFIX_ALPHABET)] for byte in hashlib.sha256(content).digest()[:10])
 
 
 def replica_set(found: Object, own: str, revision: str) -> Object:
@@ -225,7 +225,7 @@ class ReplicaSetController:
             await self._scale(found, self._pods(found))
         except ApiError as refusal:
             await self.events.warn(found, "FailedCreate", f"Error creating: {refusal.message}")
-            wait = LOOK_AGAIN
+            wait = RETRY_SECONDS
         pods = self._pods(found)
         ready = sum(is_true(pod, "Ready") for pod in pods)
         numbers = {"fullyLabeledReplicas": len(pods), "readyReplicas": ready, "availableReplicas": ready}

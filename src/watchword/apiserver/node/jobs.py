@@ -16,7 +16,7 @@ from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_un
 from watchword.apiserver.kinds.cron import parse_schedule
 from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.pod_factory import (
-    LOOK_AGAIN,
+    RETRY_SECONDS,
     NodeEvents,
     PodFactory,
     controlled_by,
@@ -38,7 +38,6 @@ class JobDecision(Struct, frozen=True):
 
 
 def decide_job(job: Object, pods: Sequence[Object], *, now: datetime) -> JobDecision:
-    """Decide from a job's spec and its pods alone."""
     spec, start = job["spec"], (job.get("status") or {}).get("startTime")
     failed = sum(_phase(pod) == "Failed" for pod in pods)
     if failed > int(spec.get("backoffLimit", 6)):
@@ -102,7 +101,7 @@ class JobController:
                 await self.pod_factory.make(job, job["spec"]["template"])
             except ApiError as refusal:
                 await self.events.warn(job, "FailedCreate", f"Error creating: {refusal.message}")
-                wait = LOOK_AGAIN
+                wait = RETRY_SECONDS
         if decision.end is not None:
             for pod in filter(is_active, controlled_by(self.registry, PODS, job)):
                 await delete_if_unchanged(self.registry, PODS, pod)

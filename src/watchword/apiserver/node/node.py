@@ -52,7 +52,6 @@ class ProcessNode(Struct):
     _clock_watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start; pods of an earlier run are started again."""
         context, settings = self.context, self.settings
         registry, now = context.registry, context.now
         settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -15,11 +15,11 @@ from watchword.apiserver.admission.service_accounts import ServiceAccountAdmissi
 from watchword.apiserver.controllers.worker import Worker
 from watchword.apiserver.errors import resource_not_found
 from watchword.apiserver.model import ApiError, Now, Operation, Registry, User
+from watchword.apiserver.registry.system_fields import generated_name
 
-ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 CONTROLLER = User("system:kube-controller-manager")
 FINISHED = ("Succeeded", "Failed")
-LOOK_AGAIN = 5.0
+RETRY_SECONDS = 5.0
 """Seconds until an operation that the API server refused is tried again."""
 
 
@@ -31,12 +31,12 @@ class PodFactory(Struct, frozen=True):
 
     async def make(self, owner: Object, template: Object, **annotations: str) -> Object:
         metadata = template.get("metadata") or {}
-        name = f"{owner['metadata']['name'][:57]}-{self.suffix()}"
-        key = ObjectKey(owner["metadata"]["namespace"], name)
+        prefix = f"{owner['metadata']['name'][:57]}-"
+        key = ObjectKey(owner["metadata"]["namespace"], generated_name(prefix, self.entropy))
         fields: dict[str, Any] = {
             "labels": dict(metadata.get("labels") or {}),
             "annotations": {**(metadata.get("annotations") or {}), **annotations},
-            "generateName": f"{owner['metadata']['name'][:57]}-",
+            "generateName": prefix,
             "ownerReferences": [owner_reference(owner, controller=True, block=True)],
         }
         pod = PODS.manifest(key, metadata=fields, spec=dict(template.get("spec") or {}))
@@ -45,14 +45,10 @@ class PodFactory(Struct, frozen=True):
             raise resource_not_found()
         # The registry runs no admission, and a pod without its account's token could not authenticate.
         # Errors name the prefix only: a name that changes with each attempt would make each error a new one.
-        prefix = ObjectKey(key.namespace, fields["generateName"])
         await ServiceAccountAdmission(self.registry, self.entropy)(
-            Operation("create", kind, prefix, CONTROLLER, new=pod, old=None)
+            Operation("create", kind, ObjectKey(key.namespace, prefix), CONTROLLER, new=pod, old=None)
         )
         return await self.registry.create(PODS, pod)
-
-    def suffix(self) -> str:
-        return "".join(ALPHABET[byte % len(ALPHABET)] for byte in self.entropy(5))
 
 
 class NodeEvents(Struct):

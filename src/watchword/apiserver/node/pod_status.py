@@ -87,7 +87,6 @@ def _terminated(ended: ContainerTermination) -> Object:
 
 
 def restore_container_state(pod: Object, name: str, *, now: datetime) -> ContainerState:
-    """Return how a container continues whose process ended with an earlier run of this node."""
     rows = (pod.get("status") or {}).get("containerStatuses") or ()
     row = next((row for row in rows if row.get("name") == name), None)
     if row is None:

@@ -17,7 +17,7 @@ from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.container_run import ContainerPlan, ContainerRun
 from watchword.apiserver.node.containers import build_launch, probe_of, validate_runnable_pod
 from watchword.apiserver.node.model import NodeSettings, Runner
-from watchword.apiserver.node.pod_factory import FINISHED, LOOK_AGAIN, NodeEvents
+from watchword.apiserver.node.pod_factory import FINISHED, RETRY_SECONDS, NodeEvents
 from watchword.apiserver.node.pod_status import pod_status, restore_container_state
 from watchword.apiserver.node.volumes import MissingVolumeSource, Volumes, sources_of
 
@@ -132,7 +132,7 @@ class PodController:
             delay = self.volumes.write_files(pod)
         except MissingVolumeSource as missing:
             await self.events.warn(pod, "FailedMount", str(missing))
-            delay = LOOK_AGAIN
+            delay = RETRY_SECONDS
         else:
             for container in run.containers.values():
                 container.start()

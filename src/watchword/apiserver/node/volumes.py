@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -14,7 +12,7 @@ from msgspec import Struct, field
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import CONFIG_MAPS, NODES, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields
-from watchword.apiserver.model import Now, Registry
+from watchword.apiserver.model import Now, Registry, decode_base64
 from watchword.apiserver.node.containers import is_plain, mounts_of, pod_root, read_field
 from watchword.apiserver.pki_directory import write_private
 from watchword.apiserver.tokens import BoundObjects, TokenIssuer, TokenLifetime
@@ -135,14 +133,7 @@ def sources_of(pod: Object, resource: Resource) -> set[str]:
 def _content(found: Object) -> dict[str, bytes]:
     texts, encoded = ("data", "binaryData") if found["kind"] == "ConfigMap" else ("", "data")
     plain = {name: str(text).encode() for name, text in (found.get(texts) or {}).items()}
-    return plain | {name: _decoded(text) for name, text in (found.get(encoded) or {}).items()}
-
-
-def _decoded(text: str) -> bytes:
-    try:
-        return base64.b64decode(text or "", validate=True)
-    except binascii.Error:
-        return b""
+    return plain | {name: decode_base64(text) for name, text in (found.get(encoded) or {}).items()}
 
 
 def _sync_files(place: Path, wanted: Mapping[str, bytes], *, keep_others: bool) -> None:

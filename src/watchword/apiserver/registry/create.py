@@ -15,6 +15,8 @@ from watchword.apiserver.registry.pipeline import VerbDependencies, VerbResult, 
 from watchword.apiserver.registry.system_fields import generated_name, set_new_object_metadata
 from watchword.apiserver.store.model import RevisionConflict
 
+GENERATED_NAME_ATTEMPTS = 8
+
 
 def require_namespace_open(objects: ObjectStorage, kinds: KindTable, kind: ResourceKind, key: ObjectKey) -> None:
     if not kind.resource.namespaced:
@@ -39,9 +41,6 @@ def _terminating(kind: ResourceKind, key: ObjectKey) -> ApiError:
     }
     refusal.details = {**(refusal.details or {}), "causes": [cause]}
     return refusal
-
-
-GENERATED_NAME_ATTEMPTS = 8
 
 
 class Create(Struct, frozen=True):

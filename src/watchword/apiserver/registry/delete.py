@@ -17,13 +17,16 @@ from watchword.apiserver.field_errors import invalid, not_supported
 from watchword.apiserver.model import ApiError, FieldError, HandlerRequest, Now, ResourceKind
 from watchword.apiserver.registry.body_identity import unregistered
 from watchword.apiserver.registry.object_storage import StoredObject, encode_object
-from watchword.apiserver.registry.options import ListOptions, parse_bool, parse_dry_run, parse_integer
+from watchword.apiserver.registry.options import ListOptions, parse_dry_run, parse_integer
 from watchword.apiserver.registry.pipeline import VerbDependencies, VerbResult, WriteRequest
 from watchword.apiserver.registry.read import ListPage, Read
-from watchword.apiserver.registry.update import is_released
+from watchword.apiserver.registry.update import ATTEMPTS, is_released
+from watchword.apiserver.requestinfo import is_truthy
 from watchword.apiserver.store.model import RevisionConflict
 
 POLICIES = ("Orphan", "Background", "Foreground")
+POD_GRACE_SECONDS = 30
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 class DeleteOptions(Struct, frozen=True):
@@ -103,16 +106,11 @@ def _from_query(request: HandlerRequest) -> Object:
     if policy := request.parameter("propagationPolicy"):
         said["propagationPolicy"] = policy
     if orphan := request.parameter("orphanDependents"):
-        said["orphanDependents"] = parse_bool(orphan)
+        said["orphanDependents"] = is_truthy(orphan)
     dry_run = [value for name, value in request.query if name == "dryRun"]
     if dry_run:
         said["dryRun"] = dry_run
     return said
-
-
-ATTEMPTS = 20
-POD_GRACE_SECONDS = 30
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 class Delete(Struct, frozen=True):

@@ -18,6 +18,8 @@ from watchword.apiserver.schema.model import Schema
 from watchword.apiserver.schema.prune import apply_defaults, prune
 from watchword.apiserver.store.model import Record, StorageFull, Store, StoreChange, WriteFailed, path_of
 
+FORMS_REMEMBERED = 50_000
+
 
 class KindTable:
     """Served kinds by group, version and plural."""
@@ -49,9 +51,6 @@ class KindTable:
 
     def all(self) -> Sequence[ResourceKind]:
         return tuple(self._kinds.values())
-
-
-FORMS_REMEMBERED = 50_000
 
 
 class StoredObject(Struct, frozen=True):
@@ -94,8 +93,8 @@ class ObjectStorage(Struct, frozen=True):
 
     def decode(self, kind: ResourceKind, record: Record) -> Object:
         if kind.custom:
-            return _loaded(self._custom(kind, record))
-        obj = _loaded(record.body)
+            return load_object(self._custom(kind, record))
+        obj = load_object(record.body)
         return kind.from_stored(obj) if kind.from_stored is not None else obj
 
     def wire(self, kind: ResourceKind, record: Record) -> bytes:
@@ -160,19 +159,19 @@ class ObjectStorage(Struct, frozen=True):
             raise internal(str(refusal)) from refusal
 
 
+def load_object(body: bytes) -> Object:
+    obj: Object = orjson.loads(body)
+    return obj
+
+
 def encode_object(obj: Object) -> bytes:
     """Encode an object with apiVersion and kind first, as the short cuts above expect."""
     head = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": obj["metadata"]}
     return orjson.dumps({**head, **obj})
 
 
-def _loaded(body: bytes) -> Object:
-    obj: Object = orjson.loads(body)
-    return obj
-
-
 def _convert_to_current_schema(kind: ResourceKind, body: bytes) -> bytes:
-    obj = _loaded(body)
+    obj = load_object(body)
     obj["apiVersion"] = kind.resource.api_version
     prune(obj, kind.schema)
     apply_defaults(obj, kind.schema)
@@ -182,7 +181,7 @@ def _convert_to_current_schema(kind: ResourceKind, body: bytes) -> bytes:
 def convert(obj: Object, kind: ResourceKind, other: ResourceKind) -> Object:
     stored = _stored_form(kind, copy_json(obj))
     if other.custom:
-        return _loaded(_convert_to_current_schema(other, encode_object(stored)))
+        return load_object(_convert_to_current_schema(other, encode_object(stored)))
     return other.from_stored(stored) if other.from_stored is not None else stored
 
 
@@ -233,7 +232,7 @@ class Matcher(Struct, frozen=True):
             return False
         if self.path_decides:
             return True
-        if self.labels.requirements and not self.labels.matches(_labels_of(record.body)):
+        if self.labels.requirements and not self.labels.matches(_labelled.decode(record.body).metadata.labels or {}):
             return False
         return not self.fields or self.fields.matches(
             self.objects.decode(self.kind, record), self.kind.selectable_fields
@@ -253,7 +252,3 @@ def matcher_for(
         return Matcher(kind, objects, namespace, labels, fields, ending=f"/{name}", path_decides=only)
     path = path_of(ObjectKey(namespace if kind.resource.namespaced else "", name))
     return Matcher(kind, objects, namespace, labels, fields, path, path_decides=only)
-
-
-def _labels_of(body: bytes) -> dict[str, str]:
-    return _labelled.decode(body).metadata.labels or {}

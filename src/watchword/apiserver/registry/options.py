@@ -20,7 +20,6 @@ from watchword.apiserver.requestinfo import (
     parse_label_selector,
 )
 
-APPLY = "application/apply-patch+yaml"
 _LONGEST_MANAGER = 128
 _LARGEST = 2**63 - 1
 
@@ -55,7 +54,7 @@ def read_list_options(request: HandlerRequest, *, watch: bool | None = None) -> 
         timeout_seconds=parse_integer(timeout) if timeout else None,
         limit=max(parse_integer(said.get("limit") or "0"), 0),
         continue_token=said.get("continue", ""),
-        send_initial_events=parse_bool(initial) if initial else None,
+        send_initial_events=is_truthy(initial) if initial else None,
     )
     errors = _watch_errors(options) if options.watch else _list_errors(options)
     if errors:
@@ -113,7 +112,7 @@ def read_write_request(request: HandlerRequest, *, options_kind: str, apply: boo
         raise invalid_kind("meta.k8s.io", options_kind, "", errors)
     return WriteRequest(
         user=request.user,
-        manager=manager or default_manager(request.header("user-agent")),
+        manager=manager or request.header("user-agent").partition("/")[0][:_LONGEST_MANAGER] or "unknown",
         dry_run=dry_run,
         strictness=cast("Strictness", strictness or "Warn"),
         force=is_truthy(force) if force else False,
@@ -124,10 +123,6 @@ def read_write_request(request: HandlerRequest, *, options_kind: str, apply: boo
         },
         annotations=request.annotations,
     )
-
-
-def default_manager(user_agent: str) -> str:
-    return user_agent.partition("/")[0][:_LONGEST_MANAGER] or "unknown"
 
 
 def parse_dry_run(said: Any, errors: list[FieldError]) -> bool:
@@ -146,10 +141,6 @@ def parse_integer(text: str) -> int:
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20) or abs(int(text)) > _LARGEST:
         raise bad_request(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
     return int(text)
-
-
-def parse_bool(text: str) -> bool:
-    return is_truthy(text)
 
 
 def _manager_errors(manager: str) -> list[FieldError]:

@@ -16,10 +16,20 @@ from watchword.apiserver.field_errors import invalid, printed
 from watchword.apiserver.model import ApiError, HandlerRequest, ResourceKind
 from watchword.apiserver.registry.body_identity import require_name, require_namespace, require_type
 from watchword.apiserver.registry.create import Create
-from watchword.apiserver.registry.pipeline import StrictDecoding, VerbResult, WriteRequest, prune_and_default
+from watchword.apiserver.registry.pipeline import (
+    StrictDecoding,
+    VerbResult,
+    WriteRequest,
+    prune_and_default,
+    reset_fields,
+)
 from watchword.apiserver.registry.update import Update, UpdateTarget
 
-_STATUS = frozenset({"status"})
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+Merge = Callable[[Object, Any, ResourceKind], Object]
 
 
 class Apply(Struct, frozen=True):
@@ -62,7 +72,7 @@ class Apply(Struct, frozen=True):
             force=call.force,
             now=self.update.tools.now(),
             subresource=target.subresource,
-            reset=_reset(kind, target.subresource),
+            reset=reset_fields(kind, target.subresource),
         )
         prune_and_default(kind, new, call)
         return new
@@ -89,18 +99,6 @@ def _require_no_uid(target: UpdateTarget, config: Object) -> None:
     if uid:
         detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise conflict(target.kind.resource, target.key.name, detail)
-
-
-def _reset(kind: ResourceKind, subresource: str) -> frozenset[str]:
-    return _STATUS if not subresource and "status" in kind.subresources else frozenset()
-
-
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
-
-Merge = Callable[[Object, Any, ResourceKind], Object]
 
 
 def _json(document: Object, patch: Any, _: ResourceKind) -> Object:

@@ -20,6 +20,7 @@ from watchword.apiserver.watch import BOOKMARK_EVERY
 Strictness = Literal["Ignore", "Warn", "Strict"]
 
 SYSTEM = User("system:apiserver", groups=("system:masters",))
+MOST_COMPLAINTS = 100  # as upstream: a body made of mistakes is not worth a list of them
 
 
 class WriteRequest(Struct, frozen=True):
@@ -68,9 +69,6 @@ class VerbResult(Struct, frozen=True):
     status: int = 200
 
 
-_STATUS = frozenset({"status"})
-
-
 class ManagedFieldsTracker(Struct, frozen=True):
     """Records the fields that a write changed under its manager's name."""
 
@@ -93,7 +91,7 @@ class ManagedFieldsTracker(Struct, frozen=True):
             api_version=kind.resource.api_version,
             now=self.now(),
             subresource=operation.subresource,
-            reset=reset_fields(operation),
+            reset=reset_fields(kind, operation.subresource),
             empty=self._empty_of(kind),
         )
 
@@ -108,10 +106,9 @@ class ManagedFieldsTracker(Struct, frozen=True):
         return self._empty[kind.resource]
 
 
-def reset_fields(operation: Operation) -> frozenset[str]:
-    if operation.subresource or "status" not in operation.kind.subresources:
-        return frozenset()
-    return _STATUS
+def reset_fields(kind: ResourceKind, subresource: str) -> frozenset[str]:
+    """Return the top-level fields that an endpoint does not take from the client."""
+    return frozenset({"status"} if not subresource and "status" in kind.subresources else ())
 
 
 class Pipeline(Struct, frozen=True):
@@ -146,10 +143,8 @@ def find_errors(operation: Operation) -> list[FieldError]:
         errors.extend(validate(new, kind.schema) if old is None else validate(new, kind.schema, old=old))
     for check in kind.validate:
         errors.extend(check(operation))
-    return sorted(errors, key=lambda error: _UNCHECKED in error.message)  # last, whichever step set it
-
-
-_UNCHECKED = "some validation rules were not checked"
+    # This one comes last, whichever step set it.
+    return sorted(errors, key=lambda error: "some validation rules were not checked" in error.message)
 
 
 class VerbDependencies(Struct, frozen=True):
@@ -162,9 +157,6 @@ class VerbDependencies(Struct, frozen=True):
     now: Now
     entropy: Entropy
     bookmark_every: float = BOOKMARK_EVERY  # seconds
-
-
-MOST_COMPLAINTS = 100  # as upstream: a body made of mistakes is not worth a list of them
 
 
 def prune_and_default(kind: ResourceKind, obj: Object, call: WriteRequest, duplicates: list[str] | None = None) -> None:

@@ -29,6 +29,19 @@ from watchword.apiserver.watch import (
 
 LATEST = -1
 """In place of a revision: go on at the latest state, inconsistently."""
+PATIENCE = 3.0
+"""Seconds to wait for a revision that is not here yet."""
+_POLL_SECONDS = 0.05
+_LIST_EXPIRED = "The resourceVersion for the provided list is too old."
+_CONTINUE_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+)
+MIN_SECONDS = 1800.0
+Fraction = Callable[[], float]
+"""A random number in [0, 1): spreads the ends of watches, so that clients do not all return at once."""
 
 
 class ContinueToken(Struct, frozen=True):
@@ -59,19 +72,6 @@ def decode_continue_token(token: str) -> ContinueToken:
 
 def _invalid(detail: str) -> ApiError:
     return bad_request(f"invalid continue token: continue key is not valid{detail}")
-
-
-PATIENCE = 3.0
-"""Seconds to wait for a revision that is not here yet."""
-_GLANCE = 0.05
-
-_LIST_EXPIRED = "The resourceVersion for the provided list is too old."
-_CONTINUE_EXPIRED = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
-    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
-    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
-)
 
 
 class ListPage(Struct, frozen=True):
@@ -117,7 +117,7 @@ class Read(Struct, frozen=True):
         while store.revision < revision:
             if asyncio.get_running_loop().time() >= deadline:
                 raise too_large_resource_version(revision, store.revision)
-            await asyncio.sleep(_GLANCE)
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _start(self, options: ListOptions) -> tuple[str, int | None]:
         """Return the first path of the page and the exact revision, None for the latest."""
@@ -179,11 +179,6 @@ def _page(records: list[Record], revision: int, start: str, limit: int, matcher:
     return ListPage(taken, revision, token, None if matcher.selective else len(records) - position)
 
 
-MIN_SECONDS = 1800.0
-Fraction = Callable[[], float]
-"""A random number in [0, 1): spreads the ends of watches, so that clients do not all return at once."""
-
-
 class WatchVerb(Struct, frozen=True):
     """Opens streams."""
 
@@ -198,8 +193,9 @@ class WatchVerb(Struct, frozen=True):
     ) -> AsyncIterator[bytes]:
         """Return the stream of one watch; 400 for selectors the kind does not know."""
         matcher = matcher_for(kind, self.objects, namespace, options.labels, options.fields)
-        if options.resource_version:
-            _require_revision(options.resource_version)
+        if options.resource_version and not is_revision(options.resource_version):
+            # As kube-apiserver: the one case in which a malformed parameter is a 500.
+            raise ApiError(500, "", f"resourceVersion: {_unreadable(options.resource_version)}")
         try:
             plan = await self._plan(options, matcher)
         except ApiError as refusal:
@@ -217,25 +213,8 @@ class WatchVerb(Struct, frozen=True):
             # Every revision handed out was committed here: one from the future comes from lost data.
             raise expired(f"too old resource version: {wanted} ({current})")
         if options.send_initial_events or (not wanted and options.send_initial_events is None):
-            initial = self._present(matcher)
+            initial = self.objects.store.records(bucket_of(matcher.kind), matcher.namespace)
+            if matcher.selective:
+                initial = [record for record in initial if matcher.matches(record)]
             return WatchPlan(current, initial, options.bookmarks, options.bookmarks, seconds, self.bookmark_every)
-        start = wanted or current
-        return WatchPlan(
-            start,
-            None,
-            options.bookmarks,
-            initial_events_end=False,
-            seconds=seconds,
-            bookmark_every=self.bookmark_every,
-        )
-
-    def _present(self, matcher: Matcher) -> list[Record]:
-        records = self.objects.store.records(bucket_of(matcher.kind), matcher.namespace)
-        return [record for record in records if matcher.matches(record)] if matcher.selective else records
-
-
-def _require_revision(text: str) -> None:
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        # As kube-apiserver: the one case in which a malformed parameter is a 500.
-        detail = f"Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: invalid syntax"
-        raise ApiError(500, "", f"resourceVersion: {detail}")
+        return WatchPlan(wanted or current, None, options.bookmarks, False, seconds, self.bookmark_every)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-import orjson
 from msgspec import Struct
 
+from watchword.api.json import copy_json
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import resource_not_found
 from watchword.apiserver.model import Now, ResourceKind
 from watchword.apiserver.registry.create import Create
 from watchword.apiserver.registry.delete import Delete, DeleteCollection, DeleteOptions
-from watchword.apiserver.registry.object_storage import KindTable, ObjectStorage, bucket_of
+from watchword.apiserver.registry.object_storage import KindTable, ObjectStorage, bucket_of, load_object
 from watchword.apiserver.registry.patch import Apply, PatchVerb
 from watchword.apiserver.registry.pipeline import (
     ManagedFieldsTracker,
     Pipeline,
     VerbDependencies,
-    VerbResult,
     WriteRequest,
     prune_and_default,
 )
@@ -46,14 +45,14 @@ class Verbs(Struct, frozen=True):
 
 
 def verbs(tools: VerbDependencies) -> Verbs:
-    read = Read(tools.objects)
-    update = Update(tools, Create(tools))
-    delete = Delete(tools)
+    def fraction() -> float:
+        return int.from_bytes(tools.entropy(4), "big") / 2**32
+
+    read, update, delete = Read(tools.objects), Update(tools, Create(tools)), Delete(tools)
+    broadcaster = WatchBroadcaster(tools.objects.store)
     return Verbs(
         read=read,
-        watch=WatchVerb(
-            tools.objects, read, WatchBroadcaster(tools.objects.store), _fraction(tools.entropy), tools.bookmark_every
-        ),
+        watch=WatchVerb(tools.objects, read, broadcaster, fraction, tools.bookmark_every),
         create=update.create,
         update=update,
         patch=PatchVerb(update, Apply(update.create, update)),
@@ -89,9 +88,9 @@ class ObjectRegistry:
         return [self.objects.decode(kind, record) for record in self._records(kind, namespace)]
 
     async def create(self, resource: Resource, obj: Object, call: WriteRequest | None = None) -> Object:
-        kind, body, call = self._require(resource), _copy(obj), call or WriteRequest()
+        kind, body, call = self._require(resource), copy_json(obj), call or WriteRequest()
         prune_and_default(kind, body, call)
-        return _decoded(await self._verbs.create(kind, ObjectKey.of(body).namespace, body, call))
+        return load_object((await self._verbs.create(kind, ObjectKey.of(body).namespace, body, call)).body)
 
     async def update(
         self, resource: Resource, obj: Object, subresource: str = "", call: WriteRequest | None = None
@@ -100,13 +99,12 @@ class ObjectRegistry:
         stated = {name: obj[name] for name in _STATUS_FIELDS if name in obj} if subresource == "status" else obj
 
         def body() -> Object:
-            fresh = _copy(stated)
+            fresh: Object = copy_json(stated)
             prune_and_default(kind, fresh, call)
             return fresh
 
-        return _decoded(
-            await self._verbs.update.replace(UpdateTarget(kind, ObjectKey.of(obj), subresource), body, call)
-        )
+        target = UpdateTarget(kind, ObjectKey.of(obj), subresource)
+        return load_object((await self._verbs.update.replace(target, body, call)).body)
 
     async def delete(
         self,
@@ -122,10 +120,7 @@ class ObjectRegistry:
         await self._verbs.delete(self._require(resource), key, options, WriteRequest())
 
     def subscribe(self, resource: Resource, listener: Callable[[str, Object], None]) -> Callable[[], None]:
-        """Call `listener(type, object)` after each committed change; return a function that stops it.
-
-        Existing objects come first, as ADDED. A listener that raises is reported and stays registered.
-        """
+        """Subscribe; a listener that raises is reported and stays registered."""
         kind = self._require(resource)
         for record in self._records(kind, ""):
             listener("ADDED", self.objects.decode(kind, record))
@@ -135,7 +130,8 @@ class ObjectRegistry:
             try:
                 listener(word, self._decoded_once(kind, event.record))
             except Exception as error:  # noqa: BLE001 - the write is committed; a listener's fault must not undo it
-                _report(error)
+                context = {"message": "a listener failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
 
         return self.objects.store.subscribe(bucket_of(kind), deliver)
 
@@ -154,21 +150,3 @@ class ObjectRegistry:
         if kind is None:
             raise resource_not_found()
         return kind
-
-
-def _report(error: Exception) -> None:
-    asyncio.get_running_loop().call_exception_handler({"message": "a listener failed", "exception": error})
-
-
-def _copy(obj: Object) -> Object:
-    copied: Object = orjson.loads(orjson.dumps(obj))
-    return copied
-
-
-def _decoded(answer: VerbResult) -> Object:
-    obj: Object = orjson.loads(answer.body)
-    return obj
-
-
-def _fraction(entropy: Entropy) -> Callable[[], float]:
-    return lambda: int.from_bytes(entropy(4), "big") / 2**32

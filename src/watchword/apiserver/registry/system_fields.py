@@ -11,9 +11,7 @@ from watchword.apiserver.model import ResourceKind
 
 Entropy = Callable[[int], bytes]
 
-_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_SUFFIX_LENGTH = 5
-_LONGEST_PREFIX = 58
+SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def set_new_object_metadata(obj: Object, *, now: datetime, entropy: Entropy) -> None:
@@ -32,9 +30,7 @@ def make_uuid(entropy: Entropy) -> str:
 
 
 def generated_name(prefix: str, entropy: Entropy) -> str:
-    """Return a name no longer than a DNS label that starts with the prefix."""
-    suffix = "".join(_SUFFIX_ALPHABET[byte % len(_SUFFIX_ALPHABET)] for byte in entropy(_SUFFIX_LENGTH))
-    return prefix[:_LONGEST_PREFIX] + suffix
+    return prefix[:58] + "".join(SUFFIX_ALPHABET[byte % len(SUFFIX_ALPHABET)] for byte in entropy(5))
 
 
 def keep_stored_metadata(new: Object, old: Object) -> None:

@@ -11,13 +11,14 @@ from msgspec import Struct
 from watchword.api.http import Response
 from watchword.api.meta import Object
 from watchword.apiserver.errors import bad_request, not_acceptable
-from watchword.apiserver.model import Column, HandlerRequest, Now, ResourceKind
+from watchword.apiserver.model import HandlerRequest, Now, ResourceKind
 from watchword.apiserver.negotiation import ANSWERS, JSON, Media, choose_media, encoded_response, warning_headers
 from watchword.apiserver.registry.object_storage import ObjectStorage
 from watchword.apiserver.registry.pipeline import VerbResult, WriteRequest
 from watchword.apiserver.registry.read import ListPage
 
 _JSON_HEADER = ("Content-Type", JSON)
+_WATCHED = (f"{JSON};stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 
 
 class ResponseBuilder(Struct, frozen=True):
@@ -64,7 +65,8 @@ class ResponseBuilder(Struct, frozen=True):
 
     def _shown(self, request: HandlerRequest, kind: ResourceKind, media: Media) -> Callable[[Object], Object]:
         if media.transform == "Table":
-            return self._table_of_one(request, kind, media)
+            include = request.parameter("includeObject") or "Metadata"
+            return lambda obj: table(kind, [obj], now=self.now(), include=include, version=media.version)
         if media.transform == "PartialObjectMetadata":
             return lambda obj: partial_metadata(obj, media.version)
         raise not_acceptable(ANSWERS)
@@ -75,11 +77,6 @@ class ResponseBuilder(Struct, frozen=True):
             if number:
                 yield b","
             yield from self.objects.item(kind, record)
-
-    def _table_of_one(self, request: HandlerRequest, kind: ResourceKind, media: Media) -> Callable[[Object], Object]:
-
-        include = request.parameter("includeObject") or "Metadata"
-        return lambda obj: table(kind, [obj], now=self.now(), include=include, version=media.version)
 
     def _transformed_list(
         self, request: HandlerRequest, kind: ResourceKind, media: Media, items: list[Object], metadata: Object
@@ -128,12 +125,6 @@ def partial_metadata(obj: Object, version: str = "v1") -> Object:
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
 
 
-_WATCHED = (f"{JSON};stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
-
-
-_INCLUDE = ("", "None", "Metadata", "Object")
-
-
 def table(
     kind: ResourceKind,
     objects: Sequence[Object],
@@ -146,46 +137,24 @@ def table(
 
     The caller adds the metadata of the list.
     """
-    if include not in _INCLUDE:
+    if include not in ("", "None", "Metadata", "Object"):
         detail = "must be 'Metadata', 'Object', 'None', or empty"
         raise bad_request(
             f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": {detail}'
         )
-    api_version = f"meta.k8s.io/{version}"
     return {
         "kind": "Table",
-        "apiVersion": api_version,
-        "metadata": _metadata(objects),
-        "columnDefinitions": [_definition(column) for column in kind.columns],
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": {"resourceVersion": objects[0]["metadata"].get("resourceVersion", "")} if len(objects) == 1 else {},
+        "columnDefinitions": [
+            {name: getattr(column, name) for name in ("name", "type", "format", "description", "priority")}
+            for column in kind.columns
+        ],
         "rows": [
             {
                 "cells": [column.cell(obj, now) for column in kind.columns],
-                "object": _included(obj, include or "Metadata", api_version),
+                "object": {"None": None, "Object": obj}.get(include, partial_metadata(obj, version)),
             }
             for obj in objects
         ],
     }
-
-
-def _metadata(objects: Sequence[Object]) -> Object:
-    if len(objects) != 1:
-        return {}
-    return {"resourceVersion": objects[0].get("metadata", {}).get("resourceVersion", "")}
-
-
-def _definition(column: Column) -> Object:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "format": column.format,
-        "description": column.description,
-        "priority": column.priority,
-    }
-
-
-def _included(obj: Object, include: str, api_version: str) -> Object | None:
-    if include == "None":
-        return None
-    if include == "Object":
-        return obj
-    return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": obj.get("metadata", {})}

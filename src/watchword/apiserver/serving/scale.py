@@ -29,6 +29,20 @@ SCALES = Resource("autoscaling", "v1", "scales", "Scale")
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 Paths = tuple[str, str, str]
+MESSAGE = "io.k8s.api.autoscaling.v1.Scale"
+
+
+def _strategic(scale: Object, patch: Any) -> Object:
+    from watchword.apiserver.patching.strategic import apply_strategic_patch
+
+    return apply_strategic_patch(scale, patch, kind_schema(MESSAGE))
+
+
+_LANGUAGES: dict[str, Callable[[Object, Any], Object]] = {
+    JSON_PATCH: apply_json_patch,
+    MERGE_PATCH: apply_merge_patch,
+    STRATEGIC_PATCH: _strategic,
+}
 
 
 def scale_of(obj: Object, paths: Paths) -> Object:
@@ -36,7 +50,8 @@ def scale_of(obj: Object, paths: Paths) -> Object:
     wanted, observed, selector = paths
     metadata = obj["metadata"]
     status: Object = {"replicas": at(obj, observed) or 0}
-    shown = _shown_selector(at(obj, selector) if selector else None)
+    found = at(obj, selector) if selector else None
+    shown = found if isinstance(found, str) else printed_selector(found)
     if shown:
         status["selector"] = shown
     replicas = at(obj, wanted) or 0
@@ -66,26 +81,6 @@ def scale_errors(scale: Object) -> list[FieldError]:
     return []
 
 
-def _shown_selector(selector: Any) -> str:
-    return selector if isinstance(selector, str) else printed_selector(selector)
-
-
-MESSAGE = "io.k8s.api.autoscaling.v1.Scale"
-
-
-def _strategic(scale: Object, patch: Any) -> Object:
-    from watchword.apiserver.patching.strategic import apply_strategic_patch
-
-    return apply_strategic_patch(scale, patch, kind_schema(MESSAGE))
-
-
-_LANGUAGES: dict[str, Callable[[Object, Any], Object]] = {
-    JSON_PATCH: apply_json_patch,
-    MERGE_PATCH: apply_merge_patch,
-    STRATEGIC_PATCH: _strategic,
-}
-
-
 class ScaleServer(Struct, frozen=True):
     """Turns Scales into changes of one number of the object behind them."""
 
@@ -99,16 +94,12 @@ class ScaleServer(Struct, frozen=True):
             record = await self.verbs.read.get(kind, key, request.parameter("resourceVersion"))
             obj: Object = orjson.loads(record.body)
             return object_response(request, scale_of(obj, paths))
-        change = _replacement(request) if request.info.verb == "update" else _patch(request)
+        change = (lambda _: decode_body(request)) if request.info.verb == "update" else _patch(request)
         target = UpdateTarget(kind, key, "scale", request.info.verb)
         options = "UpdateOptions" if request.info.verb == "update" else "PatchOptions"
         call = read_write_request(request, options_kind=options)
         answer = await self.verbs.update.revise(target, _revised(kind, key, change, paths), call)
         return object_response(request, scale_of(orjson.loads(answer.body), paths))
-
-
-def _replacement(request: HandlerRequest) -> Callable[[Object], Object]:
-    return lambda _: decode_body(request)
 
 
 def _patch(request: HandlerRequest) -> Callable[[Object], Object]:

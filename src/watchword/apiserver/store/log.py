@@ -23,6 +23,21 @@ from watchword.apiserver.store.model import (
 )
 from watchword.apiserver.store.snapshot import APPLICATION_ID, CURRENT, StoreFormat, copy_database, migrate
 
+_SCHEMA = """
+CREATE TABLE log (
+    revision INTEGER PRIMARY KEY,
+    bucket TEXT NOT NULL,
+    path TEXT NOT NULL,
+    deleted INTEGER NOT NULL,
+    body BLOB NOT NULL
+) STRICT;
+CREATE TABLE forgotten (bucket TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+"""
+_SET_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
+_ERASE = "DELETE FROM log WHERE revision IN (SELECT value FROM json_each(?))"
+VACUUMED_PAGES = 2_000
+
 
 class FileLock:
     """Holds an advisory lock until released or until the process ends, however it ends."""
@@ -42,23 +57,6 @@ class FileLock:
 
     def release(self) -> None:
         os.close(self._descriptor)
-
-
-_SCHEMA = """
-CREATE TABLE log (
-    revision INTEGER PRIMARY KEY,
-    bucket TEXT NOT NULL,
-    path TEXT NOT NULL,
-    deleted INTEGER NOT NULL,
-    body BLOB NOT NULL
-) STRICT;
-CREATE TABLE forgotten (bucket TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-"""
-
-_SET_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
-_ERASE = "DELETE FROM log WHERE revision IN (SELECT value FROM json_each(?))"
-VACUUMED_PAGES = 2_000
 
 
 class Row(HiddenFields, frozen=True):
@@ -93,7 +91,7 @@ class RevisionLog:
         self._db = _open(path)
         try:
             _prepare(self._db, path, synchronous, max_bytes, store_format)
-            if self._is_marked_open() and not has_wal:
+            if self._fact("open") and not has_wal:
                 raise StoreIncomplete(
                     f"{path} was copied while a server used it, without {path.name}-wal, and lacks the last writes: "
                     f"stop the server before copying, and copy both files"
@@ -107,17 +105,15 @@ class RevisionLog:
         self._transact([(_SET_FACT, [("open", 1)])])
         self._drop_old_pages()
 
-    def _is_marked_open(self) -> bool:
-        return bool(self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'open'").get == 1)
-
     def revision(self) -> int:
-        in_log = self._db.execute("SELECT coalesce(max(revision), 0) FROM log").get
-        as_fact = self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'revision'").get
-        return max(int(in_log), int(as_fact))
+        return max(int(self._db.execute("SELECT coalesce(max(revision), 0) FROM log").get), self._fact("revision"))
 
     def floor(self) -> int:
         """Return the revision before which nothing may be continued from."""
-        return int(self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'floor'").get)
+        return self._fact("floor")
+
+    def _fact(self, name: str) -> int:
+        return int(self._db.execute("SELECT coalesce(max(value), 0) FROM facts WHERE name = ?", (name,)).get)
 
     def raise_floor(self, revision: int) -> None:
         """Begin a new epoch: the count continues from here, and watches cannot continue from before."""
@@ -191,13 +187,10 @@ class RevisionLog:
                 self._db.executemany(statement, values)
             self._db.execute("COMMIT")
         except Exception as cause:
-            self._undo()
+            if self._db.in_transaction:
+                with contextlib.suppress(apsw.Error):  # what led here is reported
+                    self._db.execute("ROLLBACK")
             raise _refusal(cause) from cause
-
-    def _undo(self) -> None:
-        if self._db.in_transaction:
-            with contextlib.suppress(apsw.Error):  # what led here is reported
-                self._db.execute("ROLLBACK")
 
 
 def insert_rows(count: int) -> str:
@@ -222,11 +215,15 @@ def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int, 
         fresh = path.stat().st_size == 0
         if fresh:
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            _create(
-                db, store_format
-            )  # before there is a write-ahead log: from now on the main file alone says what it is
+            with db:  # before there is a write-ahead log: from now on the main file alone says what it is
+                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                db.execute(f"PRAGMA user_version = {store_format.version}")
+                db.execute(_SCHEMA)
         else:
-            _require_sound(db, path, store_format)
+            migrate(db, str(path), store_format)
+            verdict = db.execute("PRAGMA quick_check(1)").get
+            if verdict != "ok":
+                raise _corrupt(path, str(verdict))
         db.execute("PRAGMA secure_delete = ON").fetchall()  # deleted Secrets do not stay in free pages
         db.execute("PRAGMA journal_mode = WAL").fetchall()
         db.execute(f"PRAGMA synchronous = {'FULL' if synchronous == 'FULL' else 'NORMAL'}")
@@ -239,20 +236,6 @@ def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int, 
         raise _corrupt(path, str(cause)) from cause
     except apsw.Error as cause:
         raise StoreOpenError(f"cannot use {path}: {cause}") from cause
-
-
-def _create(db: apsw.Connection, store_format: StoreFormat) -> None:
-    with db:
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {store_format.version}")
-        db.execute(_SCHEMA)
-
-
-def _require_sound(db: apsw.Connection, path: Path, store_format: StoreFormat) -> None:
-    migrate(db, str(path), store_format)
-    verdict = db.execute("PRAGMA quick_check(1)").get
-    if verdict != "ok":
-        raise _corrupt(path, str(verdict))
 
 
 def _corrupt(path: Path, detail: str) -> StoreCorrupt:

@@ -183,7 +183,6 @@ class MemoryStore(CommittedReads):
         self._state = CommittedState()
 
     def copy(self) -> MemoryStore:
-        """Return another store with the same records, without their history and listeners."""
         other = MemoryStore()
         for name, bucket in self._state.buckets.items():
             records, paths = dict(bucket.records), list(bucket.paths)

@@ -15,6 +15,17 @@ from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.store.model import StoreCorrupt, StoreOpenError
 
 APPLICATION_ID = 0x57774B56  # marks the file as ours, so that no other database is taken for one
+EPOCH_GAP = 1_000_000
+"""Revisions skipped after a restore, so that no client has seen any of the next ones."""
+_JOURNAL_MODE = slice(18, 20)  # two bytes of the header; 1 says that there is no write-ahead log beside the file
+_CURRENT_OBJECTS = """
+SELECT bucket, path, revision FROM (SELECT bucket, path, max(revision) AS revision, deleted FROM log GROUP BY 1, 2)
+WHERE NOT deleted
+"""
+_REVISION = """
+SELECT max((SELECT coalesce(max(revision), 0) FROM log),
+           (SELECT coalesce(max(value), 0) FROM facts WHERE name = 'revision'))
+"""
 
 
 class StoreFormat(Struct, frozen=True):
@@ -55,10 +66,6 @@ def migrate(db: apsw.Connection, name: str, current: StoreFormat = CURRENT) -> i
     return found
 
 
-EPOCH_GAP = 1_000_000
-"""Revisions skipped after a restore, so that no client has seen any of the next ones."""
-
-
 class RestoreMarker(Struct, frozen=True):
     """Which file was last in use and its last revision; stored next to it."""
 
@@ -95,17 +102,6 @@ def write_marker(path: Path, mark: RestoreMarker) -> None:
     finally:
         os.close(descriptor)
     fresh.replace(path)
-
-
-_JOURNAL_MODE = slice(18, 20)  # two bytes of the header; 1 says that there is no write-ahead log beside the file
-_CURRENT_OBJECTS = """
-SELECT bucket, path, revision FROM (SELECT bucket, path, max(revision) AS revision, deleted FROM log GROUP BY 1, 2)
-WHERE NOT deleted
-"""
-_REVISION = """
-SELECT max((SELECT coalesce(max(revision), 0) FROM log),
-           (SELECT coalesce(max(value), 0) FROM facts WHERE name = 'revision'))
-"""
 
 
 class SnapshotSummary(HiddenFields, frozen=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import orjson
 
@@ -21,17 +22,10 @@ from watchword.apiserver.store.model import (
     WriteFailed,
 )
 from watchword.apiserver.store.snapshot import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
-from watchword.apiserver.store.writer import (
-    Append,
-    CommitNow,
-    CompactionResult,
-    CopyLog,
-    CopyResult,
-    LogWriter,
-    MarkRevision,
-    Outcome,
-)
+from watchword.apiserver.store.writer import Append, Call, CallResult, CommitNow, LogWriter, Outcome
 from watchword.pki.encryption import EncryptionKeys
+
+T = TypeVar("T")
 
 MARK_EVERY = 100
 """After so many writes the marker follows: a file put back after a crash is recognised by what it lacks."""
@@ -74,14 +68,12 @@ class SqliteStore(CommittedReads):
             self._lock.release()
             raise
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._writer = LogWriter(self._log, self._hand_over, self._mark, renewal_pause)
+        self._writer = LogWriter(self._log, self._hand_over, renewal_pause)
         self._writer.start()
         self._next = self._state.revision + 1
         self._epoch = 0
         self._under_way: dict[int, tuple[StoreEvent, asyncio.Future[Record]]] = {}
         self._newest: dict[tuple[str, str], StoreEvent] = {}
-        self._erasing: asyncio.Future[WriteFailed | None] | None = None
-        self._copies: deque[asyncio.Future[bytes]] = deque()  # in the order in which they were requested
         self._closed = False
 
     def _begin(self) -> None:
@@ -161,28 +153,27 @@ class SqliteStore(CommittedReads):
         forgotten = [(name, bucket.forgotten) for name, bucket in self._state.buckets.items() if bucket.forgotten]
         try:
             while left:
-                erased, left = left[:ERASED_TOGETHER], left[ERASED_TOGETHER:]
-                await self._erase(Compaction(erased, forgotten, self._state.revision, last=not left))
+                erased = left[:ERASED_TOGETHER]
+                last = len(left) <= ERASED_TOGETHER
+                what = Compaction(erased, forgotten, self._state.revision, last=last)
+                await self._call(lambda log, what=what: log.forget(what))  # type: ignore[misc]
+                left = left[ERASED_TOGETHER:]
         finally:
             self._garbage.extend(left)
-
-    async def _erase(self, what: Compaction) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._erasing = self._loop.create_future()
-        self._writer.submit(what)
-        error = await asyncio.shield(self._erasing)
-        if error is not None:
-            raise error
 
     async def copy(self) -> bytes:
         """Return a data file of one revision, while others write; `WriteFailed` when it cannot be made."""
         if self._closed:
             raise WriteFailed("the store is closed: the server is stopping")
+        return await self._call(lambda log: log.copy())
+
+    async def _call(self, run: Callable[[RevisionLog], T]) -> T:
+        """Run a function in the writer's thread after every write that was begun before."""
         self._loop = asyncio.get_running_loop()
-        done: asyncio.Future[bytes] = self._loop.create_future()
-        self._copies.append(done)
-        self._writer.submit(CopyLog())
-        return await done
+        done: asyncio.Future[T] = self._loop.create_future()
+        done.add_done_callback(_retrieve_exception)
+        self._writer.submit(Call(run, done))
+        return await asyncio.shield(done)
 
     async def close(self) -> None:
         if self._closed:
@@ -204,11 +195,11 @@ class SqliteStore(CommittedReads):
             return  # the loop is closed, and no caller waits any more
 
     def _conclude(self, outcome: Outcome) -> None:
-        if isinstance(outcome, CompactionResult):
-            self._conclude_compaction(outcome)
-            return
-        if isinstance(outcome, CopyResult):
-            self._conclude_copy(outcome)
+        if isinstance(outcome, CallResult):
+            if outcome.error is not None:
+                outcome.done.set_exception(outcome.error)
+            else:
+                outcome.done.set_result(outcome.result)
             return
         if outcome.epoch != self._epoch:
             return  # undone with its epoch already
@@ -224,23 +215,10 @@ class SqliteStore(CommittedReads):
             if not done.done():
                 done.set_result(event.record)
         if self._state.revision - self._marked >= MARK_EVERY:
-            self._marked = self._state.revision
-            self._writer.submit(MarkRevision(self._marked))
-
-    def _conclude_compaction(self, outcome: CompactionResult) -> None:
-        if outcome.error is not None:
-            self._garbage.extend(outcome.compaction.revisions)
-        if self._erasing is not None and not self._erasing.done():
-            self._erasing.set_result(outcome.error)
-
-    def _conclude_copy(self, outcome: CopyResult) -> None:
-        done = self._copies.popleft()
-        if done.done():
-            return  # the caller has gone
-        if outcome.error is not None:
-            done.set_exception(outcome.error)
-        else:
-            done.set_result(outcome.data)
+            self._marked = marked = self._state.revision
+            done = asyncio.get_running_loop().create_future()
+            done.add_done_callback(_retrieve_exception)  # a marker that cannot be written is reported by compaction
+            self._writer.submit(Call(lambda _: self._mark(marked), done))
 
     def _undo_epoch(self, error: WriteFailed) -> None:
         waiting = [done for _, done in self._under_way.values()]
@@ -285,7 +263,7 @@ def load(log: RevisionLog, cipher: RowCipher) -> tuple[CommittedState, list[int]
     return state, garbage
 
 
-def _retrieve_exception(done: asyncio.Future[Record]) -> None:
+def _retrieve_exception(done: asyncio.Future[Any]) -> None:
     """Mark an error as seen: the caller may have stopped waiting."""
     if not done.cancelled():
         done.exception()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import threading
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from msgspec import Struct
 
 from watchword.api.sensitive import HiddenFields
-from watchword.apiserver.store.log import Compaction, RevisionLog, Row
+from watchword.apiserver.store.log import RevisionLog, Row
 from watchword.apiserver.store.model import WriteFailed
 
 LARGEST_BATCH = 500
@@ -29,14 +30,11 @@ class CommitNow(Struct, frozen=True):
     """Commit what was queued before without waiting for more."""
 
 
-class MarkRevision(Struct, frozen=True):
-    """Note beside the file which revision was committed."""
+class Call(Struct, frozen=True):
+    """Call a function of the log after everything that was queued before; the result is reported."""
 
-    revision: int
-
-
-class CopyLog(Struct, frozen=True):
-    """Copy the log with everything that was queued before."""
+    run: Callable[[RevisionLog], object]
+    done: asyncio.Future[Any]
 
 
 class CloseLog(Struct, frozen=True):
@@ -51,27 +49,18 @@ class BatchResult(Struct, frozen=True):
     error: WriteFailed | None = None
 
 
-class CompactionResult(Struct, frozen=True):
-    """What became of a compaction: `error` is None when it is durable."""
+class CallResult(HiddenFields, frozen=True):
+    """What a function returned, or why it failed."""
 
-    compaction: Compaction
+    hidden = ("result",)
+
+    done: asyncio.Future[Any]
+    result: object = None
     error: WriteFailed | None = None
 
 
-class CopyResult(HiddenFields, frozen=True):
-    """A copy of the log, or why there is none."""
-
-    hidden = ("data",)
-
-    data: bytes = b""
-    error: WriteFailed | None = None
-
-
-Outcome = BatchResult | CompactionResult | CopyResult
-ReportResult = Callable[[Outcome], None]
-"""Called on the writer's thread; must hand over to the event loop."""
-
-Item = Append | CommitNow | Compaction | CopyLog | MarkRevision | CloseLog
+Outcome = BatchResult | CallResult
+Item = Append | CommitNow | Call | CloseLog
 
 
 class LogWriter:
@@ -81,10 +70,9 @@ class LogWriter:
     can wait do so until `pause` seconds after the last commit, or until another item is queued.
     """
 
-    def __init__(self, log: RevisionLog, report: ReportResult, mark: Callable[[int], None], pause: float) -> None:
+    def __init__(self, log: RevisionLog, report: Callable[[Outcome], None], pause: float) -> None:
         self._log = log
-        self._report = report
-        self._mark = mark
+        self._report = report  # called on the writer's thread; must hand over to the event loop
         self._pause = pause
         self._waits_until = 0.0
         self._inbox: SimpleQueue[Item] = SimpleQueue()
@@ -95,7 +83,7 @@ class LogWriter:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, item: Append | CommitNow | Compaction | CopyLog | MarkRevision) -> None:
+    def submit(self, item: Append | CommitNow | Call) -> None:
         """Put one item into the queue; outcomes are reported in the same order."""
         self._inbox.put(item)
 
@@ -110,16 +98,16 @@ class LogWriter:
             self._held = None
             if isinstance(item, CloseLog):
                 break
-            if isinstance(item, Compaction):
-                self._forget(item)
-            elif isinstance(item, CopyLog):
-                self._copy()
-            elif isinstance(item, MarkRevision):
-                with contextlib.suppress(OSError):  # compaction reports it
-                    self._mark(item.revision)
+            if isinstance(item, Call):
+                self._call(item)
             elif isinstance(item, Append):
                 self._commit(self._gather(item))
         self._log.close()
+
+    def _call(self, item: Call) -> None:
+        results: list[object] = []
+        error = _attempt(lambda: results.append(item.run(self._log)))
+        self._report(CallResult(item.done, results[0] if results else None, error))
 
     def _gather(self, first: Append) -> list[Append]:
         """Return the rows that belong together: those that wait at this moment, and those they can wait for."""
@@ -149,14 +137,6 @@ class LogWriter:
             self._refused = (epoch, error) if error is not None else self._refused
         self._waits_until = time.monotonic() + self._pause
         self._report(BatchResult(epoch, revisions, error))
-
-    def _forget(self, what: Compaction) -> None:
-        self._report(CompactionResult(what, _attempt(lambda: self._log.forget(what))))
-
-    def _copy(self) -> None:
-        copies: list[bytes] = []
-        error = _attempt(lambda: copies.append(self._log.copy()))
-        self._report(CopyResult(error=error) if error is not None else CopyResult(copies[0]))
 
 
 def _attempt(write: Callable[[], None]) -> WriteFailed | None:
