@@ -25,16 +25,16 @@ from watchword.runtime.event_loop import run
     "-c",
     multiple=True,
     shell_complete=complete_clusters,
-    help="The clusters to accept; several, separated by commas.",
+    help="Names of the clusters to accept, separated by commas.",
 )
-@click.option("--requesters", multiple=True, help="Users whose requests are approved besides the bootstrap identities.")
-@click.option("--request", default="", help="The one certificate request to approve, where several are pending.")
+@click.option("--requesters", multiple=True, help="Further users whose requests are approved, separated by commas.")
+@click.option("--request", default="", help="Name of the certificate request to approve, when several are pending.")
 @click.option(
     "--skip-approve-check",
     is_flag=True,
-    help="Approve any requester, and accept even without a request; label and subject must still agree.",
+    help="Approve requests of any user, and accept without a request; label and subject must still match.",
 )
-@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate on the server without changing anything.")
 @wait_options("the cluster has asked, and the hub has given it its rights")
 @output_option()
 @connection_options

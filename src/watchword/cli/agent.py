@@ -21,22 +21,45 @@ if TYPE_CHECKING:
 
 
 @click.command("agent")
-@click.option("--spoke-cluster-name", "--cluster-name", "cluster_name", required=True, help="The name on the hub.")
-@click.option("--agent-name", default="", help="This agent's name; by default the one on record.")
-@click.option("--namespace", default="open-cluster-management-agent", show_default=True, help="Where its Secret is.")
-@click.option("--bootstrap-kubeconfig", type=click.Path(path_type=Path), help="How to reach the hub to join.")
-@click.option("--hub-kubeconfig-secret", default="hub-kubeconfig-secret", show_default=True, help="Its own credential.")
-@click.option("--hub-kubeconfig-dir", type=click.Path(path_type=Path), hidden=True, help="Accepted and not needed.")
+@click.option(
+    "--spoke-cluster-name", "--cluster-name", "cluster_name", required=True, help="Name of this cluster on the hub."
+)
+@click.option("--agent-name", default="", help="Name of this agent; by default the stored one.")
+@click.option(
+    "--namespace", default="open-cluster-management-agent", show_default=True, help="Namespace of the agent's Secrets."
+)
+@click.option(
+    "--bootstrap-kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig with which the agent registers."
+)
+@click.option(
+    "--hub-kubeconfig-secret",
+    default="hub-kubeconfig-secret",
+    show_default=True,
+    help="Secret that stores the agent's credential.",
+)
+@click.option(
+    "--hub-kubeconfig-dir", type=click.Path(path_type=Path), hidden=True, help="Ignored; accepted for compatibility."
+)
 @driver_choice_options(default=CATALOG.default)
 @driver_options(Side.CLUSTER)
-@click.option("--spoke-external-server-urls", "urls", default="", help="How the hub can reach this cluster.")
-@click.option("--cluster-labels", type=KeyValuePairs(), default="", help="Labels for the ManagedCluster.")
-@click.option("--cluster-annotations", type=KeyValuePairs(), default="", help="Annotations for the ManagedCluster.")
+@click.option(
+    "--spoke-external-server-urls",
+    "urls",
+    default="",
+    help="API server URLs that the ManagedCluster reports, separated by commas.",
+)
+@click.option("--cluster-labels", type=KeyValuePairs(), default="", help="Labels of the ManagedCluster.")
+@click.option("--cluster-annotations", type=KeyValuePairs(), default="", help="Annotations of the ManagedCluster.")
 @click.option("--max-custom-cluster-claims", "most_claims", type=click.IntRange(0), default=20, show_default=True)
-@click.option("--reserved-cluster-claim-suffixes", "claim_suffixes", default="", help="Claims always reported.")
+@click.option(
+    "--reserved-cluster-claim-suffixes",
+    "claim_suffixes",
+    default="",
+    help="Suffixes of claims that are always reported.",
+)
 @click.option("--appliedmanifestwork-eviction-grace-period", "eviction", default="60m", show_default=True)
 @click.option("--status-sync-interval", "feedback", default="30s", show_default=True)
-@click.option("--feature-gates", type=FeatureGates(), default="", help="Accepted for compatibility.")
+@click.option("--feature-gates", type=FeatureGates(), default="", help="Ignored; accepted for compatibility.")
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:

@@ -35,14 +35,14 @@ def _role_options(whose: str) -> tuple[Callable[[Any], Any], ...]:
             metavar="URL",
             help=f"The OIDC issuer of {whose}, with or without https://.",
         ),
-        click.option("--apply", is_flag=True, help="Create or repair the role, with your own AWS credentials."),
+        click.option("--apply", is_flag=True, help="Create or repair the role with your AWS credentials."),
         click.option(
             "--output",
             "-o",
             type=click.Choice(FORMS),
             default=FORMS[0],
             show_default=True,
-            help="How to print the role; with --apply, the changes as text or json.",
+            help="Output format of the role; with --apply, of the changes (text or json).",
         ),
     )
 
@@ -79,7 +79,9 @@ def prerequisites() -> None:
 
 @prerequisites.command("hub")
 @_hub_arn
-@click.option("--extended", is_flag=True, help="Also allow tags of roles and access entries, which this hub needs.")
+@click.option(
+    "--extended", is_flag=True, help="Also allow the tags of roles and access entries that this hub requires."
+)
 @with_options(*_role_options("the hub"))
 def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     """Print or create the role by which a hub's controller makes the roles of accepted clusters.
@@ -100,7 +102,7 @@ def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
 @click.option("--managed-cluster-arn", required=True, metavar="ARN", help="The ARN of the EKS cluster that joins.")
 @click.option("--klusterlet-name", default="klusterlet", show_default=True, help="The name of the Klusterlet.")
 @click.option(
-    "--agent-namespace", default="open-cluster-management-agent", show_default=True, help="Where the agent runs."
+    "--agent-namespace", default="open-cluster-management-agent", show_default=True, help="Namespace of the agent."
 )
 @with_options(*_role_options("the cluster that joins"))
 def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:

@@ -17,7 +17,7 @@ AWS_LIBRARIES = ("boto3", "botocore")
 @click.command("get-token")
 @click.option("--region", required=True, help="The region of the hub.")
 @click.option("--cluster-name", required=True, help="The name of the hub's EKS cluster.")
-@click.option("--role-arn", default="", metavar="ARN", help="The role to assume first; else the caller's own.")
+@click.option("--role-arn", default="", metavar="ARN", help="Role to assume; by default the caller's own identity.")
 def command(region: str, cluster_name: str, role_arn: str) -> None:
     """Print a token for an EKS cluster, as `aws eks get-token` does.
 

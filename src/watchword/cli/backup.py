@@ -26,7 +26,9 @@ def backup_key_options(command: F) -> F:
     @click.option(
         "--key-file", type=_FILE, help="Encrypt with the first key of this file (base64, 32 bytes, one per line)."
     )
-    @click.option("--passphrase-file", type=_FILE, help="Encrypt with the passphrase in this file; - reads it.")
+    @click.option(
+        "--passphrase-file", type=_FILE, help="Encrypt with the passphrase in this file; - reads standard input."
+    )
     @wraps(command)
     def with_key(*args: Any, key_file: Path | None, passphrase_file: Path | None, **kwargs: Any) -> Any:
         return command(*args, key=read_backup_key(key_file, passphrase_file), **kwargs)
@@ -64,8 +66,12 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     help="The data directory of `apiserver` or `up`, running or stopped. Default: that of `up`.",
 )
-@click.option("--hub", is_flag=True, help="Save the hub of the kubeconfig instead: the objects that make it a hub.")
-@click.option("--plain", is_flag=True, help="With --hub: write Secrets without encryption.")
+@click.option(
+    "--hub",
+    is_flag=True,
+    help="Back up the hub's objects on the cluster of the kubeconfig instead of a data directory.",
+)
+@click.option("--plain", is_flag=True, help="With --hub: write Secrets unencrypted.")
 @backup_key_options
 @output_option()
 @connection_options

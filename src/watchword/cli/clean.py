@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 
 @click.command("clean")
-@click.option("--delete-kinds", is_flag=True, help="Delete the kinds (CustomResourceDefinitions) as well.")
-@click.option("--force", is_flag=True, help="Remove the hub although clusters are in it; their agents stay behind.")
-@click.option("--dry-run", is_flag=True, help="Print what would be removed, and change nothing.")
+@click.option("--delete-kinds", is_flag=True, help="Also delete the CustomResourceDefinitions.")
+@click.option(
+    "--force", is_flag=True, help="Remove the hub although clusters are registered; their agents are not removed."
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be removed without changing anything.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @connection_options
 def command(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option(
     "--retention", default=LEFT_CLUSTER_RETENTION, show_default=True, help="How long clusters that left are kept."
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted without changing anything.")
 @connection_options
 def command(connection: ClusterConnection, retention: str, dry_run: bool) -> None:  # noqa: FBT001 - a flag
     """Delete clusters that left by `unjoin` and were not deleted.

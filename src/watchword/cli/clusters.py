@@ -101,7 +101,7 @@ def _memory(text: Any) -> str:
 
 
 @click.group("clusters", invoke_without_command=True)
-@click.option("--selector", "-l", default="", help="Only clusters with these labels.")
+@click.option("--selector", "-l", default="", help="Label selector: list only the clusters that match.")
 @output_option("name")
 @connection_options
 @click.pass_context
@@ -113,7 +113,7 @@ def command(ctx: click.Context, connection: ClusterConnection, output: str, sele
 
 
 @command.command("list")
-@click.option("--selector", "-l", default="", help="Only clusters with these labels.")
+@click.option("--selector", "-l", default="", help="Label selector: list only the clusters that match.")
 @output_option("name")
 @connection_options
 def list_(connection: ClusterConnection, output: str, selector: str) -> None:

@@ -126,9 +126,16 @@ def cluster_name_of(connection: ClusterConnection) -> str:
 def connection_options(command: F) -> F:
     """Add the options; the command gets one argument, `connection`."""
 
-    @click.option("--kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig to use instead of $KUBECONFIG.")
     @click.option(
-        "--context", default="", help="The context of the kubeconfig to use.", shell_complete=complete_contexts
+        "--kubeconfig",
+        type=click.Path(path_type=Path),
+        help="Path of the kubeconfig; by default $KUBECONFIG or ~/.kube/config.",
+    )
+    @click.option(
+        "--context",
+        default="",
+        help="Context of the kubeconfig; by default the current one.",
+        shell_complete=complete_contexts,
     )
     @wraps(command)
     def with_connection(*args: Any, kubeconfig: Path | None, context: str, **kwargs: Any) -> Any:

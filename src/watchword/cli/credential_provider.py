@@ -38,7 +38,7 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
     "--name",
     default="watchword-credential-provider",
     show_default=True,
-    help="The program's name in the kubelet's folder of providers.",
+    help="File name of the program in the kubelet's --image-credential-provider-bin-dir.",
 )
 def config(images: tuple[str, ...], audience: str, name: str) -> None:
     """Print the CredentialProviderConfig of the kubelet, for Kubernetes 1.34 and newer."""

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 @click.command("dashboard")
 @serving_options("127.0.0.1:0")
-@click.option("--login", is_flag=True, help="Each person signs in with a bearer token and sees what it may read.")
-@click.option("--name", "names", multiple=True, help="A host name under which browsers reach it, besides loopback.")
-@click.option("--https", "secure", is_flag=True, help="Browsers reach it by https, through a proxy.")
+@click.option("--login", is_flag=True, help="Require a bearer token; each user sees what their token may read.")
+@click.option("--name", "names", multiple=True, help="Host name that browsers use, besides loopback; repeatable.")
+@click.option(
+    "--https", "secure", is_flag=True, help="Browsers connect through a proxy that serves TLS: mark cookies as Secure."
+)
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Show every credential of the fleet in a browser.

@@ -24,10 +24,12 @@ from watchword.runtime.event_loop import run
     "-c",
     multiple=True,
     shell_complete=complete_clusters,
-    help="The clusters to deny; several, separated by commas.",
+    help="Names of the clusters to deny, separated by commas.",
 )
-@click.option("--request", "requests", multiple=True, help="Certificate requests to turn away, by name.")
-@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
+@click.option(
+    "--request", "requests", multiple=True, help="Names of certificate requests to deny, separated by commas."
+)
+@click.option("--dry-run", is_flag=True, help="Validate on the server without changing anything.")
 @wait_options("the rights are gone")
 @output_option()
 @connection_options

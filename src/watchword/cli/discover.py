@@ -20,9 +20,9 @@ FORMS = ("kubeconfig", "cluster-info")
 @click.command("discover")
 @discovery_options
 @click.option("--output", "-f", type=click.Path(path_type=Path), help="Write to this file (0600) instead of stdout.")
-@click.option("--form", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="What to write.")
+@click.option("--form", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="Format of the output.")
 @click.option("--name", default="hub", show_default=True, help="Name of the cluster and context in the kubeconfig.")
-@click.option("--with-token", is_flag=True, help="Put the bootstrap token into the kubeconfig as its credential.")
+@click.option("--with-token", is_flag=True, help="Write the bootstrap token into the kubeconfig.")
 def command(plan: DiscoveryPlan, output: Path | None, form: str, name: str, with_token: bool) -> None:  # noqa: FBT001 - a flag
     """Find a cluster, check that it is the one, and print how to reach it.
 

@@ -106,24 +106,30 @@ def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
 
 _OPTIONS = (
     click.argument("endpoint", metavar="[HOST:PORT]", default=""),
-    click.option("--token", default="", help=f"Token for discovery and for the certificate. {HELP}."),
-    click.option("--discovery-token", default="", help=f"Token to check cluster-info with. {HELP}."),
-    click.option("--tls-bootstrap-token", default="", help=f"Token with which the certificate is requested. {HELP}."),
-    click.option("--discovery-file", default="", help="Cluster-info from a file, an https address, or - (stdin)."),
+    click.option("--token", default="", help=f"Bootstrap token for discovery and for the certificate request. {HELP}."),
+    click.option(
+        "--discovery-token", default="", help=f"Bootstrap token that verifies cluster-info; by default --token. {HELP}."
+    ),
+    click.option(
+        "--tls-bootstrap-token",
+        default="",
+        help=f"Bootstrap token that requests the certificate; by default --token. {HELP}.",
+    ),
+    click.option("--discovery-file", default="", help="File or https URL of cluster-info; - reads standard input."),
     click.option(
         "--discovery-token-ca-cert-hash",
         "pins",
         multiple=True,
         metavar="sha256:HEX",
-        help="Pin of the hub's CA; at least one of its CAs must match.",
+        help="Hash of the public key of the hub's CA; repeatable, one must match.",
     ),
     click.option(
         "--discovery-token-unsafe-skip-ca-verification",
         "unsafe_skip",
         is_flag=True,
-        help="Do without the pin: any holder of the token can then pose as the hub.",
+        help="Skip the check of the CA's hash: any holder of the token can then impersonate the hub.",
     ),
-    click.option("--discovery-timeout", default="5m", show_default=True, help="How long to wait for the hub."),
+    click.option("--discovery-timeout", default="5m", show_default=True, help="Time limit of discovery."),
 )
 
 

@@ -22,7 +22,7 @@ MAX_FINDINGS = 10  # findings of one check that a page holds
 
 
 @click.command("doctor")
-@click.option("--read-only", is_flag=True, help="Only look: do not try whether certificates are issued.")
+@click.option("--read-only", is_flag=True, help="Do not create a test CertificateSigningRequest.")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, read_only: bool, output: str) -> int:  # noqa: FBT001 - a flag

@@ -27,14 +27,14 @@ def driver_choice_options(*, default: str = "") -> Callable[[F], F]:
             "--registration-auth",
             default=default,
             show_default=bool(default),
-            help=f"How the cluster registers: {clusters}{at_first}.",
+            help=f"Registration driver of the cluster: {clusters}{at_first}.",
         ),
         click.option(
             "--addon-kubeclient-registration-auth",
             "addon_auth",
             default=default,
             show_default=bool(default),
-            help=f"How its add-ons register: {addons}.",
+            help=f"Registration driver of add-ons: {addons}.",
         ),
     )
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @click.command("forecast")
-@click.option("--days", type=click.IntRange(1, 36500), default=7, show_default=True, help="How far to look ahead.")
+@click.option(
+    "--days", type=click.IntRange(1, 36500), default=7, show_default=True, help="Number of days to look ahead."
+)
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, days: int, output: str) -> None:

@@ -22,35 +22,46 @@ if TYPE_CHECKING:
 
 
 @click.command("hub")
-@click.option("--namespace", default="open-cluster-management-hub", show_default=True, help="Where the hub's lease is.")
+@click.option(
+    "--namespace",
+    default="open-cluster-management-hub",
+    show_default=True,
+    help="Namespace of the hub's leader election lease.",
+)
 @click.option(
     "--enabled-registration-drivers",
     "drivers",
     default=CATALOG.default,
     show_default=True,
-    help="How clusters may register.",
+    help="Registration drivers to enable, separated by commas.",
 )
-@click.option("--feature-gates", type=FeatureGates(), default="", help=f"For example {AUTO_APPROVAL}=true.")
+@click.option(
+    "--feature-gates", type=FeatureGates(), default="", help=f"Feature gates, for example {AUTO_APPROVAL}=true."
+)
 @driver_options(Side.HUB)
 @click.option(
     "--signing-namespaces",
     multiple=True,
-    help="Where add-on templates may name signing authorities, besides the hub's namespace; separated by commas.",
+    help="Further namespaces whose signing CAs add-on templates may name, separated by commas.",
 )
 @click.option(
     "--left-cluster-retention",
     default=LEFT_CLUSTER_RETENTION,
     show_default=True,
-    help="How long `clean-clusters` keeps clusters that left by `unjoin`; said on the cluster.",
+    help="How long clusters that left by `unjoin` are kept; reported on the ManagedCluster.",
 )
 @click.option(
     "--agent-image",
     default=IMAGE,
     envvar=IMAGE_VARIABLE,
     show_default=True,
-    help="The image of built-in add-ons' agents.",
+    help="Image of the agents of built-in add-ons.",
 )
-@click.option("--install/--no-install", default=True, help="Apply the kinds and roles that the controllers need.")
+@click.option(
+    "--install/--no-install",
+    default=True,
+    help="Apply the CustomResourceDefinitions and roles that the controllers need.",
+)
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:

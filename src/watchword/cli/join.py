@@ -55,12 +55,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 HUB_ACCESS_OPTIONS = (
-    click.option("--hub-token", default="", help=f"A token of the hub, of whatever kind. {HELP}."),
-    click.option("--hub-apiserver", default="", help="The https address of the hub; goes with --hub-token."),
+    click.option("--hub-token", default="", help=f"Any bearer token of the hub. {HELP}."),
+    click.option("--hub-apiserver", default="", help="https URL of the hub's API server; requires --hub-token."),
     click.option(
         "--ca-file",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="The authority (PEM) to trust for --hub-apiserver; a bootstrap token finds it by itself.",
+        help="CA bundle (PEM) for --hub-apiserver; not needed with a bootstrap token.",
     ),
 )
 
@@ -155,29 +155,41 @@ def hub_access_options(command: F) -> F:
 
 
 OPTIONS = (
-    click.option("--cluster-name", default="", help="The name under which this cluster joins; required."),
-    click.option("--cluster-labels", "labels", type=KeyValuePairs(), default="", help="Labels for the ManagedCluster."),
+    click.option("--cluster-name", default="", help="Name of this cluster on the hub; required."),
+    click.option("--cluster-labels", "labels", type=KeyValuePairs(), default="", help="Labels of the ManagedCluster."),
     click.option(
         "--cluster-annotations",
         "--klusterlet-annotation",
         "annotations",
         type=KeyValuePairs(),
         default="",
-        help="Annotations for the ManagedCluster; their names begin with agent.open-cluster-management.io/.",
+        help="Annotations of the ManagedCluster; names begin with agent.open-cluster-management.io/.",
     ),
-    click.option("--feature-gates", "gates", type=FeatureGates(), default="", help="Switches for the agent."),
-    click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub."),
-    click.option("--namespace", default="", help=f"Where the agent runs; {AGENT_NAMESPACE} at first."),
-    click.option("--image", default="", envvar=IMAGE_VARIABLE, help=f"The agent's image; {IMAGE} at first."),
-    click.option("--deploy/--no-deploy", default=None, help="Run the agent in this cluster, or elsewhere."),
-    click.option("--node-name", default="", help="Do not join a cluster: get a certificate for this machine alone."),
+    click.option("--feature-gates", "gates", type=FeatureGates(), default="", help="Feature gates of the agent."),
+    click.option(
+        "--klusterlet-name",
+        "klusterlet",
+        default=KLUSTERLET,
+        show_default=True,
+        help="Name of the Klusterlet; a cluster has one per hub.",
+    ),
+    click.option("--namespace", default="", help=f"Namespace of the agent; {AGENT_NAMESPACE} on a new cluster."),
+    click.option("--image", default="", envvar=IMAGE_VARIABLE, help=f"Image of the agent; {IMAGE} on a new cluster."),
+    click.option(
+        "--deploy/--no-deploy",
+        default=None,
+        help="Deploy the agent in this cluster, or run it elsewhere; deployed on a new cluster.",
+    ),
+    click.option(
+        "--node-name", default="", help="Request a kubelet certificate for this machine instead of joining a cluster."
+    ),
     click.option(
         "--credential-file",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Where the machine's kubeconfig is written (0600); goes with --node-name.",
+        help="With --node-name: file for the machine's kubeconfig (0600).",
     ),
-    click.option("--dry-run", is_flag=True, help="Find and query the hub, and change nothing."),
-    click.option("--singleton", is_flag=True, hidden=True, help="Accepted: the agent is always one process."),
+    click.option("--dry-run", is_flag=True, help="Find and query the hub without changing anything."),
+    click.option("--singleton", is_flag=True, hidden=True, help="Ignored; the agent is always one process."),
 )
 
 

@@ -17,9 +17,9 @@ COMPONENTS = ("hub", "agent", "operator")
 
 @click.command("logs")
 @click.argument("component", type=click.Choice(COMPONENTS))
-@click.option("--follow", "-f", is_flag=True, help="Stay, and print what is logged from now on.")
-@click.option("--tail", type=click.IntRange(0), help="Only so many of the last lines.")
-@click.option("--previous", "-p", is_flag=True, help="Of the container before the last restart.")
+@click.option("--follow", "-f", is_flag=True, help="Print new lines until interrupted.")
+@click.option("--tail", type=click.IntRange(0), help="Number of lines from the end to print; all by default.")
+@click.option("--previous", "-p", is_flag=True, help="Print the log of the container before its last restart.")
 @connection_options
 def command(
     connection: ClusterConnection,

@@ -138,7 +138,7 @@ class GlobalOptions(NamedTuple):
     commands_by_module=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option("-v", "--verbose", "verbosity", count=True, help="Print more; twice for everything, with tracebacks.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Log more; -vv logs everything and prints tracebacks.")
 @click.version_option(__version__, "--version", prog_name="watchword", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, verbosity: int) -> None:

@@ -18,12 +18,18 @@ if TYPE_CHECKING:
 
 
 @click.command("managed-serviceaccount")
-@click.option("--hub-kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig of the add-on's own Secret.")
-@click.option("--cluster-name", default="", help="The cluster's name; by default the one beside the kubeconfig.")
-@click.option("--namespace", default="", help="Where the agent runs, and where the service accounts are.")
-@click.option("--cluster-server", default="", help="The address by which users of the tokens reach the cluster.")
-@click.option("--image", default="", envvar=IMAGE_VARIABLE, help="With --manager: the image of the agent.")
-@click.option("--manager", is_flag=True, help="Run the hub side instead, with --kubeconfig of the hub.")
+@click.option(
+    "--hub-kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig for the hub, from the add-on's Secret."
+)
+@click.option(
+    "--cluster-name",
+    default="",
+    help="Name of the cluster; by default the content of cluster-name beside the kubeconfig.",
+)
+@click.option("--namespace", default="", help="Namespace of the agent and of the ServiceAccounts.")
+@click.option("--cluster-server", default="", help="URL of the cluster's API server that is published with the tokens.")
+@click.option("--image", default="", envvar=IMAGE_VARIABLE, help="With --manager: image of the agent.")
+@click.option("--manager", is_flag=True, help="Run the manager for the hub of --kubeconfig instead of the agent.")
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:

@@ -18,25 +18,29 @@ if TYPE_CHECKING:
 
 FORMS = ("yaml", "json")
 _image = click.option(
-    "--image", default=IMAGE, envvar=IMAGE_VARIABLE, show_default=True, help="The image to run; $WATCHWORD_IMAGE."
+    "--image",
+    default=IMAGE,
+    envvar=IMAGE_VARIABLE,
+    show_default=True,
+    help="Image to run; by default $WATCHWORD_IMAGE.",
 )
 _image_over_values = click.option(
-    "--image", default="", envvar=IMAGE_VARIABLE, help=f"The image to run instead of that of the values, or {IMAGE}."
+    "--image", default="", envvar=IMAGE_VARIABLE, help=f"Image to run; by default that of --values, else {IMAGE}."
 )
 _values = click.option(
     "--values",
     "-f",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Settings in YAML, the same as those of the Helm chart.",
+    help="YAML file with values of the Helm chart.",
 )
 _output = click.option(
-    "--output", "-o", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="The form."
+    "--output", "-o", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="Output format."
 )
 _namespace = click.option(
     "--agent-namespace",
     default="open-cluster-management-agent",
     show_default=True,
-    help="Where the agent runs; the operator gets rights there and nowhere else.",
+    help="Namespace of the agent; the operator gets rights only there.",
 )
 
 
@@ -77,11 +81,13 @@ def operator(image: str, agent_namespace: str, output: str) -> None:
 
 
 @command.command("hub")
-@click.option("--hub-apiserver", "endpoints", multiple=True, help="Address under which clusters reach this hub.")
+@click.option(
+    "--hub-apiserver", "endpoints", multiple=True, help="URL of this hub's API server for clusters; repeatable."
+)
 @click.option(
     "--ca-file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="The CA of the hub's API server (PEM), as the kubeconfig's certificate-authority-data holds it.",
+    help="CA bundle of the hub's API server (PEM).",
 )
 @_values
 @_image_over_values
@@ -115,13 +121,13 @@ def _discovery(endpoints: tuple[str, ...], ca_file: Path) -> list[Manifest]:
 
 
 @command.command("agent")
-@click.option("--cluster-name", default="", help="The name on the hub; required, unless the values have it.")
-@click.option("--klusterlet-name", default="", help="The name of the Klusterlet. Default: klusterlet.")
+@click.option("--cluster-name", default="", help="Name of the cluster on the hub; required unless --values has it.")
+@click.option("--klusterlet-name", default="", help="Name of the Klusterlet; klusterlet by default.")
 @click.option(
     "--agent-namespace",
     "namespace",
     default="",
-    help="Where the agent runs, and where alone the operator gets rights. Default: open-cluster-management-agent.",
+    help="Namespace of the agent; open-cluster-management-agent by default.",
 )
 @_values
 @_image_over_values
@@ -148,8 +154,8 @@ def agent(values: Path | None, output: str, **flags: str) -> None:
 
 
 @command.command("pull-secrets")
-@click.option("--registry", "registries", multiple=True, help="A registry besides those of OpenShift's Services.")
-@click.option("--audience", default="", help="The audience of the tokens. Default: that of the API server.")
+@click.option("--registry", "registries", multiple=True, help="Host of a further registry; repeatable.")
+@click.option("--audience", default="", help="Audience of the tokens; by default that of the API server.")
 @click.option("--only-used", is_flag=True, help="Manage only ServiceAccounts that a pod uses.")
 @_values
 @_image_over_values
@@ -160,7 +166,7 @@ def pull_secrets(values: Path | None, output: str, **flags: Any) -> None:
 
 
 @command.command("managed-serviceaccount")
-@click.option("--standalone", is_flag=True, help="With a manager of its own, for a hub of Open Cluster Management.")
+@click.option("--standalone", is_flag=True, help="Deploy a separate manager, for a hub of Open Cluster Management.")
 @_image
 @_output
 def managed_serviceaccount(standalone: bool, image: str, output: str) -> None:  # noqa: FBT001 - a flag
@@ -175,8 +181,8 @@ def managed_serviceaccount(standalone: bool, image: str, output: str) -> None:  
 
 
 @command.command("registry-auth")
-@click.option("--service", required=True, help="The service that the registry's configuration names.")
-@click.option("--audience", required=True, help="The audience that tokens must have.")
+@click.option("--service", required=True, help="Service name of the registry's token configuration.")
+@click.option("--audience", required=True, help="Audience that tokens must have.")
 @_image
 @_output
 def registry_auth(service: str, audience: str, image: str, output: str) -> None:
@@ -196,10 +202,15 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
 
 
 @command.command("dashboard")
-@click.option("--name", "names", multiple=True, help="A host name under which browsers reach it, besides loopback.")
-@click.option("--https", "secure", is_flag=True, help="Browsers reach it by https, through an ingress.")
-@click.option("--join-tokens", is_flag=True, help="Show join tokens: it may then read every Secret of kube-system.")
-@click.option("--pull-secrets", is_flag=True, help="Show pull secrets: it may then read every Secret.")
+@click.option("--name", "names", multiple=True, help="Host name that browsers use, besides loopback; repeatable.")
+@click.option(
+    "--https",
+    "secure",
+    is_flag=True,
+    help="Browsers connect through an Ingress that serves TLS: mark cookies as Secure.",
+)
+@click.option("--join-tokens", is_flag=True, help="Show join tokens; grants read access to all Secrets in kube-system.")
+@click.option("--pull-secrets", is_flag=True, help="Show pull secrets; grants read access to all Secrets.")
 @_image
 @_output
 def dashboard(output: str, **flags: Any) -> None:

@@ -14,16 +14,21 @@ from watchword.cli.process_options import identity, process_options, run_until_s
 
 @click.command("operator")
 @click.option(
-    "--namespace", default="open-cluster-management", show_default=True, help="Where the operator's lease is."
+    "--namespace",
+    default="open-cluster-management",
+    show_default=True,
+    help="Namespace of the operator's leader election lease.",
 )
 @click.option(
     "--image",
     default=IMAGE,
     envvar=IMAGE_VARIABLE,
     show_default=True,
-    help="What to deploy when a resource names no image.",
+    help="Image to deploy when the resource names none.",
 )
-@click.option("--install/--no-install", default=True, help="Apply the kinds that the operator needs.")
+@click.option(
+    "--install/--no-install", default=True, help="Apply the CustomResourceDefinitions that the operator needs."
+)
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:

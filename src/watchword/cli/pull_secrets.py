@@ -41,14 +41,14 @@ class NamespacedName(click.ParamType["ObjectKey"]):
     type=NamespacedName(),
     default="watchword-pull-secrets/pull-secrets",
     show_default=True,
-    help="The ConfigMap with registries, audience and lifetime; changes need no restart.",
+    help="ConfigMap with registries, audience and lifetime; changes take effect without a restart.",
 )
 @click.option(
     "--registry-service",
     "services",
     type=NamespacedName(),
     multiple=True,
-    help="A Service that is a registry. Default: the integrated registry of OpenShift.",
+    help="Service of a registry; by default OpenShift's integrated registry.",
 )
 @click.option("--only-used", is_flag=True, help="Manage only ServiceAccounts that a pod uses.")
 @click.option(
@@ -56,14 +56,14 @@ class NamespacedName(click.ParamType["ObjectKey"]):
     type=click.FloatRange(1),
     default=PULL_SECRET_TOKENS_PER_SECOND,
     show_default=True,
-    help="The most tokens to ask for in a second.",
+    help="Maximum number of token requests per second.",
 )
 @click.option(
     "--signer-spread",
     type=click.IntRange(0),
     default=300,
     show_default=True,
-    help="Seconds over which tokens are replaced after the signing key changed.",
+    help="Seconds over which tokens are replaced after a change of the signing key.",
 )
 @process_options
 @connection_options
@@ -110,8 +110,8 @@ async def _run(connection: ClusterConnection, options: PullSecretOptions, stop: 
 
 
 @command.command("list")
-@click.option("--namespace", "-n", default="", help="Only this namespace.")
-@click.option("--unhealthy", is_flag=True, help="Only secrets that are not healthy; legacy ones included.")
+@click.option("--namespace", "-n", default="", help="List only the pull secrets of this namespace.")
+@click.option("--unhealthy", is_flag=True, help="List only pull secrets that are not healthy, including legacy ones.")
 @output_option()
 @connection_options
 def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output: str) -> None:  # noqa: FBT001 - a flag

@@ -15,17 +15,22 @@ if TYPE_CHECKING:
 
 
 @click.command("registry-auth")
-@click.option("--service", required=True, help="The service that the registry's configuration names.")
-@click.option("--issuer", default="watchword", show_default=True, help="The issuer that it names.")
+@click.option("--service", required=True, help="Service name of the registry's token configuration.")
+@click.option("--issuer", default="watchword", show_default=True, help="Issuer of the registry's token configuration.")
 @click.option(
     "--audience",
     "audiences",
     multiple=True,
-    help="An audience that tokens must have. Default: that of the API server.",
+    help="Audience that tokens must have; repeatable; by default that of the API server.",
 )
-@click.option("--signing-key", type=FILE, required=True, help="The private key that signs registry tokens.")
-@click.option("--signing-certificate", type=FILE, required=True, help="Its certificate; the registry's rootcertbundle.")
-@click.option("--create-signing-key", is_flag=True, help="Make key and certificate when neither exists.")
+@click.option("--signing-key", type=FILE, required=True, help="Private key that signs registry tokens (PEM).")
+@click.option(
+    "--signing-certificate",
+    type=FILE,
+    required=True,
+    help="Certificate of --signing-key (PEM); the registry's rootcertbundle.",
+)
+@click.option("--create-signing-key", is_flag=True, help="Create key and certificate if neither file exists.")
 @serving_options("127.0.0.1:5001")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:

@@ -34,14 +34,24 @@ from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 OPTIONS = (
-    click.option("--cluster-name", "--clusters", "cluster_name", default="", help="The name of the cluster; required."),
-    click.option("--take-over", is_flag=True, help="On the hub: let a new key have the name of a joined cluster."),
-    click.option("--requesters", multiple=True, help="With --take-over: allowed requesters, besides the tokens."),
-    click.option("--request", default="", help="With --take-over: the one request to approve, where several pend."),
+    click.option(
+        "--cluster-name", "--clusters", "cluster_name", default="", help="Name of the cluster on the hub; required."
+    ),
+    click.option("--take-over", is_flag=True, help="On the hub: approve a new key for the name of a joined cluster."),
+    click.option("--requesters", multiple=True, help="With --take-over: further users whose requests are approved."),
+    click.option(
+        "--request", default="", help="With --take-over: name of the request to approve, when several are pending."
+    ),
     click.option("--yes", "-y", is_flag=True, help="With --take-over: do not ask for confirmation."),
-    click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub."),
-    click.option("--namespace", default="", help="Where the agent runs; by default as the Klusterlet says."),
-    click.option("--dry-run", is_flag=True, help="Check with the servers, and change nothing."),
+    click.option(
+        "--klusterlet-name",
+        "klusterlet",
+        default=KLUSTERLET,
+        show_default=True,
+        help="Name of the Klusterlet; a cluster has one per hub.",
+    ),
+    click.option("--namespace", default="", help="Namespace of the agent; by default the Klusterlet's."),
+    click.option("--dry-run", is_flag=True, help="Validate on both servers without changing anything."),
 )
 
 

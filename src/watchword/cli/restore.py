@@ -22,13 +22,15 @@ SHOWN = 20
 @click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
-    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="The data directory to make. Default: of `up`."
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Data directory to create; by default that of `up`.",
 )
 @click.option("--hub", is_flag=True, help="Restore a hub on the cluster of the kubeconfig.")
 @click.option(
-    "--replace", is_flag=True, help="Restore over what is there; a data directory is moved aside, not removed."
+    "--replace", is_flag=True, help="Overwrite existing state; an existing data directory is renamed, not deleted."
 )
-@click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would change without changing anything.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @backup_key_options
 @connection_options

@@ -135,9 +135,9 @@ def revoke_options(command: F) -> F:
     """Add the shared flags; the command gets `options`."""
 
     @with_options(
-        click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing."),
+        click.option("--dry-run", is_flag=True, help="Print what would be done without changing anything."),
         click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
-        click.option("--ignore-not-found", is_flag=True, help="Do not fail for what is gone already."),
+        click.option("--ignore-not-found", is_flag=True, help="Do not fail when a credential does not exist."),
     )
     @wait_options("the holders are refused, and print after what time")
     @output_option()

@@ -25,8 +25,8 @@ def command() -> None:
 
 
 def _waiting(verb: Callable[..., None]) -> Any:
-    verb = click.option("--timeout", default="2m", show_default=True, help="How long to wait for it.")(verb)
-    return click.option("--no-wait", is_flag=True, help="Send the request, and do not wait for the renewal.")(verb)
+    verb = click.option("--timeout", default="2m", show_default=True, help="Time limit of the wait.")(verb)
+    return click.option("--no-wait", is_flag=True, help="Do not wait for the renewal.")(verb)
 
 
 @command.command("cluster")
@@ -47,7 +47,7 @@ def cluster(connection: ClusterConnection, name: str, no_wait: bool, timeout: st
     "cluster_name",
     required=True,
     shell_complete=complete_clusters,
-    help="The cluster that the add-on is on.",
+    help="Name of the add-on's cluster.",
 )
 @_waiting
 @connection_options

@@ -17,11 +17,19 @@ if TYPE_CHECKING:
 
 
 @click.command("sample-addon")
-@click.option("--hub-kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig of the add-on's own Secret.")
-@click.option("--cluster-name", default="", help="The cluster's name; by default the one beside the kubeconfig.")
-@click.option("--lease-namespace", default="", help="Where to renew a lease on the managed cluster, to show health.")
-@click.option("--every", type=click.FloatRange(min=0.05), default=30.0, show_default=True, help="Seconds.")
-@click.option("--manager", is_flag=True, help="Run the hub side instead, with --kubeconfig of the hub.")
+@click.option(
+    "--hub-kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig for the hub, from the add-on's Secret."
+)
+@click.option(
+    "--cluster-name",
+    default="",
+    help="Name of the cluster; by default the content of cluster-name beside the kubeconfig.",
+)
+@click.option("--lease-namespace", default="", help="Namespace of the health lease on the managed cluster.")
+@click.option(
+    "--every", type=click.FloatRange(min=0.05), default=30.0, show_default=True, help="Seconds between two updates."
+)
+@click.option("--manager", is_flag=True, help="Run the manager for the hub of --kubeconfig instead of the agent.")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Run the sample add-on: its agent, or its hub side.

@@ -42,9 +42,9 @@ Row = TypeVar("Row", bound=HasHealth)
     "logs",
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
-    help="An audit log of an API server: tells which credentials are really used. May be given several times.",
+    help="Audit log of an API server, to show which credentials are in use; repeatable.",
 )
-@click.option("--watch", "-w", is_flag=True, help="Stay, and show every change.")
+@click.option("--watch", "-w", is_flag=True, help="Show every change until interrupted.")
 @click.option("--check", is_flag=True, help="For cron: print only what needs attention; exit code 6 if anything does.")
 @connection_options
 def command(

@@ -110,17 +110,31 @@ def generate() -> None:
 
 @command.command("create")
 @click.argument("token", default="")
-@click.option("--usages", default="signing,authentication", show_default=True, help="What the token is good for.")
-@click.option("--ttl", default=BOOTSTRAP_TOKEN_TTL, show_default=True, help="Its lifetime; 0 never expires.")
-@click.option("--description", default="", help="What it is for.")
-@click.option("--groups", default=MANAGED_CLUSTER_GROUP, show_default=True, help="Groups of its user.")
-@click.option("--for-cluster", "patterns", multiple=True, help="Only these cluster names; * stands for any letters.")
-@click.option("--max-uses", type=click.IntRange(1), help="How many clusters it may bring in.")
-@click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess.")
-@click.option("--print-join-command", is_flag=True, help="Print the whole command for the joining machine.")
+@click.option("--usages", default="signing,authentication", show_default=True, help="Usages of the token.")
+@click.option("--ttl", default=BOOTSTRAP_TOKEN_TTL, show_default=True, help="Lifetime of the token; 0 for no expiry.")
+@click.option("--description", default="", help="Description of the token.")
+@click.option(
+    "--groups",
+    default=MANAGED_CLUSTER_GROUP,
+    show_default=True,
+    help="Groups of the token's user, separated by commas.",
+)
+@click.option(
+    "--for-cluster",
+    "patterns",
+    multiple=True,
+    help="Cluster name that the token may register; * matches any characters; repeatable.",
+)
+@click.option(
+    "--max-uses",
+    type=click.IntRange(1),
+    help="Maximum number of clusters that the token may register; unlimited by default.",
+)
+@click.option("--force-weak-token", is_flag=True, help="Accept a token that can be guessed easily.")
+@click.option("--print-join-command", is_flag=True, help="Print the join command instead of the token.")
 @with_options(*JOIN_COMMAND_OPTIONS)
 @output_option()
-@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate on the server without changing anything.")
 @connection_options
 def create(connection: ClusterConnection, token: str, output: str, **options: Any) -> None:
     """Make a token on the server and print it.
@@ -142,7 +156,7 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
 
 
 @command.command("list")
-@click.option("--show-secret", is_flag=True, help="Show the whole tokens, not only their ids.")
+@click.option("--show-secret", is_flag=True, help="Print the secrets of the tokens.")
 @output_option()
 @connection_options
 def list_(connection: ClusterConnection, show_secret: bool, output: str) -> None:  # noqa: FBT001 - a flag
@@ -163,8 +177,8 @@ def list_(connection: ClusterConnection, show_secret: bool, output: str) -> None
 
 @command.command("delete")
 @click.argument("tokens", nargs=-1, required=True, metavar="TOKEN-ID...", shell_complete=complete_tokens)
-@click.option("--ignore-not-found", is_flag=True, help="Do not fail for a token that is gone already.")
-@click.option("--dry-run", is_flag=True, help="Check that the tokens exist, and change nothing.")
+@click.option("--ignore-not-found", is_flag=True, help="Do not fail when a token does not exist.")
+@click.option("--dry-run", is_flag=True, help="Check that the tokens exist without deleting them.")
 @connection_options
 def delete(connection: ClusterConnection, tokens: tuple[str, ...], ignore_not_found: bool, dry_run: bool) -> None:  # noqa: FBT001 - flags
     """Delete tokens by id, or by the whole token (@FILE or - also work)."""

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 
 @click.command("undeploy")
-@click.option("--timeout", default="4m", show_default=True, help="How long to wait for the controllers.")
-@click.option("--cluster-manager", "managers", multiple=True, help="The ClusterManager to delete.")
-@click.option("--klusterlet", "klusterlets", multiple=True, help="The Klusterlet to delete.")
-@click.option("--pull-secrets", is_flag=True, help="Switch pull secrets off, so that their controllers remove them.")
+@click.option("--timeout", default="4m", show_default=True, help="Time limit of the removal.")
+@click.option("--cluster-manager", "managers", multiple=True, help="Name of a ClusterManager to delete; repeatable.")
+@click.option("--klusterlet", "klusterlets", multiple=True, help="Name of a Klusterlet to delete; repeatable.")
+@click.option(
+    "--pull-secrets", is_flag=True, help="Disable pull secrets and wait until their controllers have removed them."
+)
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Delete what controllers made, and wait until it is gone.

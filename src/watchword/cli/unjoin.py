@@ -18,12 +18,18 @@ from watchword.runtime.event_loop import run
 
 
 @click.command("unjoin")
-@click.option("--cluster-name", default="", help="The name under which this cluster joined; required.")
-@click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub.")
-@click.option("--namespace", default="", help="Where the agent runs; by default as the Klusterlet says.")
+@click.option("--cluster-name", default="", help="Name of this cluster on the hub; required.")
+@click.option(
+    "--klusterlet-name",
+    "klusterlet",
+    default=KLUSTERLET,
+    show_default=True,
+    help="Name of the Klusterlet; a cluster has one per hub.",
+)
+@click.option("--namespace", default="", help="Namespace of the agent; by default the Klusterlet's.")
 @click.option("--purge-operator/--keep-operator", default=True, help="Remove the operator with the last Klusterlet.")
-@click.option("--wait", is_flag=True, hidden=True, help="Accepted: it is always waited for, a minute at most.")
-@click.option("--dry-run", is_flag=True, help="Print what would be removed, and change nothing.")
+@click.option("--wait", is_flag=True, hidden=True, help="Ignored; unjoin always waits, one minute at most.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed without changing anything.")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
