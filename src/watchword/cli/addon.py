@@ -26,10 +26,10 @@ from watchword.cli.common_options import (
     output_option,
     split,
     wait_options,
-    with_options,
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo, render_table, terminal_width
 from watchword.runtime.event_loop import run
 
@@ -84,7 +84,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--cluster", default="", help="List only the add-ons of this cluster.")
+@text("--cluster", help="List only the add-ons of this cluster.")
 @output_option()
 @connection_options
 def list_(connection: ClusterConnection, cluster: str, output: str) -> None:
@@ -115,7 +115,7 @@ def _which(rehearsal: str) -> Callable[[F], F]:
         click.argument("addons", nargs=-1, metavar="ADDON..."),
         click.option("--names", multiple=True, hidden=True, help="The add-ons, separated by commas."),
         click.option("--clusters", "-c", multiple=True, help="Names of the clusters, separated by commas."),
-        click.option("--dry-run", is_flag=True, help=rehearsal),
+        flag("--dry-run", help=rehearsal),
     )
 
 
@@ -128,7 +128,7 @@ def _keys(flags: dict[str, Any]) -> list[ObjectKey]:
 
 @command.command("enable")
 @_which("Validate on the server without changing anything.")
-@click.option("--namespace", "-n", default="", help="Namespace on the cluster in which the add-on is installed.")
+@text("--namespace", "-n", help="Namespace on the cluster in which the add-on is installed.")
 @wait_options("the add-on has its credential and is available")
 @output_option()
 @connection_options
@@ -178,7 +178,7 @@ def disable(connection: ClusterConnection, output: str, wait: timedelta | None, 
 
 @command.command("uninstall")
 @click.argument("addon", type=click.Choice((ADDON_NAME,)))
-@click.option("--timeout", default="2m", show_default=True, help="How long to wait for the clusters to confirm.")
+@option("--timeout", default="2m", help="How long to wait for the clusters to confirm.")
 @connection_options
 def uninstall(connection: ClusterConnection, addon: str, timeout: str) -> None:
     """Remove a built-in add-on: from every cluster, with all of its objects, and from the hub."""

@@ -11,6 +11,7 @@ import click
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
+from watchword.cli.options import option, text
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
 from watchword.credentials.driver_options import Side
@@ -24,42 +25,27 @@ if TYPE_CHECKING:
 @click.option(
     "--spoke-cluster-name", "--cluster-name", "cluster_name", required=True, help="Name of this cluster on the hub."
 )
-@click.option("--agent-name", default="", help="Name of this agent; by default the stored one.")
-@click.option(
-    "--namespace", default="open-cluster-management-agent", show_default=True, help="Namespace of the agent's Secrets."
-)
+@text("--agent-name", help="Name of this agent; by default the stored one.")
+@option("--namespace", default="open-cluster-management-agent", help="Namespace of the agent's Secrets.")
 @click.option(
     "--bootstrap-kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig with which the agent registers."
 )
-@click.option(
-    "--hub-kubeconfig-secret",
-    default="hub-kubeconfig-secret",
-    show_default=True,
-    help="Secret that stores the agent's credential.",
-)
+@option("--hub-kubeconfig-secret", default="hub-kubeconfig-secret", help="Secret that stores the agent's credential.")
 @click.option(
     "--hub-kubeconfig-dir", type=click.Path(path_type=Path), hidden=True, help="Ignored; accepted for compatibility."
 )
 @driver_choice_options(default=CATALOG.default)
 @driver_options(Side.CLUSTER)
-@click.option(
-    "--spoke-external-server-urls",
-    "urls",
-    default="",
-    help="API server URLs that the ManagedCluster reports, separated by commas.",
+@text(
+    "--spoke-external-server-urls", "urls", help="API server URLs that the ManagedCluster reports, separated by commas."
 )
-@click.option("--cluster-labels", type=KeyValuePairs(), default="", help="Labels of the ManagedCluster.")
-@click.option("--cluster-annotations", type=KeyValuePairs(), default="", help="Annotations of the ManagedCluster.")
+@text("--cluster-labels", type=KeyValuePairs(), help="Labels of the ManagedCluster.")
+@text("--cluster-annotations", type=KeyValuePairs(), help="Annotations of the ManagedCluster.")
 @click.option("--max-custom-cluster-claims", "most_claims", type=click.IntRange(0), default=20, show_default=True)
-@click.option(
-    "--reserved-cluster-claim-suffixes",
-    "claim_suffixes",
-    default="",
-    help="Suffixes of claims that are always reported.",
-)
+@text("--reserved-cluster-claim-suffixes", "claim_suffixes", help="Suffixes of claims that are always reported.")
 @click.option("--appliedmanifestwork-eviction-grace-period", "eviction", default="60m", show_default=True)
 @click.option("--status-sync-interval", "feedback", default="30s", show_default=True)
-@click.option("--feature-gates", type=FeatureGates(), default="", help="Ignored; accepted for compatibility.")
+@text("--feature-gates", type=FeatureGates(), help="Ignored; accepted for compatibility.")
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:

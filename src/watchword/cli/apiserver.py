@@ -9,6 +9,7 @@ import click
 
 from watchword.api.names import IMAGE_NAME
 from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -25,20 +26,9 @@ if TYPE_CHECKING:
     required=True,
     help="Directory for the database, the keys and the administrator's kubeconfig (mode 0700).",
 )
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=6443,
-    show_default=True,
-    help="Port to listen on; 0 selects a free one.",
-)
-@click.option("--bind-address", "host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--advertise-address",
-    "advertise",
-    default="",
-    help="Host name or address that clients use; by default --bind-address.",
-)
+@option("--port", type=click.IntRange(0, 65535), default=6443, help="Port to listen on; 0 selects a free one.")
+@option("--bind-address", "host", default="127.0.0.1", help="Address to listen on.")
+@text("--advertise-address", "advertise", help="Host name or address that clients use; by default --bind-address.")
 @click.option(
     "--audit-log",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -55,24 +45,22 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Kubeconfig of a token webhook for tokens that this server did not issue; answers are cached for ten seconds.",
 )
-@click.option(
+@option(
     "--synchronous",
     type=click.Choice(["FULL", "NORMAL"]),
     default="FULL",
-    show_default=True,
     help="SQLite's synchronous mode; NORMAL is faster and can lose the last writes on a power failure.",
 )
 @click.option(
     "--max-bytes", type=click.IntRange(0), default=0, help="Refuse writes when the database is larger; 0 for no limit."
 )
-@click.option("--event-ttl", default="1h", show_default=True, help="How long Events are kept after their last write.")
-@click.option("--node", is_flag=True, help="Run pods of Watchword's image as processes of this user.")
-@click.option(
+@option("--event-ttl", default="1h", help="How long Events are kept after their last write.")
+@flag("--node", help="Run pods of Watchword's image as processes of this user.")
+@option(
     "--node-image",
     "node_images",
     multiple=True,
     default=("watchword", IMAGE_NAME),
-    show_default=True,
     help="Images that --node runs, separated by commas.",
 )
 def command(**flags: Any) -> None:

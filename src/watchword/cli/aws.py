@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.aws_get_token import command as get_token
-from watchword.cli.common_options import with_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag, option, with_options
 from watchword.cli.output import echo
 from watchword.registration.aws_irsa.documents import IamRole
 
@@ -35,13 +35,12 @@ def _role_options(whose: str) -> tuple[Callable[[Any], Any], ...]:
             metavar="URL",
             help=f"The OIDC issuer of {whose}, with or without https://.",
         ),
-        click.option("--apply", is_flag=True, help="Create or repair the role with your AWS credentials."),
-        click.option(
+        flag("--apply", help="Create or repair the role with your AWS credentials."),
+        option(
             "--output",
             "-o",
             type=click.Choice(FORMS),
             default=FORMS[0],
-            show_default=True,
             help="Output format of the role; with --apply, of the changes (text or json).",
         ),
     )
@@ -79,9 +78,7 @@ def prerequisites() -> None:
 
 @prerequisites.command("hub")
 @_hub_arn
-@click.option(
-    "--extended", is_flag=True, help="Also allow the tags of roles and access entries that this hub requires."
-)
+@flag("--extended", help="Also allow the tags of roles and access entries that this hub requires.")
 @with_options(*_role_options("the hub"))
 def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     """Print or create the role by which a hub's controller makes the roles of accepted clusters.
@@ -100,10 +97,8 @@ def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
 @prerequisites.command("cluster")
 @_hub_arn
 @click.option("--managed-cluster-arn", required=True, metavar="ARN", help="The ARN of the EKS cluster that joins.")
-@click.option("--klusterlet-name", default="klusterlet", show_default=True, help="The name of the Klusterlet.")
-@click.option(
-    "--agent-namespace", default="open-cluster-management-agent", show_default=True, help="Namespace of the agent."
-)
+@option("--klusterlet-name", default="klusterlet", help="The name of the Klusterlet.")
+@option("--agent-namespace", default="open-cluster-management-agent", help="Namespace of the agent.")
 @with_options(*_role_options("the cluster that joins"))
 def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     """Print or create the role of a cluster's agent, in the account of the cluster.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from watchword.cli.options import text
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ AWS_LIBRARIES = ("boto3", "botocore")
 @click.command("get-token")
 @click.option("--region", required=True, help="The region of the hub.")
 @click.option("--cluster-name", required=True, help="The name of the hub's EKS cluster.")
-@click.option("--role-arn", default="", metavar="ARN", help="Role to assume; by default the caller's own identity.")
+@text("--role-arn", metavar="ARN", help="Role to assume; by default the caller's own identity.")
 def command(region: str, cluster_name: str, role_arn: str) -> None:
     """Print a token for an EKS cluster, as `aws eks get-token` does.
 

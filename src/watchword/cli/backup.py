@@ -11,6 +11,7 @@ import click
 
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -66,12 +67,8 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     help="The data directory of `apiserver` or `up`, running or stopped. Default: that of `up`.",
 )
-@click.option(
-    "--hub",
-    is_flag=True,
-    help="Back up the hub's objects on the cluster of the kubeconfig instead of a data directory.",
-)
-@click.option("--plain", is_flag=True, help="With --hub: write Secrets unencrypted.")
+@flag("--hub", help="Back up the hub's objects on the cluster of the kubeconfig instead of a data directory.")
+@flag("--plain", help="With --hub: write Secrets unencrypted.")
 @backup_key_options
 @output_option()
 @connection_options

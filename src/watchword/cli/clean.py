@@ -9,6 +9,7 @@ import click
 from watchword.cli.common_options import confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.options import flag
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -16,12 +17,10 @@ if TYPE_CHECKING:
 
 
 @click.command("clean")
-@click.option("--delete-kinds", is_flag=True, help="Also delete the CustomResourceDefinitions.")
-@click.option(
-    "--force", is_flag=True, help="Remove the hub although clusters are registered; their agents are not removed."
-)
-@click.option("--dry-run", is_flag=True, help="Print what would be removed without changing anything.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@flag("--delete-kinds", help="Also delete the CustomResourceDefinitions.")
+@flag("--force", help="Remove the hub although clusters are registered; their agents are not removed.")
+@flag("--dry-run", help="Print what would be removed without changing anything.")
+@flag("--yes", "-y", help="Do not ask for confirmation.")
 @connection_options
 def command(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:
     """Remove the hub from this cluster.

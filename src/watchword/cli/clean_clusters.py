@@ -9,6 +9,7 @@ import click
 from watchword.api.limits import LEFT_CLUSTER_RETENTION
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.options import flag, option
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 
 
 @click.command("clean-clusters")
-@click.option(
-    "--retention", default=LEFT_CLUSTER_RETENTION, show_default=True, help="How long clusters that left are kept."
-)
-@click.option("--dry-run", is_flag=True, help="Print what would be deleted without changing anything.")
+@option("--retention", default=LEFT_CLUSTER_RETENTION, help="How long clusters that left are kept.")
+@flag("--dry-run", help="Print what would be deleted without changing anything.")
 @connection_options
 def command(connection: ClusterConnection, retention: str, dry_run: bool) -> None:  # noqa: FBT001 - a flag
     """Delete clusters that left by `unjoin` and were not deleted.

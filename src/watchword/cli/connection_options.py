@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct
 
+from watchword.cli.options import text
+
 if TYPE_CHECKING:
     from watchword.kube.client import Client
 
@@ -131,12 +133,7 @@ def connection_options(command: F) -> F:
         type=click.Path(path_type=Path),
         help="Path of the kubeconfig; by default $KUBECONFIG or ~/.kube/config.",
     )
-    @click.option(
-        "--context",
-        default="",
-        help="Context of the kubeconfig; by default the current one.",
-        shell_complete=complete_contexts,
-    )
+    @text("--context", shell_complete=complete_contexts, help="Context of the kubeconfig; by default the current one.")
     @wraps(command)
     def with_connection(*args: Any, kubeconfig: Path | None, context: str, **kwargs: Any) -> Any:
         return command(*args, connection=ClusterConnection(kubeconfig, context), **kwargs)

@@ -7,6 +7,7 @@ import sys
 import click
 
 from watchword.api.limits import MAX_DOCUMENT_BYTES
+from watchword.cli.options import option
 from watchword.cli.output import echo
 
 
@@ -34,10 +35,9 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
 @command.command("config")
 @click.option("--image", "images", multiple=True, required=True, help="Images of the registry, as in matchImages.")
 @click.option("--audience", required=True, help="The audience that registry-auth expects.")
-@click.option(
+@option(
     "--name",
     default="watchword-credential-provider",
-    show_default=True,
     help="File name of the program in the kubelet's --image-credential-provider-bin-dir.",
 )
 def config(images: tuple[str, ...], audience: str, name: str) -> None:

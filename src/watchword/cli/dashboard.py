@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo_line
 from watchword.cli.process_options import run_until_stopped, serving_options
 
@@ -17,11 +18,9 @@ if TYPE_CHECKING:
 
 @click.command("dashboard")
 @serving_options("127.0.0.1:0")
-@click.option("--login", is_flag=True, help="Require a bearer token; each user sees what their token may read.")
+@flag("--login", help="Require a bearer token; each user sees what their token may read.")
 @click.option("--name", "names", multiple=True, help="Host name that browsers use, besides loopback; repeatable.")
-@click.option(
-    "--https", "secure", is_flag=True, help="Browsers connect through a proxy that serves TLS: mark cookies as Secure."
-)
+@flag("--https", "secure", help="Browsers connect through a proxy that serves TLS: mark cookies as Secure.")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Show every credential of the fleet in a browser.

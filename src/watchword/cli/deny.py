@@ -13,6 +13,7 @@ from watchword.admin.wait import ObjectWaiter
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.options import flag
 from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
@@ -29,7 +30,7 @@ from watchword.runtime.event_loop import run
 @click.option(
     "--request", "requests", multiple=True, help="Names of certificate requests to deny, separated by commas."
 )
-@click.option("--dry-run", is_flag=True, help="Validate on the server without changing anything.")
+@flag("--dry-run", help="Validate on the server without changing anything.")
 @wait_options("the rights are gone")
 @output_option()
 @connection_options

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from watchword.cli.discovery_options import DiscoveryPlan, discovery_options, print_progress
+from watchword.cli.options import flag, option
 from watchword.cli.output import echo
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.kube.files import write_private_file
@@ -20,9 +21,9 @@ FORMS = ("kubeconfig", "cluster-info")
 @click.command("discover")
 @discovery_options
 @click.option("--output", "-f", type=click.Path(path_type=Path), help="Write to this file (0600) instead of stdout.")
-@click.option("--form", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="Format of the output.")
-@click.option("--name", default="hub", show_default=True, help="Name of the cluster and context in the kubeconfig.")
-@click.option("--with-token", is_flag=True, help="Write the bootstrap token into the kubeconfig.")
+@option("--form", type=click.Choice(FORMS), default=FORMS[0], help="Format of the output.")
+@option("--name", default="hub", help="Name of the cluster and context in the kubeconfig.")
+@flag("--with-token", help="Write the bootstrap token into the kubeconfig.")
 def command(plan: DiscoveryPlan, output: Path | None, form: str, name: str, with_token: bool) -> None:  # noqa: FBT001 - a flag
     """Find a cluster, check that it is the one, and print how to reach it.
 

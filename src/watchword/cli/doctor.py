@@ -10,6 +10,7 @@ from watchword.api.text import escape_text
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ MAX_FINDINGS = 10  # findings of one check that a page holds
 
 
 @click.command("doctor")
-@click.option("--read-only", is_flag=True, help="Do not create a test CertificateSigningRequest.")
+@flag("--read-only", help="Do not create a test CertificateSigningRequest.")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, read_only: bool, output: str) -> int:  # noqa: FBT001 - a flag

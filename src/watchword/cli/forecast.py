@@ -9,6 +9,7 @@ import click
 
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import option
 from watchword.cli.output import echo, render_table, terminal_width
 
 if TYPE_CHECKING:
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("forecast")
-@click.option(
-    "--days", type=click.IntRange(1, 36500), default=7, show_default=True, help="Number of days to look ahead."
-)
+@option("--days", type=click.IntRange(1, 36500), default=7, help="Number of days to look ahead.")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, days: int, output: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import option, text
 from watchword.cli.process_options import LISTEN_HELP, HostPort, run_until_stopped
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("grpc-server")
-@click.option("--serve", type=HostPort(), default="0.0.0.0:8090", show_default=True, help="Address to serve agents on.")
+@option("--serve", type=HostPort(), default="0.0.0.0:8090", help="Address to serve agents on.")
 @click.option("--tls-cert-file", type=_FILE, required=True, help="Certificate chain of the server (PEM).")
 @click.option("--tls-key-file", type=_FILE, required=True, help="Private key of --tls-cert-file (PEM).")
 @click.option(
@@ -28,7 +29,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     required=True,
     help="CA bundle that verifies agents' certificates: that of the signer open-cluster-management.io/grpc.",
 )
-@click.option("--listen", type=HostPort(), default="", help=LISTEN_HELP)
+@text("--listen", type=HostPort(), help=LISTEN_HELP)
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Serve agents that reach the hub over gRPC.

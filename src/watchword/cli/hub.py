@@ -13,6 +13,7 @@ from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_options, driver_settings
+from watchword.cli.options import option, text
 from watchword.cli.process_options import FeatureGates, identity, process_options, run_until_stopped
 from watchword.credentials.driver_options import AUTO_APPROVAL, Side
 from watchword.registration.catalog import CATALOG
@@ -22,41 +23,26 @@ if TYPE_CHECKING:
 
 
 @click.command("hub")
-@click.option(
-    "--namespace",
-    default="open-cluster-management-hub",
-    show_default=True,
-    help="Namespace of the hub's leader election lease.",
-)
-@click.option(
+@option("--namespace", default="open-cluster-management-hub", help="Namespace of the hub's leader election lease.")
+@option(
     "--enabled-registration-drivers",
     "drivers",
     default=CATALOG.default,
-    show_default=True,
     help="Registration drivers to enable, separated by commas.",
 )
-@click.option(
-    "--feature-gates", type=FeatureGates(), default="", help=f"Feature gates, for example {AUTO_APPROVAL}=true."
-)
+@text("--feature-gates", type=FeatureGates(), help=f"Feature gates, for example {AUTO_APPROVAL}=true.")
 @driver_options(Side.HUB)
 @click.option(
     "--signing-namespaces",
     multiple=True,
     help="Further namespaces whose signing CAs add-on templates may name, separated by commas.",
 )
-@click.option(
+@option(
     "--left-cluster-retention",
     default=LEFT_CLUSTER_RETENTION,
-    show_default=True,
     help="How long clusters that left by `unjoin` are kept; reported on the ManagedCluster.",
 )
-@click.option(
-    "--agent-image",
-    default=IMAGE,
-    envvar=IMAGE_VARIABLE,
-    show_default=True,
-    help="Image of the agents of built-in add-ons.",
-)
+@option("--agent-image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image of the agents of built-in add-ons.")
 @click.option(
     "--install/--no-install",
     default=True,

@@ -21,11 +21,11 @@ from watchword.cli.common_options import (
     output_option,
     split,
     wait_options,
-    with_options,
 )
 from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.driver_options import driver_options, driver_settings, with_kubeconfig_settings
+from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
@@ -41,10 +41,8 @@ from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--token", default=None, help=f'Bootstrap token to create; random by default, "" for none. {HELP}.'),
-    click.option(
-        "--token-ttl", default=BOOTSTRAP_TOKEN_TTL, show_default=True, help="Lifetime of the token; 0 for no expiry."
-    ),
-    click.option("--force-weak-token", is_flag=True, help="Accept a token that can be guessed easily."),
+    option("--token-ttl", default=BOOTSTRAP_TOKEN_TTL, help="Lifetime of the token; 0 for no expiry."),
+    flag("--force-weak-token", help="Accept a token that can be guessed easily."),
     click.option(
         "--registration-auth",
         "--registration-drivers",
@@ -52,12 +50,7 @@ OPTIONS = (
         multiple=True,
         help=f"Registration drivers to enable, separated by commas; {CATALOG.default} on a new hub.",
     ),
-    click.option(
-        "--feature-gates",
-        type=FeatureGates(),
-        default="",
-        help="Feature gates, for example ManagedClusterAutoApproval=true.",
-    ),
+    text("--feature-gates", type=FeatureGates(), help="Feature gates, for example ManagedClusterAutoApproval=true."),
     click.option(
         "--hub-apiserver", "endpoints", multiple=True, help="URL of this hub's API server for clusters; repeatable."
     ),
@@ -66,11 +59,10 @@ OPTIONS = (
         default=None,
         help="Approve node certificates of kubelets with a node token automatically.",
     ),
-    click.option("--image", default="", envvar=IMAGE_VARIABLE, help=f"Image of the controllers; {IMAGE} on a new hub."),
-    click.option(
+    text("--image", envvar=IMAGE_VARIABLE, help=f"Image of the controllers; {IMAGE} on a new hub."),
+    text(
         "--left-cluster-retention",
         "retention",
-        default="",
         help=f"How long clusters that left by `unjoin` are kept; {LEFT_CLUSTER_RETENTION} on a new hub.",
     ),
     click.option(
@@ -84,8 +76,8 @@ OPTIONS = (
         help="Check with a test CertificateSigningRequest that this hub issues client certificates.",
     ),
     *JOIN_COMMAND_OPTIONS,
-    click.option("--dry-run", is_flag=True, help="Validate on the server without changing anything."),
-    click.option("--use-bootstrap-token", is_flag=True, hidden=True, help="Ignored; accepted for compatibility."),
+    flag("--dry-run", help="Validate on the server without changing anything."),
+    flag("--use-bootstrap-token", hidden=True, help="Ignored; accepted for compatibility."),
 )
 
 

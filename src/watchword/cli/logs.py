@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ COMPONENTS = ("hub", "agent", "operator")
 
 @click.command("logs")
 @click.argument("component", type=click.Choice(COMPONENTS))
-@click.option("--follow", "-f", is_flag=True, help="Print new lines until interrupted.")
+@flag("--follow", "-f", help="Print new lines until interrupted.")
 @click.option("--tail", type=click.IntRange(0), help="Number of lines from the end to print; all by default.")
-@click.option("--previous", "-p", is_flag=True, help="Print the log of the container before its last restart.")
+@flag("--previous", "-p", help="Print the log of the container before its last restart.")
 @connection_options
 def command(
     connection: ClusterConnection,

@@ -10,6 +10,7 @@ import click
 
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag, text
 from watchword.cli.process_options import identity, process_options, read_cluster_name, run_until_stopped
 
 if TYPE_CHECKING:
@@ -21,15 +22,11 @@ if TYPE_CHECKING:
 @click.option(
     "--hub-kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig for the hub, from the add-on's Secret."
 )
-@click.option(
-    "--cluster-name",
-    default="",
-    help="Name of the cluster; by default the content of cluster-name beside the kubeconfig.",
-)
-@click.option("--namespace", default="", help="Namespace of the agent and of the ServiceAccounts.")
-@click.option("--cluster-server", default="", help="URL of the cluster's API server that is published with the tokens.")
-@click.option("--image", default="", envvar=IMAGE_VARIABLE, help="With --manager: image of the agent.")
-@click.option("--manager", is_flag=True, help="Run the manager for the hub of --kubeconfig instead of the agent.")
+@text("--cluster-name", help="Name of the cluster; by default the content of cluster-name beside the kubeconfig.")
+@text("--namespace", help="Namespace of the agent and of the ServiceAccounts.")
+@text("--cluster-server", help="URL of the cluster's API server that is published with the tokens.")
+@text("--image", envvar=IMAGE_VARIABLE, help="With --manager: image of the agent.")
+@flag("--manager", help="Run the manager for the hub of --kubeconfig instead of the agent.")
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
+from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -17,15 +18,9 @@ if TYPE_CHECKING:
     from watchword.operator.installation import Installation
 
 FORMS = ("yaml", "json")
-_image = click.option(
-    "--image",
-    default=IMAGE,
-    envvar=IMAGE_VARIABLE,
-    show_default=True,
-    help="Image to run; by default $WATCHWORD_IMAGE.",
-)
-_image_over_values = click.option(
-    "--image", default="", envvar=IMAGE_VARIABLE, help=f"Image to run; by default that of --values, else {IMAGE}."
+_image = option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image to run; by default $WATCHWORD_IMAGE.")
+_image_over_values = text(
+    "--image", envvar=IMAGE_VARIABLE, help=f"Image to run; by default that of --values, else {IMAGE}."
 )
 _values = click.option(
     "--values",
@@ -33,13 +28,10 @@ _values = click.option(
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="YAML file with values of the Helm chart.",
 )
-_output = click.option(
-    "--output", "-o", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="Output format."
-)
-_namespace = click.option(
+_output = option("--output", "-o", type=click.Choice(FORMS), default=FORMS[0], help="Output format.")
+_namespace = option(
     "--agent-namespace",
     default="open-cluster-management-agent",
-    show_default=True,
     help="Namespace of the agent; the operator gets rights only there.",
 )
 
@@ -121,14 +113,9 @@ def _discovery(endpoints: tuple[str, ...], ca_file: Path) -> list[Manifest]:
 
 
 @command.command("agent")
-@click.option("--cluster-name", default="", help="Name of the cluster on the hub; required unless --values has it.")
-@click.option("--klusterlet-name", default="", help="Name of the Klusterlet; klusterlet by default.")
-@click.option(
-    "--agent-namespace",
-    "namespace",
-    default="",
-    help="Namespace of the agent; open-cluster-management-agent by default.",
-)
+@text("--cluster-name", help="Name of the cluster on the hub; required unless --values has it.")
+@text("--klusterlet-name", help="Name of the Klusterlet; klusterlet by default.")
+@text("--agent-namespace", "namespace", help="Namespace of the agent; open-cluster-management-agent by default.")
 @_values
 @_image_over_values
 @_output
@@ -155,8 +142,8 @@ def agent(values: Path | None, output: str, **flags: str) -> None:
 
 @command.command("pull-secrets")
 @click.option("--registry", "registries", multiple=True, help="Host of a further registry; repeatable.")
-@click.option("--audience", default="", help="Audience of the tokens; by default that of the API server.")
-@click.option("--only-used", is_flag=True, help="Manage only ServiceAccounts that a pod uses.")
+@text("--audience", help="Audience of the tokens; by default that of the API server.")
+@flag("--only-used", help="Manage only ServiceAccounts that a pod uses.")
 @_values
 @_image_over_values
 @_output
@@ -166,7 +153,7 @@ def pull_secrets(values: Path | None, output: str, **flags: Any) -> None:
 
 
 @command.command("managed-serviceaccount")
-@click.option("--standalone", is_flag=True, help="Deploy a separate manager, for a hub of Open Cluster Management.")
+@flag("--standalone", help="Deploy a separate manager, for a hub of Open Cluster Management.")
 @_image
 @_output
 def managed_serviceaccount(standalone: bool, image: str, output: str) -> None:  # noqa: FBT001 - a flag
@@ -203,14 +190,9 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
 
 @command.command("dashboard")
 @click.option("--name", "names", multiple=True, help="Host name that browsers use, besides loopback; repeatable.")
-@click.option(
-    "--https",
-    "secure",
-    is_flag=True,
-    help="Browsers connect through an Ingress that serves TLS: mark cookies as Secure.",
-)
-@click.option("--join-tokens", is_flag=True, help="Show join tokens; grants read access to all Secrets in kube-system.")
-@click.option("--pull-secrets", is_flag=True, help="Show pull secrets; grants read access to all Secrets.")
+@flag("--https", "secure", help="Browsers connect through an Ingress that serves TLS: mark cookies as Secure.")
+@flag("--join-tokens", help="Show join tokens; grants read access to all Secrets in kube-system.")
+@flag("--pull-secrets", help="Show pull secrets; grants read access to all Secrets.")
 @_image
 @_output
 def dashboard(output: str, **flags: Any) -> None:

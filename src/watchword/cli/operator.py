@@ -9,23 +9,13 @@ import click
 
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import option
 from watchword.cli.process_options import identity, process_options, run_until_stopped
 
 
 @click.command("operator")
-@click.option(
-    "--namespace",
-    default="open-cluster-management",
-    show_default=True,
-    help="Namespace of the operator's leader election lease.",
-)
-@click.option(
-    "--image",
-    default=IMAGE,
-    envvar=IMAGE_VARIABLE,
-    show_default=True,
-    help="Image to deploy when the resource names none.",
-)
+@option("--namespace", default="open-cluster-management", help="Namespace of the operator's leader election lease.")
+@option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image to deploy when the resource names none.")
 @click.option(
     "--install/--no-install", default=True, help="Apply the CustomResourceDefinitions that the operator needs."
 )

@@ -10,6 +10,7 @@ import click
 from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
 from watchword.cli.common_options import output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
 from watchword.cli.process_options import identity, process_options, run_until_stopped
 
@@ -36,11 +37,10 @@ class NamespacedName(click.ParamType["ObjectKey"]):
 
 
 @click.group("pull-secrets", invoke_without_command=True)
-@click.option(
+@option(
     "--config-map",
     type=NamespacedName(),
     default="watchword-pull-secrets/pull-secrets",
-    show_default=True,
     help="ConfigMap with registries, audience and lifetime; changes take effect without a restart.",
 )
 @click.option(
@@ -50,19 +50,17 @@ class NamespacedName(click.ParamType["ObjectKey"]):
     multiple=True,
     help="Service of a registry; by default OpenShift's integrated registry.",
 )
-@click.option("--only-used", is_flag=True, help="Manage only ServiceAccounts that a pod uses.")
-@click.option(
+@flag("--only-used", help="Manage only ServiceAccounts that a pod uses.")
+@option(
     "--requests-per-second",
     type=click.FloatRange(1),
     default=PULL_SECRET_TOKENS_PER_SECOND,
-    show_default=True,
     help="Maximum number of token requests per second.",
 )
-@click.option(
+@option(
     "--signer-spread",
     type=click.IntRange(0),
     default=300,
-    show_default=True,
     help="Seconds over which tokens are replaced after a change of the signing key.",
 )
 @process_options
@@ -110,8 +108,8 @@ async def _run(connection: ClusterConnection, options: PullSecretOptions, stop: 
 
 
 @command.command("list")
-@click.option("--namespace", "-n", default="", help="List only the pull secrets of this namespace.")
-@click.option("--unhealthy", is_flag=True, help="List only pull secrets that are not healthy, including legacy ones.")
+@text("--namespace", "-n", help="List only the pull secrets of this namespace.")
+@flag("--unhealthy", help="List only pull secrets that are not healthy, including legacy ones.")
 @output_option()
 @connection_options
 def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output: str) -> None:  # noqa: FBT001 - a flag

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag, option
 from watchword.cli.process_options import FILE, run_until_stopped, serving_options
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("registry-auth")
 @click.option("--service", required=True, help="Service name of the registry's token configuration.")
-@click.option("--issuer", default="watchword", show_default=True, help="Issuer of the registry's token configuration.")
+@option("--issuer", default="watchword", help="Issuer of the registry's token configuration.")
 @click.option(
     "--audience",
     "audiences",
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     required=True,
     help="Certificate of --signing-key (PEM); the registry's rootcertbundle.",
 )
-@click.option("--create-signing-key", is_flag=True, help="Create key and certificate if neither file exists.")
+@flag("--create-signing-key", help="Create key and certificate if neither file exists.")
 @serving_options("127.0.0.1:5001")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:

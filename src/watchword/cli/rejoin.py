@@ -23,35 +23,27 @@ from watchword.cli.common_options import (
     output_option,
     split,
     wait_options,
-    with_options,
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.join import HubChoice, HubPlan, hub_access_options, within
+from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 OPTIONS = (
-    click.option(
-        "--cluster-name", "--clusters", "cluster_name", default="", help="Name of the cluster on the hub; required."
-    ),
-    click.option("--take-over", is_flag=True, help="On the hub: approve a new key for the name of a joined cluster."),
+    text("--cluster-name", "--clusters", "cluster_name", help="Name of the cluster on the hub; required."),
+    flag("--take-over", help="On the hub: approve a new key for the name of a joined cluster."),
     click.option("--requesters", multiple=True, help="With --take-over: further users whose requests are approved."),
-    click.option(
-        "--request", default="", help="With --take-over: name of the request to approve, when several are pending."
+    text("--request", help="With --take-over: name of the request to approve, when several are pending."),
+    flag("--yes", "-y", help="With --take-over: do not ask for confirmation."),
+    option(
+        "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
     ),
-    click.option("--yes", "-y", is_flag=True, help="With --take-over: do not ask for confirmation."),
-    click.option(
-        "--klusterlet-name",
-        "klusterlet",
-        default=KLUSTERLET,
-        show_default=True,
-        help="Name of the Klusterlet; a cluster has one per hub.",
-    ),
-    click.option("--namespace", default="", help="Namespace of the agent; by default the Klusterlet's."),
-    click.option("--dry-run", is_flag=True, help="Validate on both servers without changing anything."),
+    text("--namespace", help="Namespace of the agent; by default the Klusterlet's."),
+    flag("--dry-run", help="Validate on both servers without changing anything."),
 )
 
 

@@ -11,6 +11,7 @@ import click
 from watchword.cli.backup import backup_key_options
 from watchword.cli.common_options import confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -26,12 +27,10 @@ SHOWN = 20
     type=click.Path(path_type=Path, file_okay=False),
     help="Data directory to create; by default that of `up`.",
 )
-@click.option("--hub", is_flag=True, help="Restore a hub on the cluster of the kubeconfig.")
-@click.option(
-    "--replace", is_flag=True, help="Overwrite existing state; an existing data directory is renamed, not deleted."
-)
-@click.option("--dry-run", is_flag=True, help="Print what would change without changing anything.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@flag("--hub", help="Restore a hub on the cluster of the kubeconfig.")
+@flag("--replace", help="Overwrite existing state; an existing data directory is renamed, not deleted.")
+@flag("--dry-run", help="Print what would change without changing anything.")
+@flag("--yes", "-y", help="Do not ask for confirmation.")
 @backup_key_options
 @connection_options
 def command(  # noqa: PLR0913 - one argument per flag

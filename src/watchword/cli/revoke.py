@@ -21,8 +21,9 @@ from watchword.admin.revoke.revocation import (
     Revoker,
 )
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import confirm, format_document, output_option, split, wait_options, with_options
+from watchword.cli.common_options import confirm, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, complete_tokens, connection_options
+from watchword.cli.options import flag, with_options
 from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 
@@ -135,9 +136,9 @@ def revoke_options(command: F) -> F:
     """Add the shared flags; the command gets `options`."""
 
     @with_options(
-        click.option("--dry-run", is_flag=True, help="Print what would be done without changing anything."),
-        click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
-        click.option("--ignore-not-found", is_flag=True, help="Do not fail when a credential does not exist."),
+        flag("--dry-run", help="Print what would be done without changing anything."),
+        flag("--yes", "-y", help="Do not ask for confirmation."),
+        flag("--ignore-not-found", help="Do not fail when a credential does not exist."),
     )
     @wait_options("the holders are refused, and print after what time")
     @output_option()

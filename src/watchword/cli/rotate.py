@@ -9,6 +9,7 @@ import click
 
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.options import flag, option
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ def command() -> None:
 
 
 def _waiting(verb: Callable[..., None]) -> Any:
-    verb = click.option("--timeout", default="2m", show_default=True, help="Time limit of the wait.")(verb)
-    return click.option("--no-wait", is_flag=True, help="Do not wait for the renewal.")(verb)
+    verb = option("--timeout", default="2m", help="Time limit of the wait.")(verb)
+    return flag("--no-wait", help="Do not wait for the renewal.")(verb)
 
 
 @command.command("cluster")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag, option, text
 from watchword.cli.process_options import read_cluster_name, run_until_stopped
 
 if TYPE_CHECKING:
@@ -20,16 +21,10 @@ if TYPE_CHECKING:
 @click.option(
     "--hub-kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig for the hub, from the add-on's Secret."
 )
-@click.option(
-    "--cluster-name",
-    default="",
-    help="Name of the cluster; by default the content of cluster-name beside the kubeconfig.",
-)
-@click.option("--lease-namespace", default="", help="Namespace of the health lease on the managed cluster.")
-@click.option(
-    "--every", type=click.FloatRange(min=0.05), default=30.0, show_default=True, help="Seconds between two updates."
-)
-@click.option("--manager", is_flag=True, help="Run the manager for the hub of --kubeconfig instead of the agent.")
+@text("--cluster-name", help="Name of the cluster; by default the content of cluster-name beside the kubeconfig.")
+@text("--lease-namespace", help="Namespace of the health lease on the managed cluster.")
+@option("--every", type=click.FloatRange(min=0.05), default=30.0, help="Seconds between two updates.")
+@flag("--manager", help="Run the manager for the hub of --kubeconfig instead of the agent.")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Run the sample add-on: its agent, or its hub side.

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo, echo_line, render_table, terminal_width
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ Row = TypeVar("Row", bound=HasHealth)
     multiple=True,
     help="Audit log of an API server, to show which credentials are in use; repeatable.",
 )
-@click.option("--watch", "-w", is_flag=True, help="Show every change until interrupted.")
-@click.option("--check", is_flag=True, help="For cron: print only what needs attention; exit code 6 if anything does.")
+@flag("--watch", "-w", help="Show every change until interrupted.")
+@flag("--check", help="For cron: print only what needs attention; exit code 6 if anything does.")
 @connection_options
 def command(
     connection: ClusterConnection,

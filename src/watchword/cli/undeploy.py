@@ -8,6 +8,7 @@ import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.options import flag, option
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -17,12 +18,10 @@ if TYPE_CHECKING:
 
 
 @click.command("undeploy")
-@click.option("--timeout", default="4m", show_default=True, help="Time limit of the removal.")
+@option("--timeout", default="4m", help="Time limit of the removal.")
 @click.option("--cluster-manager", "managers", multiple=True, help="Name of a ClusterManager to delete; repeatable.")
 @click.option("--klusterlet", "klusterlets", multiple=True, help="Name of a Klusterlet to delete; repeatable.")
-@click.option(
-    "--pull-secrets", is_flag=True, help="Disable pull secrets and wait until their controllers have removed them."
-)
+@flag("--pull-secrets", help="Disable pull secrets and wait until their controllers have removed them.")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Delete what controllers made, and wait until it is gone.

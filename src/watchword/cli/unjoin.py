@@ -12,24 +12,21 @@ from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import cluster_name, format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 
 @click.command("unjoin")
-@click.option("--cluster-name", default="", help="Name of this cluster on the hub; required.")
-@click.option(
-    "--klusterlet-name",
-    "klusterlet",
-    default=KLUSTERLET,
-    show_default=True,
-    help="Name of the Klusterlet; a cluster has one per hub.",
+@text("--cluster-name", help="Name of this cluster on the hub; required.")
+@option(
+    "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
 )
-@click.option("--namespace", default="", help="Namespace of the agent; by default the Klusterlet's.")
+@text("--namespace", help="Namespace of the agent; by default the Klusterlet's.")
 @click.option("--purge-operator/--keep-operator", default=True, help="Remove the operator with the last Klusterlet.")
-@click.option("--wait", is_flag=True, hidden=True, help="Ignored; unjoin always waits, one minute at most.")
-@click.option("--dry-run", is_flag=True, help="Print what would be removed without changing anything.")
+@flag("--wait", hidden=True, help="Ignored; unjoin always waits, one minute at most.")
+@flag("--dry-run", help="Print what would be removed without changing anything.")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, **flags: Any) -> int:

@@ -15,6 +15,7 @@ import click
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import fleet_directory_of
 from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.options import flag, option, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,22 +33,18 @@ if TYPE_CHECKING:
 @click.option(
     "--clusters", type=click.IntRange(0, 200), help="Number of managed clusters; 2 for a new fleet, else unchanged."
 )
-@click.option(
-    "--registration-auth", default="", help="Registration driver of the clusters; csr for a new fleet, else unchanged."
-)
+@text("--registration-auth", help="Registration driver of the clusters; csr for a new fleet, else unchanged.")
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Data directory of the fleet.")
-@click.option("--ephemeral", is_flag=True, help="Keep all state in memory; write nothing to disk.")
-@click.option(
-    "--audit", is_flag=True, help="Write audit.log in the data directory of each control plane, one line per request."
-)
+@flag("--ephemeral", help="Keep all state in memory; write nothing to disk.")
+@flag("--audit", help="Write audit.log in the data directory of each control plane, one line per request.")
 @click.option(
     "--encryption-key-file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Encrypt Secrets in each data file with the first key of this file (base64, 32 bytes, one per line).",
 )
-@click.option("--exit", "leave", is_flag=True, help="Exit with 0 once the fleet is healthy, for scripts.")
-@click.option("--timeout", default="60s", show_default=True, help="With --exit: time limit until the fleet is healthy.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event.")
+@flag("--exit", "leave", help="Exit with 0 once the fleet is healthy, for scripts.")
+@option("--timeout", default="60s", help="With --exit: time limit until the fleet is healthy.")
+@flag("--json", "as_json", help="Print one JSON object per event.")
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
