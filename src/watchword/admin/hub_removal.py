@@ -43,7 +43,7 @@ from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle
-from watchword.operator.cluster_manager_manifests import accounts_binding, bound_hub_manifests, hub_manifests
+from watchword.operator.cluster_manager_manifests import accounts_binding, hub_manifests
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.registration.hub import installation
 from watchword.registration.hub.agent_token_policy import POLICY_NAME as TOKEN_POLICY
@@ -88,7 +88,11 @@ class HubRemover(Struct, frozen=True):
             )
         agents = await self._list(KLUSTERLETS)
         rows = [*await self._running(agents), *await self._fleet(), *await self._installed(agents)]
-        unique = {(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows if _is_left(resource, obj)}
+        unique = {
+            (resource, ObjectKey.of(obj)): (resource, obj)
+            for resource, obj in rows
+            if (resource not in _SHARED or not is_deleting(obj))
+        }
         return HubRemoval(tuple(unique.values()), tuple(self._kept(agents)))
 
     async def carry_out(self, removal: HubRemoval) -> None:
@@ -105,11 +109,7 @@ class HubRemover(Struct, frozen=True):
     async def _running(self, agents: Sequence[Object]) -> list[Manifest]:
         """Return the ClusterManagers, what was deployed for them, and the operator unless agents need it."""
         managers = await self._list(CLUSTER_MANAGERS)
-        deployed = [
-            row
-            for manager in managers
-            for row in (*bound_hub_manifests(manager), *hub_manifests(manager), accounts_binding(manager))
-        ]
+        deployed = [row for manager in managers for row in (*hub_manifests(manager), accounts_binding(manager))]
         operator = [] if agents else operator_bundle(BundleOptions(for_agent=False))
         rows = [row for row in (*reversed(operator), *reversed(deployed)) if row[0] not in _SHARED]
         return [*((CLUSTER_MANAGERS, manager) for manager in managers), *await self._present(rows)]
@@ -194,11 +194,6 @@ class HubRemover(Struct, frozen=True):
 
 def is_member(cluster: Object) -> bool:
     return is_accepted(cluster) or is_true(cluster, ConditionType.JOINED)
-
-
-def _is_left(resource: Resource, obj: Object) -> bool:
-    """Whether an object is still to be deleted; namespaces and kinds that are being deleted end by themselves."""
-    return resource not in _SHARED or not is_deleting(obj)
 
 
 def _is_join_token(secret: Object) -> bool:

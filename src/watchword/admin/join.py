@@ -41,7 +41,7 @@ from watchword.credentials.driver_options import (
 from watchword.credentials.secret_data import decode_data, encode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.kube.client import Client
-from watchword.kube.errors import ConfigError, NotFound
+from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.bundles import OPERATOR
 from watchword.operator.klusterlet_manifests import agent_deployment
@@ -125,13 +125,11 @@ def named_settings(membership: ClusterMembership) -> Object:
         "clusterName": membership.cluster,
         "namespace": membership.namespace,
         "imagePullSpec": membership.image,
-        "registrationConfiguration": {name: value for name, value in registration.items() if _is_named(value)},
+        "registrationConfiguration": {
+            name: value for name, value in registration.items() if (value is not None and value not in ({}, []))
+        },
     }
     return {name: value for name, value in named.items() if value}
-
-
-def _is_named(value: Any) -> bool:
-    return value is not None and value not in ({}, [])
 
 
 def klusterlet_manifest(membership: ClusterMembership) -> Object:
@@ -220,10 +218,7 @@ async def join(
 
 async def with_present(client: Client, membership: ClusterMembership) -> ClusterMembership:
     """Return the membership with what an earlier run left on this cluster; `InvalidInput` when settings contradict."""
-    try:
-        present = await client.find(KLUSTERLETS, ObjectKey.cluster(membership.klusterlet))
-    except NotFound:  # the kind itself is not there
-        present = None
+    present = await client.find(KLUSTERLETS, ObjectKey.cluster(membership.klusterlet))
     merged = replace(membership, present=present or {})
     objections = validate_membership(merged)
     if objections:

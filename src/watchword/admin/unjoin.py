@@ -33,7 +33,7 @@ from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unau
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.request_sender import RetryPolicy
-from watchword.operator.klusterlet_manifests import agent_manifests, bound_agent_manifests, namespace_of
+from watchword.operator.klusterlet_manifests import agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
 from watchword.registration.catalog import CATALOG, make_connector
 from watchword.registration.hub_connector import ConnectorContext
@@ -258,7 +258,7 @@ def choose_removal(membership: ExistingMembership) -> list[Manifest]:
 
 def _rendered(klusterlet: Object) -> list[Manifest]:
     """Return what was deployed for a Klusterlet, by an operator or by hand, each once and the last first."""
-    rows = [*agent_manifests(klusterlet), *bound_agent_manifests(klusterlet)]
+    rows = agent_manifests(klusterlet)
     return list(reversed({(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows}.values()))
 
 

@@ -126,16 +126,11 @@ def registry_auth_bundle(options: RegistryAuthBundleOptions) -> list[Manifest]:
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(REGISTRY_AUTH.namespace))),
         service_account(REGISTRY_AUTH.name, REGISTRY_AUTH.namespace),
         *cluster_role_with_binding(REGISTRY_AUTH_ROLE, rules_of(REGISTRY_AUTH_RIGHTS), REGISTRY_AUTH),
-        *image_roles(),
+        *([_image_role(IMAGE_PULLER, ["get"]), _image_role(IMAGE_PUSHER, ["get", "update"])]),
         (SECRETS, _signing_secret(options)),
         (SERVICES, SERVICES.manifest(REGISTRY_AUTH, metadata={"labels": labels}, spec=service)),
         deployment(_registry_auth_workload(options)),
     ]
-
-
-def image_roles() -> list[Manifest]:
-    """Return the roles that OpenShift has and other clusters lack: who may pull, who may push."""
-    return [_image_role(IMAGE_PULLER, ["get"]), _image_role(IMAGE_PUSHER, ["get", "update"])]
 
 
 def _image_role(name: str, verbs: Sequence[str]) -> Manifest:

@@ -56,7 +56,14 @@ class Membership(Struct, frozen=True):
 
 async def memberships(context: CheckContext) -> list[Membership]:
     rows = (await context.client.list(KLUSTERLETS)).items
-    return [Membership(_cluster_name(row), namespace_of(row), await _hub_address(context, row)) for row in rows]
+    return [
+        Membership(
+            str((row.get("spec") or {}).get("clusterName") or row["metadata"]["name"]),
+            namespace_of(row),
+            await _hub_address(context, row),
+        )
+        for row in rows
+    ]
 
 
 async def _hub_address(context: CheckContext, klusterlet: Object) -> str:
@@ -66,10 +73,6 @@ async def _hub_address(context: CheckContext, klusterlet: Object) -> str:
         with contextlib.suppress(KubeError):
             return urlsplit(parse_kubeconfig(data.get(KUBECONFIG, b"")).choose().cluster.server).netloc
     return "HOST:PORT"
-
-
-def _cluster_name(klusterlet: Object) -> str:
-    return str((klusterlet.get("spec") or {}).get("clusterName") or klusterlet["metadata"]["name"])
 
 
 async def membership(context: CheckContext) -> Iterable[CheckFinding]:
