@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from random import SystemRandom
+from typing import Any
 
 import click
 
@@ -15,10 +16,11 @@ from watchword.cli.options import option, text
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
 from watchword.credentials.driver_options import Side
+from watchword.processes.agent import AgentRuntime, agent_option_warnings, run_agent, validate_agent_options
+from watchword.registration.agent.cluster_status import ClaimPolicy
+from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG
-
-if TYPE_CHECKING:
-    from watchword.registration.agent.options import AgentOptions
+from watchword.runtime.clock import SystemClock
 
 
 @click.command("agent")
@@ -54,8 +56,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     It joins the hub with the bootstrap kubeconfig, keeps its own credential in a Secret, renews it in time,
     and applies the work that the hub hands to it.
     """
-    from watchword.processes.agent import agent_option_warnings, validate_agent_options
-
     options = options_of(flags)
     objections = validate_agent_options(options)
     if objections:
@@ -66,9 +66,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
-    from watchword.registration.agent.cluster_status import ClaimPolicy
-    from watchword.registration.agent.options import AgentOptions
-
     return AgentOptions(
         cluster_name=flags["cluster_name"],
         agent_name=flags["agent_name"],
@@ -91,11 +88,6 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
 
 
 async def _run(connection: ClusterConnection, options: AgentOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom
-
-    from watchword.processes.agent import AgentRuntime, run_agent
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         await run_agent(client, options, runtime=AgentRuntime(clock=SystemClock(), random=SystemRandom()), stop=stop)
 

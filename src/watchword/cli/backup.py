@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from watchword.cli.common_options import format_document, output_option
+from watchword.admin.backup_archive import Backup, BackupHeader, BackupKey, Encryption, write_backup
+from watchword.admin.hub_backup import HubBackup
+from watchword.api.sensitive import Sensitive
+from watchword.cli.common_options import fleet_directory_of, format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from watchword.admin.backup_archive import BackupKey
+from watchword.cli.secret_input import SecretReader
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_loop import run
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
@@ -39,10 +42,7 @@ def backup_key_options(command: F) -> F:
 
 def read_backup_key(key_file: Path | None, passphrase_file: Path | None) -> BackupKey:
     """Return what encrypts the backup; `click.UsageError` when both are given or the passphrase is short."""
-    from watchword.admin.backup_archive import BackupKey
-    from watchword.api.sensitive import Sensitive
     from watchword.apiserver.store.encryption import read_encryption_keys
-    from watchword.cli.secret_input import SecretReader
 
     if key_file is not None and passphrase_file is not None:
         raise click.UsageError("give --key-file or --passphrase-file, not both")
@@ -54,10 +54,6 @@ def read_backup_key(key_file: Path | None, passphrase_file: Path | None) -> Back
     if not text:
         raise click.UsageError("the passphrase is empty: write one to the file, or use --key-file")
     return BackupKey(passphrase=Sensitive(text))
-
-
-if TYPE_CHECKING:
-    from watchword.admin.backup_archive import Backup, BackupHeader, BackupKey
 
 
 @click.command("backup")
@@ -88,9 +84,6 @@ def command(  # noqa: PLR0913 - one argument per flag
     its owner alone; --key-file or --passphrase-file encrypts it. The backup of a hub holds join tokens, so it is
     encrypted, or --plain is given.
     """
-    from watchword.admin.backup_archive import Encryption, write_backup
-    from watchword.runtime.event_loop import run
-
     if hub and data_dir is not None:
         raise click.UsageError("give --hub or --data-dir, not both")
     if hub and not plain and key.method is Encryption.NONE:
@@ -110,17 +103,12 @@ def command(  # noqa: PLR0913 - one argument per flag
 
 
 async def _back_up_hub(connection: ClusterConnection) -> Backup:
-    from watchword.admin.hub_backup import HubBackup
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         return await HubBackup(client).run(SystemClock().now())
 
 
 async def _back_up_directory(data_dir: Path | None) -> Backup:
-    from watchword.cli.common_options import fleet_directory_of
     from watchword.local.backup import back_up_directory
-    from watchword.runtime.clock import SystemClock
 
     return await back_up_directory(fleet_directory_of(data_dir).path, SystemClock().now())
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from watchword.admin.hub_removal import HubRemoval, HubRemover
+from watchword.cli.administrator_events import HUB, administrator_events
 from watchword.cli.common_options import confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.options import flag
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from watchword.admin.hub_removal import HubRemoval
+from watchword.runtime.event_loop import run
 
 
 @click.command("clean")
@@ -28,15 +26,10 @@ def command(connection: ClusterConnection, *, delete_kinds: bool, force: bool, d
     Removes everything that `init` and the hub made: controllers, operator, clusters and their namespaces, rights,
     policies, join tokens and what is published. It is listed first, and confirmed. `watchword backup --hub` saves it.
     """
-    from watchword.runtime.event_loop import run
-
     run(_clean(connection, delete_kinds=delete_kinds, force=force, dry_run=dry_run, yes=yes))
 
 
 async def _clean(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:
-    from watchword.admin.hub_removal import HubRemover
-    from watchword.cli.administrator_events import HUB, administrator_events
-
     async with connection.client() as client:
         remover = HubRemover(client, print_progress, delete_kinds)
         removal = await remover.plan(force=force)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
 
 import click
 
@@ -11,9 +11,9 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.options import flag, option
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from datetime import timedelta
+from watchword.registration.hub.cluster_cleanup import ClusterCleanup
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_loop import run
 
 
 @click.command("clean-clusters")
@@ -27,8 +27,6 @@ def command(connection: ClusterConnection, retention: str, dry_run: bool) -> Non
     an administrator denied, that was accepted again, or that was never accepted is not touched. The hub's CronJob runs
     this command.
     """
-    from watchword.runtime.event_loop import run
-
     names = run(_clean(connection, parse_duration_flag(retention, "--retention"), dry_run=dry_run))
     for name in names:
         echo(f'managedcluster "{name}" deleted{" (dry run)" if dry_run else ""}')
@@ -37,8 +35,5 @@ def command(connection: ClusterConnection, retention: str, dry_run: bool) -> Non
 
 
 async def _clean(connection: ClusterConnection, retention: timedelta, *, dry_run: bool) -> list[str]:
-    from watchword.registration.hub.cluster_cleanup import ClusterCleanup
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         return await ClusterCleanup(client, SystemClock(), retention, dry_run).run()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,9 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.options import flag
 from watchword.cli.output import echo_line
 from watchword.cli.process_options import run_until_stopped, serving_options
-
-if TYPE_CHECKING:
-    from watchword.dashboard.process import DashboardOptions, ServedDashboard
+from watchword.dashboard.process import DashboardOptions, ServedDashboard, require_loopback, run_dashboard
+from watchword.pullsecrets.registry_auth.process import serving_tls
+from watchword.runtime.clock import SystemClock
 
 
 @click.command("dashboard")
@@ -34,9 +34,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> DashboardOptions:
-    from watchword.dashboard.process import DashboardOptions, require_loopback
-    from watchword.pullsecrets.registry_auth.process import serving_tls
-
     tls = serving_tls(*flags["tls"]) if flags["tls"] else None
     options = DashboardOptions(
         flags["serve"] or ("127.0.0.1", 0), flags["login"], flags["names"], flags["secure"], tls, flags["listen"]
@@ -46,9 +43,6 @@ def options_of(flags: dict[str, Any]) -> DashboardOptions:
 
 
 async def _run(connection: ClusterConnection, options: DashboardOptions, stop: asyncio.Event) -> None:
-    from watchword.dashboard.process import run_dashboard
-    from watchword.runtime.clock import SystemClock
-
     def announce(served: ServedDashboard) -> None:
         served.viewers.sessions.redeemed = lambda: echo_line(f"opened; for another browser: {served.address()}")
         echo_line(f"the dashboard is at {served.address()}")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from watchword.api.sensitive import Sensitive
 from watchword.cli.discovery_options import DiscoveryPlan, discovery_options, print_progress
 from watchword.cli.options import flag, option
 from watchword.cli.output import echo
@@ -42,8 +43,6 @@ def command(plan: DiscoveryPlan, output: Path | None, form: str, name: str, with
 
 
 def _kubeconfig(info: ClusterInfo, plan: DiscoveryPlan, name: str, with_token: bool) -> bytes:  # noqa: FBT001 - private
-    from watchword.api.sensitive import Sensitive
-
     token = Sensitive(plan.tls_token.reveal()) if with_token and plan.tls_token else None
     cluster = ClusterEntry(info.server, ca_data=info.ca_bundle)
     return dump_kubeconfig(Kubeconfig.single(name, cluster, UserEntry(token=token)))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from random import SystemRandom
+from typing import Any
 
 import click
 
-from watchword.api.accounts import ACCOUNTS_GATE
+from watchword.accounts.hub.definition import accounts_addon
+from watchword.accounts.hub.process import AccountsService
+from watchword.api.accounts import ACCOUNTS_GATE, ADDON_NAME
 from watchword.api.limits import LEFT_CLUSTER_RETENTION
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
@@ -16,10 +19,10 @@ from watchword.cli.driver_options import driver_options, driver_settings
 from watchword.cli.options import option, text
 from watchword.cli.process_options import FeatureGates, identity, process_options, run_until_stopped
 from watchword.credentials.driver_options import AUTO_APPROVAL, Side
+from watchword.processes.hub import HubOptions, run_hub
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.catalog import CATALOG
-
-if TYPE_CHECKING:
-    from watchword.processes.hub import HubOptions
+from watchword.runtime.clock import SystemClock
 
 
 @click.command("hub")
@@ -61,13 +64,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> HubOptions:
-    from random import SystemRandom
-
-    from watchword.accounts.hub.definition import accounts_addon
-    from watchword.accounts.hub.process import AccountsService
-    from watchword.api.accounts import ADDON_NAME
-    from watchword.processes.hub import HubOptions
-
     accounts = AccountsService(SystemRandom(), installs=flags["feature_gates"].get(ACCOUNTS_GATE, False))
     return HubOptions(
         identity=identity(),
@@ -85,12 +81,6 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
 
 
 async def _run(connection: ClusterConnection, options: HubOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom
-
-    from watchword.processes.hub import addon_controllers as hub_addon_controllers
-    from watchword.processes.hub import run_hub
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         await run_hub(
             client, options, clock=SystemClock(), random=SystemRandom(), extensions=[hub_addon_controllers], stop=stop

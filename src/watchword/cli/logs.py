@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
 import click
 
+from watchword.admin.workloads import Component, LogRequest, find_pods, read_log
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from watchword.admin.workloads import Component, LogRequest
+from watchword.runtime.event_loop import run
 
 COMPONENTS = ("hub", "agent", "operator")
 
@@ -33,18 +32,11 @@ def command(
 
     It is what `kubectl logs` prints for the newest pod of the component, without its name having to be known.
     """
-    from contextlib import suppress
-
-    from watchword.admin.workloads import Component, LogRequest
-    from watchword.runtime.event_loop import run
-
     with suppress(KeyboardInterrupt):
         run(_print(connection, Component(component), LogRequest(tail, follow, previous)))
 
 
 async def _print(connection: ClusterConnection, component: Component, wanted: LogRequest) -> None:
-    from watchword.admin.workloads import find_pods, read_log
-
     async with connection.client() as client:
         newest = (await find_pods(client, component))[-1]
         async for piece in read_log(client, newest, wanted):

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from watchword.admin.addons import accounts_bundle
+from watchword.api.cluster import validate_cluster_name
+from watchword.api.meta import Manifest
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
+from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
+from watchword.api.yaml import YamlError, dump, load
 from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from watchword.api.meta import Manifest
-    from watchword.operator.installation import Installation
+from watchword.discovery.addresses import parse_endpoint
+from watchword.discovery.cluster_info import ClusterInfo
+from watchword.discovery.setup import DiscoverySetup, discovery_manifests
+from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle
+from watchword.operator.dashboard_manifests import DashboardBundleOptions, dashboard_bundle
+from watchword.operator.installation import Installation, ValuesError, override_installation, read_installation
+from watchword.operator.pull_secret_manifests import RegistryAuthBundleOptions, registry_auth_bundle
+from watchword.pki.authority import Authority
+from watchword.pki.certificates import split_bundle
 
 FORMS = ("yaml", "json")
 _image = option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image to run; by default $WATCHWORD_IMAGE.")
@@ -55,9 +66,6 @@ def command() -> None:
 @_output
 def crds(output: str) -> None:
     """Print the kinds that the operator needs."""
-    from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
-    from watchword.operator.bundles import DEFINITIONS
-
     _print([(CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS], output)
 
 
@@ -67,8 +75,6 @@ def crds(output: str) -> None:
 @_output
 def operator(image: str, agent_namespace: str, output: str) -> None:
     """Print the operator with its kinds, namespaces and rights."""
-    from watchword.operator.bundles import BundleOptions, operator_bundle
-
     _print(operator_bundle(BundleOptions(image, agent_namespace)), output)
 
 
@@ -103,11 +109,6 @@ def hub(endpoints: tuple[str, ...], ca_file: Path | None, values: Path | None, i
 
 
 def _discovery(endpoints: tuple[str, ...], ca_file: Path) -> list[Manifest]:
-    from watchword.discovery.addresses import parse_endpoint
-    from watchword.discovery.cluster_info import ClusterInfo
-    from watchword.discovery.setup import DiscoverySetup, discovery_manifests
-    from watchword.pki.certificates import split_bundle
-
     info = ClusterInfo(tuple(parse_endpoint(text) for text in endpoints), split_bundle(ca_file.read_bytes()))
     return list(discovery_manifests(DiscoverySetup(info)))
 
@@ -131,8 +132,6 @@ def agent(values: Path | None, output: str, **flags: str) -> None:
       kubectl -n open-cluster-management-agent create secret generic bootstrap-hub-kubeconfig \\
         --from-file=kubeconfig=bootstrap.kubeconfig
     """  # noqa: D301 - \b is the mark of click for lines that are kept
-    from watchword.api.cluster import validate_cluster_name
-
     installation = _installation(values, flags)
     objection = validate_cluster_name(installation.agent_names.cluster)
     if objection:
@@ -162,8 +161,6 @@ def managed_serviceaccount(standalone: bool, image: str, output: str) -> None:  
     The hub serves them as soon as this is applied, and stops when it is deleted. `watchword addon enable
     managed-serviceaccount` applies the same.
     """
-    from watchword.admin.addons import accounts_bundle
-
     _print(accounts_bundle(standalone=standalone, image=image), output)
 
 
@@ -178,11 +175,6 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
     The registry trusts tls.crt of the Secret watchword-registry-auth. The output holds the private key: apply it, and
     do not store it.
     """
-    from datetime import UTC, datetime
-
-    from watchword.operator.pull_secret_manifests import RegistryAuthBundleOptions, registry_auth_bundle
-    from watchword.pki.authority import Authority
-
     made = Authority.make("watchword-registry-auth", now=datetime.now(UTC))
     options = RegistryAuthBundleOptions(service, audience, made.key.pem.reveal(), made.certificate.pem, image)
     _print(registry_auth_bundle(options), output)
@@ -197,15 +189,10 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
 @_output
 def dashboard(output: str, **flags: Any) -> None:
     """Print the web dashboard, to which each person signs in with a token and sees what it may read."""
-    from watchword.operator.dashboard_manifests import DashboardBundleOptions, dashboard_bundle
-
     _print(dashboard_bundle(DashboardBundleOptions(**flags)), output)
 
 
 def _installation(values: Path | None, flags: Mapping[str, Any]) -> Installation:
-    from watchword.api.yaml import YamlError, load
-    from watchword.operator.installation import ValuesError, override_installation, read_installation
-
     try:
         return override_installation(read_installation(load(values.read_bytes()) if values else {}), flags)
     except (ValuesError, YamlError) as error:
@@ -215,10 +202,6 @@ def _installation(values: Path | None, flags: Mapping[str, Any]) -> Installation
 def _print(rows: list[Manifest], form: str) -> None:
     objects = [obj for _, obj in rows]
     if form == "json":
-        import json
-
         echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
         return
-    from watchword.api.yaml import dump
-
     echo("---\n".join(dump(obj) for obj in objects), nl=False)

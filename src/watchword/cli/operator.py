@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from random import SystemRandom
 from typing import Any
 
 import click
@@ -11,6 +12,8 @@ from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import option
 from watchword.cli.process_options import identity, process_options, run_until_stopped
+from watchword.operator.process import OperatorOptions, run_operator
+from watchword.runtime.clock import SystemClock
 
 
 @click.command("operator")
@@ -31,11 +34,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 async def _run(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from random import SystemRandom
-
-    from watchword.operator.process import OperatorOptions, run_operator
-    from watchword.runtime.clock import SystemClock
-
     options = OperatorOptions(
         identity=identity(),
         namespace=flags["namespace"],

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from random import SystemRandom
+from typing import Any
 
 import click
+import orjson
 
+from watchword.admin.formatting import format_time_left
+from watchword.api import yaml
 from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
+from watchword.api.meta import ObjectKey
+from watchword.api.pull_secrets import REGISTRY_SERVICES
+from watchword.api.time import rfc3339
 from watchword.cli.common_options import output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag, option, text
-from watchword.cli.output import echo
+from watchword.cli.output import echo, render_table, terminal_width
 from watchword.cli.process_options import identity, process_options, run_until_stopped
-
-if TYPE_CHECKING:
-    from watchword.api.meta import ObjectKey
-    from watchword.pullsecrets.inventory import PullSecretRow
-    from watchword.pullsecrets.process import PullSecretOptions
+from watchword.credentials.evidence import SignerTiming
+from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
+from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_loop import run
 
 COLUMNS = ("NAMESPACE", "SERVICE ACCOUNT", "SECRET", "HEALTH", "EXPIRES IN", "RENEWS IN", "REGISTRIES")
 
@@ -28,8 +36,6 @@ class NamespacedName(click.ParamType["ObjectKey"]):
     name = "namespace/name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ObjectKey:
-        from watchword.api.meta import ObjectKey
-
         namespace, _, name = str(value).partition("/")
         if not namespace or not name or "/" in name:
             self.fail(f"{value!r} is not NAMESPACE/NAME", param, ctx)
@@ -79,12 +85,6 @@ def command(ctx: click.Context, /, connection: ClusterConnection, **flags: Any) 
 
 
 def options_of(flags: dict[str, Any]) -> PullSecretOptions:
-    from datetime import timedelta
-
-    from watchword.api.pull_secrets import REGISTRY_SERVICES
-    from watchword.credentials.evidence import SignerTiming
-    from watchword.pullsecrets.process import PullSecretOptions
-
     return PullSecretOptions(
         identity=identity(),
         config_map=flags["config_map"],
@@ -98,11 +98,6 @@ def options_of(flags: dict[str, Any]) -> PullSecretOptions:
 
 
 async def _run(connection: ClusterConnection, options: PullSecretOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom
-
-    from watchword.pullsecrets.process import run_pull_secrets
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         await run_pull_secrets(client, options, clock=SystemClock(), random=SystemRandom(), stop=stop)
 
@@ -114,12 +109,6 @@ async def _run(connection: ClusterConnection, options: PullSecretOptions, stop: 
 @connection_options
 def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output: str) -> None:  # noqa: FBT001 - a flag
     """List image pull secrets: whose they are, how they are, until when; never a token."""
-    from datetime import UTC, datetime
-
-    from watchword.cli.output import render_table, terminal_width
-    from watchword.pullsecrets.inventory import PullSecretHealth
-    from watchword.runtime.event_loop import run
-
     now = datetime.now(UTC)
     rows = run(_list(connection, namespace, now))
     if unhealthy:
@@ -134,8 +123,6 @@ def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output
 
 
 async def _list(connection: ClusterConnection, namespace: str, now: Any) -> list[PullSecretRow]:
-    from watchword.pullsecrets.inventory import list_pull_secrets
-
     async with connection.client() as client:
         return await list_pull_secrets(client, now=now, namespace=namespace)
 
@@ -148,8 +135,6 @@ def _explain_empty(namespace: str, *, unhealthy: bool) -> str:
 
 
 def _cells(row: PullSecretRow, now: Any) -> tuple[str, ...]:
-    from watchword.admin.formatting import format_time_left
-
     expires, renews = format_time_left(row.expires_at, now), format_time_left(row.renews_at, now)
     return (
         row.key.namespace,
@@ -163,11 +148,6 @@ def _cells(row: PullSecretRow, now: Any) -> tuple[str, ...]:
 
 
 def _documents(rows: list[PullSecretRow], form: str) -> str:
-    import orjson
-
-    from watchword.api import yaml
-    from watchword.api.time import rfc3339
-
     documents = [
         {
             "namespace": row.key.namespace,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag, option
 from watchword.cli.process_options import FILE, run_until_stopped, serving_options
-
-if TYPE_CHECKING:
-    from watchword.pullsecrets.registry_auth.process import RegistryAuthOptions
+from watchword.pullsecrets.registry_auth import process
+from watchword.pullsecrets.registry_auth.process import RegistryAuthOptions, run_registry_auth
+from watchword.pullsecrets.registry_auth.token_service import TokenServiceOptions
+from watchword.runtime.clock import SystemClock
 
 
 @click.command("registry-auth")
@@ -44,11 +46,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> RegistryAuthOptions:
-    from datetime import UTC, datetime
-
-    from watchword.pullsecrets.registry_auth import process
-    from watchword.pullsecrets.registry_auth.token_service import TokenServiceOptions
-
     tls = process.serving_tls(*flags["tls"]) if flags["tls"] else None
     return process.RegistryAuthOptions(
         TokenServiceOptions(flags["issuer"], flags["service"], flags["audiences"]),
@@ -65,8 +62,5 @@ def options_of(flags: dict[str, Any]) -> RegistryAuthOptions:
 
 
 async def _run(connection: ClusterConnection, options: RegistryAuthOptions, stop: asyncio.Event) -> None:
-    from watchword.pullsecrets.registry_auth.process import run_registry_auth
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         await run_registry_auth(client, options, clock=SystemClock(), stop=stop)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from watchword.admin.apply import names_of
+from watchword.admin.backup_archive import Backup, BackupKey, read_backup
+from watchword.admin.hub_restore import HubRestorer
+from watchword.cli.administrator_events import HUB, administrator_events
 from watchword.cli.backup import backup_key_options
-from watchword.cli.common_options import confirm
+from watchword.cli.common_options import confirm, fleet_directory_of
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from watchword.admin.backup_archive import Backup, BackupKey
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_loop import run
 
 SHOWN = 20
 
@@ -50,15 +52,11 @@ def command(  # noqa: PLR0913 - one argument per flag
     since the backup are listed before they exist again. Agents keep their credentials, because the keys are in the
     backup of a control plane; a hub on another cluster has other keys, and its clusters join again.
     """
-    from watchword.admin.backup_archive import read_backup
-
     if hub and data_dir is not None:
         raise click.UsageError("give --hub or --data-dir, not both")
     backup = read_backup(file, key)
     question = _Question(dry_run=dry_run, yes=yes)
     if hub:
-        from watchword.runtime.event_loop import run
-
         run(_restore_hub(connection, backup, question, replace=replace))
     else:
         _restore_directory(data_dir, backup, question, replace=replace)
@@ -81,9 +79,7 @@ class _Question:
 
 
 def _restore_directory(data_dir: Path | None, backup: Backup, question: _Question, *, replace: bool) -> None:
-    from watchword.cli.common_options import fleet_directory_of
     from watchword.local.backup import carry_out, prepare_restore
-    from watchword.runtime.clock import SystemClock
 
     now, target = SystemClock().now(), fleet_directory_of(data_dir).path
     with prepare_restore(target, backup, replace=replace, now=now) as restore:
@@ -103,11 +99,6 @@ def _restore_directory(data_dir: Path | None, backup: Backup, question: _Questio
 
 
 async def _restore_hub(connection: ClusterConnection, backup: Backup, question: _Question, *, replace: bool) -> None:
-    from watchword.admin.apply import names_of
-    from watchword.admin.hub_restore import HubRestorer
-    from watchword.cli.administrator_events import HUB, administrator_events
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         restorer = HubRestorer(client)
         plan = await restorer.plan(backup, replace=replace, now=SystemClock().now())

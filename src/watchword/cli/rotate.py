@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from watchword.admin.rotate import CredentialRotator
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.options import flag, option
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from watchword.admin.rotate import CredentialRotator
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_loop import run
 
 
 @click.group("rotate")
@@ -59,12 +59,7 @@ def addon(connection: ClusterConnection, name: str, cluster_name: str, no_wait: 
 
 
 def _rotate(connection: ClusterConnection, whom: str, act: Callable[[CredentialRotator], Awaitable[str]]) -> None:
-    from watchword.runtime.event_loop import run
-
     async def main() -> str:
-        from watchword.admin.rotate import CredentialRotator
-        from watchword.runtime.clock import SystemClock
-
         async with connection.client() as client:
             return await act(CredentialRotator(client, SystemClock(), print_progress))
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import Any
 
 import click
 
+from watchword.admin.hub_removal import remove_pull_secrets
+from watchword.admin.workloads import delete_deployed
+from watchword.api.meta import Resource
+from watchword.api.resources import CLUSTER_MANAGERS, KLUSTERLETS
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.options import flag, option
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from watchword.api.meta import Resource
+from watchword.runtime.event_loop import run
 
 
 @click.command("undeploy")
@@ -29,9 +30,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     A ClusterManager or a Klusterlet is gone once the operator has removed what it deployed for it. Clusters, their
     kinds and the rights of clusters on the hub stay. `helm uninstall` runs this command before it removes the rest.
     """
-    from watchword.api.resources import CLUSTER_MANAGERS, KLUSTERLETS
-    from watchword.runtime.event_loop import run
-
     kinds = ((KLUSTERLETS, flags["klusterlets"]), (CLUSTER_MANAGERS, flags["managers"]))
     wanted = [(resource, name) for resource, names in kinds for name in names]
     if not wanted and not flags["pull_secrets"]:
@@ -44,9 +42,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 async def _undeploy(
     connection: ClusterConnection, wanted: list[tuple[Resource, str]], patience: timedelta, *, pull_secrets: bool
 ) -> list[str]:
-    from watchword.admin.hub_removal import remove_pull_secrets
-    from watchword.admin.workloads import delete_deployed
-
     async with connection.client() as client:
         removed = pull_secrets and await remove_pull_secrets(client, patience, print_progress)
         return [*(["pull secrets"] if removed else []), *await delete_deployed(client, wanted, patience)]
