@@ -13,7 +13,7 @@ from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.apply import apply_all, keep_unnamed, select_settings
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
-from watchword.admin.health import is_denied
+from watchword.admin.health import is_accepted, is_denied
 from watchword.admin.workloads import FIELD_MANAGER as DEPLOYER
 from watchword.admin.workloads import DeploymentTrouble, find_deployment_trouble, operator_objects
 from watchword.api.conditions import find_condition, is_true
@@ -246,14 +246,16 @@ async def cluster_uid(client: Client) -> str:
 def validate_joined(found: Object | None) -> str:
     """Return what a cluster still lacks to have joined; empty when it has."""
     if found is None:
-        return "the agent has not introduced itself to the hub yet"
+        return "the agent has not created its ManagedCluster yet"
     name = found["metadata"]["name"]
     accepted = find_condition(found, ConditionType.HUB_ACCEPTED)
-    if not (found.get("spec") or {}).get("hubAcceptsClient"):
+    if not is_accepted(found):
         return f"waiting for the hub's administrator: watchword accept --clusters {name}"
     if accepted is None or accepted.status != "True":
-        return f"accepted; the hub prepares for {name}" + (f" ({accepted.message})" if accepted else "")
-    return "" if is_true(found, ConditionType.JOINED) else "accepted; the agent takes up its work"
+        return f"accepted; the hub has not granted the rights of {name} yet" + (
+            f" ({accepted.message})" if accepted else ""
+        )
+    return "" if is_true(found, ConditionType.JOINED) else "accepted; the agent has not connected yet"
 
 
 class JoinWait(Struct, frozen=True):

@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
-from watchword.admin.accept import await_denied, deny, deny_request
-from watchword.admin.hub_admin import AdmissionResult, HubAdmin
+from watchword.admin.accept import deny, deny_request, validate_denied
+from watchword.admin.hub_admin import HUB_RUNNING_HINT, AdmissionResult, HubAdmin
 from watchword.admin.wait import ObjectWaiter
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.discovery_options import print_progress
@@ -66,7 +68,8 @@ async def _deny(
         decisions += [await deny_request(hub_admin, name) for name in requests]
         if wait is not None and not dry_run:
             for name in names:
-                await await_denied(ObjectWaiter(client, wait, print_progress), name)
+                waiter = ObjectWaiter(client, wait, print_progress)
+                await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_denied, advice=HUB_RUNNING_HINT)
     return decisions
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 
@@ -46,7 +45,11 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width
 
 def terminal_width() -> int | None:
     """Return the width of the terminal, None when standard output is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    import shutil  # imports every compression, which agents do not need
+
+    return shutil.get_terminal_size().columns
 
 
 def _total(widths: Sequence[int]) -> int:

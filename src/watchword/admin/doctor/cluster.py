@@ -171,11 +171,11 @@ def decide_acceptance_findings(found: Object, member: Membership) -> list[CheckF
     if not cluster.accepted:
         return [fail(f"the hub has not accepted {cluster.name} yet", member.accept)]
     if not is_true(found, ConditionType.AVAILABLE):
-        return [fail(f"the hub does not hear {cluster.name}'s agent", member.look)]
+        return [fail(f"the hub receives no lease of {cluster.name}'s agent", member.look)]
     clock = find_condition(found, ConditionType.CLOCK_SYNCED)
     if clock is not None and clock.status == "False":
         return [fail(clock.message, "timedatectl set-ntp true")]
-    return passed(f"lets {cluster.name} in and hears its agent")
+    return passed(f"accepts {cluster.name} and receives its agent's lease")
 
 
 async def work(context: CheckContext) -> Iterable[CheckFinding]:
