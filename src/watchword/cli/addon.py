@@ -80,7 +80,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group("addon")
 def command() -> None:
-    """Enable, disable and look at the add-ons of a hub's clusters."""
+    """Enable, disable and show the add-ons of clusters."""
 
 
 @command.command("list")

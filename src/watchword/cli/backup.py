@@ -78,7 +78,7 @@ def command(  # noqa: PLR0913 - one argument per flag
     hub: bool,
     plain: bool,
 ) -> None:
-    """Save a control plane of this machine, or a hub, in one file.
+    """Back up a control plane of this machine, or a hub, to one file.
 
     Each control plane is saved as of one revision, also while it is running, with its keys. The file is readable by
     its owner alone; --key-file or --passphrase-file encrypts it. The backup of a hub holds join tokens, so it is

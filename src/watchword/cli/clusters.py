@@ -107,7 +107,7 @@ def _memory(text: Any) -> str:
 @connection_options
 @click.pass_context
 def command(ctx: click.Context, connection: ClusterConnection, output: str, selector: str) -> None:
-    """List the clusters of a hub: accepted, joined, available, and what they have."""
+    """List the clusters of a hub."""
     ctx.obj = connection
     if ctx.invoked_subcommand is None:
         _print_list(connection, selector, output)

@@ -17,7 +17,7 @@ from watchword.cli.output import echo
 )
 @click.pass_context
 def command(context: click.Context, images: tuple[str, ...]) -> None:
-    """Give the kubelet a pod's own token as the credential of a registry.
+    """Run as the kubelet's credential provider, with the pod's own token.
 
     Without a subcommand, this reads a CredentialProviderRequest from standard input and prints the response, as the
     kubelet asks for it. The registry needs `watchword registry-auth`; no Secret is needed.

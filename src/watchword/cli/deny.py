@@ -37,10 +37,10 @@ from watchword.runtime.event_loop import run
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
-    """Take the rights from clusters, and turn away what is pending under their names.
+    """Deny clusters: remove their rights and deny their pending requests.
 
     The ManagedCluster and its namespace stay, so that the cluster can be accepted again; delete the ManagedCluster
-    to remove everything. With --request, only that one certificate request is turned away.
+    to remove everything. With --request, only that certificate request is denied.
     """
     requests = split(flags["requests"])
     if bool(requests) == bool(flags["clusters"]):

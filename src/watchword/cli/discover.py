@@ -26,7 +26,7 @@ FORMS = ("kubeconfig", "cluster-info")
 @option("--name", default="hub", help="Name of the cluster and context in the kubeconfig.")
 @flag("--with-token", help="Write the bootstrap token into the kubeconfig.")
 def command(plan: DiscoveryPlan, output: Path | None, form: str, name: str, with_token: bool) -> None:  # noqa: FBT001 - a flag
-    """Find a cluster, check that it is the one, and print how to reach it.
+    """Find and verify a cluster, and print how to connect to it.
 
     Nothing secret is sent before the cluster has proved itself: by the token's signature and the pin of its
     CA, or by the trusted way on which its cluster-info came.

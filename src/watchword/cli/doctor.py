@@ -26,7 +26,7 @@ MAX_FINDINGS = 10  # findings of one check that a page holds
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, read_only: bool, output: str) -> int:  # noqa: FBT001 - a flag
-    """Check a hub or a cluster, and say what to do.
+    """Diagnose a hub or a cluster, with the next command.
 
     Every finding names its reason and the next command. The exit code is 0 when nothing fails, else 6.
     """

@@ -23,7 +23,7 @@ from watchword.runtime.event_loop import run
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, days: int, output: str) -> None:
-    """List what would break soon if nothing were renewed.
+    """List credentials that expire soon.
 
     Working holders renew long before; one that is listed every day does not.
     """

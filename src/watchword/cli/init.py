@@ -88,7 +88,7 @@ OPTIONS = (
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
-    """Make this cluster a hub that others can find and join.
+    """Set up this cluster as a hub.
 
     Run it again to change settings: what the command line does not name stays as it is, and a token of an earlier run
     is handed out again while at least half of its life is left. The token is printed on a terminal only; elsewhere

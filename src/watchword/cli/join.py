@@ -198,7 +198,7 @@ OPTIONS = (
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: timedelta | None, **flags: Any) -> None:
-    """Bring this cluster to a hub.
+    """Join this cluster to a hub.
 
     The hub is named by HOST:PORT with a token and the pin of its CA, as `watchword init` prints them, by
     --discovery-file, or by --hub-apiserver and --hub-token. Nothing secret is sent before the hub has proved

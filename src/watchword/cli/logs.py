@@ -28,7 +28,7 @@ def command(
     tail: int | None,
     previous: bool,  # noqa: FBT001 - a flag
 ) -> None:
-    """Print what the hub, the agent or the operator of a cluster logs.
+    """Print the logs of the hub, the agent or the operator.
 
     It is what `kubectl logs` prints for the newest pod of the component, without its name having to be known.
     """

@@ -49,7 +49,7 @@ _namespace = option(
 
 @click.group("manifests")
 def command() -> None:
-    """Print what to apply to a cluster, without asking any server.
+    """Print manifests to apply to a cluster, without contacting a server.
 
     Apply the kinds first, because kubectl refuses objects of a kind that is not established yet:
 

@@ -25,7 +25,7 @@ from watchword.runtime.clock import SystemClock
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
-    """Deploy the agent and the hub as their resources say.
+    """Run the operator that deploys agents and hubs.
 
     A Klusterlet becomes the agent of this cluster, a ClusterManager the controllers of a hub. Any number of
     replicas may run; one works at a time.

@@ -37,7 +37,7 @@ from watchword.runtime.clock import SystemClock
 @serving_options("127.0.0.1:5001")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
-    """Let a registry accept pull secrets: exchange Kubernetes tokens for registry tokens.
+    """Run the token service of a registry: exchange Kubernetes tokens for registry tokens.
 
     Works with every registry that knows the Docker registry token specification. The API server decides:
     TokenReview says whose token it is, SubjectAccessReview on imagestreams/layers says what it may pull and push.

@@ -54,7 +54,7 @@ OPTIONS = (
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: timedelta | None, **flags: Any) -> None:
-    """Bring a cluster back whose credential expired or was lost.
+    """Rejoin a cluster whose credential expired or was lost.
 
     On the cluster it hands the agent a new token; the hub is named as for `join`. On the hub, with --take-over, it
     lets the new key have the name: the old certificate is not revoked, deny the cluster for that.

@@ -46,7 +46,7 @@ def command(  # noqa: PLR0913 - one argument per flag
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Put a control plane of this machine, or a hub, back as a backup has it.
+    """Restore a control plane of this machine, or a hub, from a backup.
 
     Clients that saw later revisions are told to list again, and no revision is used twice. Objects that were deleted
     since the backup are listed before they exist again. Agents keep their credentials, because the keys are in the

@@ -152,7 +152,7 @@ def revoke_options(command: F) -> F:
 
 @click.group("revoke")
 def command() -> None:
-    """End credentials of every kind.
+    """Revoke credentials of any kind.
 
     For each object that is revoked, this writes an Event on the hub and an audit line to standard error. With --wait,
     it asks the servers until each holder is refused, and prints after what time that was.

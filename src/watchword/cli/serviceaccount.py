@@ -197,7 +197,7 @@ COLUMNS = ("NAME", "NAMESPACE", "PRESENT", "CLUSTERS", "EXPIRES")
 
 @click.group("serviceaccount")
 def command() -> None:
-    """Make, look at and revoke managed service accounts.
+    """Create, show and revoke managed service accounts.
 
     An account in the namespace of a cluster is on that cluster; an account in a namespace that is bound to a
     cluster set is on every cluster of the set.

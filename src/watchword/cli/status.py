@@ -62,7 +62,7 @@ def command(
     watch: bool,  # noqa: FBT001 - a flag
     check: bool,  # noqa: FBT001 - a flag
 ) -> int:
-    """Show who holds which credential until when.
+    """List clusters, add-ons and credentials with expiry and health.
 
     Clusters, add-ons and credentials of any hub, what needs attention first; pull secrets in one row for each
     state. What this user may not read is named, and the rest is shown. With --check nothing is printed when

@@ -96,7 +96,7 @@ def _document(record: TokenRecord, *, secrets: bool) -> dict[str, Any]:
 
 @click.group("token")
 def command() -> None:
-    """Make, list and delete the tokens by which others find this cluster and join it.
+    """Create, list and delete bootstrap tokens.
 
     A holder of a token that authenticates can claim any cluster name that is not taken: give it a short lifetime,
     bind it to a name, delete it after use.

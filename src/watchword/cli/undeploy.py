@@ -25,7 +25,7 @@ from watchword.runtime.event_loop import run
 @flag("--pull-secrets", help="Disable pull secrets and wait until their controllers have removed them.")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
-    """Delete what controllers made, and wait until it is gone.
+    """Delete deployed resources and wait until they are removed.
 
     A ClusterManager or a Klusterlet is gone once the operator has removed what it deployed for it. Clusters, their
     kinds and the rights of clusters on the hub stay. `helm uninstall` runs this command before it removes the rest.

@@ -30,7 +30,7 @@ from watchword.runtime.event_loop import run
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
-    """Take this cluster out of its hub.
+    """Remove this cluster from its hub.
 
     The hub is notified with the cluster's own credential and removes the rights; then the agent, its rights and its
     credentials are removed here. When the hub cannot be reached, this side is cleaned up all the same, and the
