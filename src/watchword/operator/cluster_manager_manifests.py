@@ -57,8 +57,7 @@ def server_workload(manager: Object, server: HubServer, image: str) -> list[Mani
     own: Mapping[str, Any] = spec.get("serverConfiguration") or {}
     name = server_name(manager, server)
     workload = Workload(
-        name=name,
-        namespace=HUB_NAMESPACE,
+        key=ObjectKey(HUB_NAMESPACE, name),
         service_account=server.service_account,
         image=str(own.get("imagePullSpec") or spec.get("imagePullSpec") or image),
         arguments=server.arguments,
@@ -185,8 +184,7 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
     spec: Mapping[str, Any] = manager.get("spec") or {}
     chosen = str(spec.get("imagePullSpec") or image)
     workload = Workload(
-        name=f"{manager['metadata']['name']}-controller",
-        namespace=HUB_NAMESPACE,
+        key=ObjectKey(HUB_NAMESPACE, f"{manager['metadata']['name']}-controller"),
         service_account=CONTROLLER.name,
         image=chosen,
         arguments=["hub", *hub_flags(manager), f"--agent-image={chosen}"],

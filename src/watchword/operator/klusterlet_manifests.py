@@ -135,8 +135,7 @@ def agent_deployment(klusterlet: Object, *, image: str = IMAGE, bootstrap: str =
     spec: Mapping[str, Any] = klusterlet.get("spec") or {}
     return deployment(
         Workload(
-            name=f"{klusterlet['metadata']['name']}-agent",
-            namespace=namespace_of(klusterlet),
+            key=ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent"),
             service_account=service_account_of(klusterlet).name,
             image=str(spec.get("imagePullSpec") or image),
             arguments=["agent", *agent_flags(klusterlet)],

@@ -91,9 +91,7 @@ def pull_secret_bundle(options: PullSecretBundleOptions) -> list[Manifest]:
         (CONFIG_MAPS, CONFIG_MAPS.manifest(CONFIGURATION, data={name: text for name, text in data.items() if text})),
         deployment(
             Workload(
-                name=PULL_SECRETS.name,
-                namespace=PULL_SECRETS.namespace,
-                service_account=PULL_SECRETS.name,
+                key=PULL_SECRETS,
                 image=options.image,
                 arguments=["pull-secrets", *(["--only-used"] if options.only_used else [])],
                 replicas=options.pods.replicas,
@@ -147,9 +145,7 @@ def _signing_secret(options: RegistryAuthBundleOptions) -> Object:
 def _registry_auth_workload(options: RegistryAuthBundleOptions) -> Workload:
     folder = "/etc/registry-auth"
     return Workload(
-        name=REGISTRY_AUTH.name,
-        namespace=REGISTRY_AUTH.namespace,
-        service_account=REGISTRY_AUTH.name,
+        key=REGISTRY_AUTH,
         image=options.image,
         arguments=[
             "registry-auth",
