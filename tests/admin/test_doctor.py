@@ -118,8 +118,8 @@ def test_decide_damaged_credential(data: dict[str, bytes], level: Level) -> None
     ("accepted", "available", "said"),
     [
         pytest.param(False, True, "has not accepted edge yet", id="waits while its last word still counts"),
-        pytest.param(True, False, "does not hear edge's agent", id="silent"),
-        pytest.param(True, True, "lets edge in and hears its agent", id="well"),
+        pytest.param(True, False, "receives no lease of edge's agent", id="silent"),
+        pytest.param(True, True, "accepts edge and receives its agent's lease", id="well"),
     ],
 )
 def test_decide_standing(accepted: bool, available: bool, said: str) -> None:  # noqa: FBT001 - a table

@@ -70,7 +70,7 @@ WELL: Conditions = {**MEMBER, ConditionType.AVAILABLE: "True"}
         pytest.param(
             a_cluster(accepted=False), InventoryHealth.PENDING, "watchword accept --clusters edge", id="asks to come in"
         ),
-        pytest.param(a_cluster(), InventoryHealth.PENDING, "the hub prepares", id="accepted a moment ago"),
+        pytest.param(a_cluster(), InventoryHealth.PENDING, "has not granted", id="accepted a moment ago"),
         pytest.param(
             a_cluster("edge", {ConditionType.HUB_ACCEPTED: ("False", "no policy")}),
             InventoryHealth.PENDING,
@@ -78,11 +78,9 @@ WELL: Conditions = {**MEMBER, ConditionType.AVAILABLE: "True"}
             id="not granted",
         ),
         pytest.param(
-            a_cluster("edge", GRANTED), InventoryHealth.PENDING, "has not taken up", id="its agent does not work yet"
+            a_cluster("edge", GRANTED), InventoryHealth.PENDING, "has not connected", id="its agent does not work yet"
         ),
-        pytest.param(
-            a_cluster("edge", MEMBER), InventoryHealth.FAILING, "nothing was heard", id="never heard of again"
-        ),
+        pytest.param(a_cluster("edge", MEMBER), InventoryHealth.FAILING, "has not reported", id="never heard of again"),
         pytest.param(
             a_cluster("edge", {**MEMBER, ConditionType.AVAILABLE: ("Unknown", "silent")}),
             InventoryHealth.FAILING,

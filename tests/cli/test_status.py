@@ -97,7 +97,7 @@ def test_names_and_explanations_are_never_cut_at_eighty_columns() -> None:
 
     assert "…" not in page
     assert page.splitlines()[1].split()[:5] == [LONG, "no", "no", "unknown", "Pending"]
-    assert page.splitlines()[2] == f"  has introduced itself: watchword accept --clusters {LONG}"
+    assert page.splitlines()[2] == f"  has registered: watchword accept --clusters {LONG}"
 
 
 def test_doctor_names_some_of_many_and_where_to_find_the_rest() -> None:

@@ -32,7 +32,6 @@ from watchword.api.pull_secrets import ANNOTATION_ACCOUNT, DOCKERCFG_KEY, DOCKER
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
 from watchword.cli.main import cli
-from watchword.dashboard.assets import load_assets
 from watchword.dashboard.history import describe_change
 from watchword.dashboard.rows import (
     NOTES,
@@ -41,6 +40,7 @@ from watchword.dashboard.rows import (
     choose_credential_command,
     decide_rows,
 )
+from watchword.dashboard.server import load_assets
 from watchword.dashboard.sources import FleetFacts
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken

@@ -22,9 +22,9 @@ from watchword.api.resources import (
     SERVICE_MONITORS,
 )
 from watchword.operator.bundles import install_crds
-from watchword.operator.cluster_manager_manifests import bound_hub_manifests
+from watchword.operator.cluster_manager_manifests import hub_manifests
 from watchword.operator.installation import ValuesError, read_installation
-from watchword.operator.klusterlet_manifests import bound_agent_manifests
+from watchword.operator.klusterlet_manifests import agent_manifests
 from watchword.testing.plane import Plane
 
 VALUES = {
@@ -74,13 +74,13 @@ async def test_server_accepts_every_object_in_a_dry_run(plane: Plane, rows: list
     [
         pytest.param(the_only(DEPLOYMENTS, SETTINGS.hub_rows()), 2, "1Gi", id="operator"),
         pytest.param(
-            the_only(DEPLOYMENTS, bound_hub_manifests(the_only(CLUSTER_MANAGERS, SETTINGS.hub_rows()))),
+            the_only(DEPLOYMENTS, hub_manifests(the_only(CLUSTER_MANAGERS, SETTINGS.hub_rows()))),
             3,
             "2Gi",
             id="hub",
         ),
         pytest.param(
-            the_only(DEPLOYMENTS, bound_agent_manifests(the_only(KLUSTERLETS, SETTINGS.agent_rows()))),
+            the_only(DEPLOYMENTS, agent_manifests(the_only(KLUSTERLETS, SETTINGS.agent_rows()))),
             1,
             "3Gi",
             id="agent",
@@ -97,7 +97,7 @@ def test_settings_reach_the_pods(deployment: Object, replicas: int, memory: str)
 
 
 def test_clean_up_of_clusters_pulls_its_image_with_the_same_secret() -> None:
-    job = the_only(CRON_JOBS, bound_hub_manifests(the_only(CLUSTER_MANAGERS, SETTINGS.hub_rows())))
+    job = the_only(CRON_JOBS, hub_manifests(the_only(CLUSTER_MANAGERS, SETTINGS.hub_rows())))
 
     assert job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "first"}]
 
@@ -108,7 +108,7 @@ def test_number_of_replicas_that_is_none_means_one(text: str) -> None:
         ObjectKey.cluster("cluster-manager"), metadata={"annotations": {Annotation.REPLICAS: text}}
     )
 
-    assert the_only(DEPLOYMENTS, bound_hub_manifests(manager))["spec"]["replicas"] == 1
+    assert the_only(DEPLOYMENTS, hub_manifests(manager))["spec"]["replicas"] == 1
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ MANAGER: Object = {
         pytest.param(operator_bundle(), id="operator"),
         pytest.param(hub_bundle(), id="hub"),
         pytest.param(agent_bundle(KLUSTERLET), id="agent"),
-        pytest.param(hub_manifests(MANAGER), id="a hub without an operator"),
-        pytest.param(agent_manifests(KLUSTERLET), id="an agent without an operator"),
+        pytest.param(hub_manifests(MANAGER), id="what the operator applies for a hub"),
+        pytest.param(agent_manifests(KLUSTERLET), id="what the operator applies for an agent"),
     ],
 )
 async def test_the_server_takes_every_object_as_it_stands(plane: Plane, rows: Sequence[Manifest]) -> None:

@@ -9,7 +9,7 @@ from watchword.api.rbac import RbacRule
 from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
 from watchword.operator.account_manifests import MANAGER_RIGHTS
 from watchword.operator.bundles import operator_bundle
-from watchword.operator.cluster_manager_manifests import bound_hub_manifests, hub_flags
+from watchword.operator.cluster_manager_manifests import hub_flags, hub_manifests
 from watchword.operator.rbac import (
     ACCOUNTS_ROLE,
     AGENT_OWN_RIGHTS,
@@ -106,7 +106,7 @@ def test_the_role_for_accounts_is_bound_only_where_a_hub_serves_them() -> None:
 
 
 def bound_roles(manager: Object) -> list[str]:
-    rows = bound_hub_manifests(manager)
+    rows = hub_manifests(manager)
     return [obj["roleRef"]["name"] for resource, obj in rows if resource is CLUSTER_ROLE_BINDINGS]
 
 

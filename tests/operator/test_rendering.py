@@ -8,8 +8,8 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGERS, CRON_JOBS, DEPLOYMENTS, KLUSTERLETS
-from watchword.operator.cluster_manager_manifests import bound_hub_manifests, hub_flags, hub_manifests
-from watchword.operator.klusterlet_manifests import agent_flags, agent_manifests, bound_agent_manifests
+from watchword.operator.cluster_manager_manifests import hub_flags, hub_manifests
+from watchword.operator.klusterlet_manifests import agent_flags, agent_manifests
 from watchword.operator.validation import validate_cluster_manager, validate_klusterlet
 
 
@@ -131,9 +131,8 @@ def test_unknown_driver_of_a_hub_is_reported_in_one_sentence() -> None:
     assert validate_cluster_manager(a_manager()) is None
 
 
-@pytest.mark.parametrize("render", [agent_manifests, bound_agent_manifests])
-def test_the_agent_runs_without_privileges(render: Any) -> None:
-    (agent,) = [obj for resource, obj in render(a_klusterlet()) if resource is DEPLOYMENTS]
+def test_the_agent_runs_without_privileges() -> None:
+    (agent,) = [obj for resource, obj in agent_manifests(a_klusterlet()) if resource is DEPLOYMENTS]
     pod = agent["spec"]["template"]["spec"]
 
     assert (agent["metadata"]["name"], pod["serviceAccountName"]) == ("klusterlet-agent", "klusterlet-sa")
@@ -146,8 +145,8 @@ def test_two_klusterlets_share_nothing_but_their_roles() -> None:
     first, second = (
         {(resource.kind, obj["metadata"].get("namespace"), obj["metadata"]["name"]) for resource, obj in rows}
         for rows in (
-            bound_agent_manifests(a_klusterlet("one", namespace="open-cluster-management-one")),
-            bound_agent_manifests(a_klusterlet("two", namespace="open-cluster-management-two")),
+            agent_manifests(a_klusterlet("one", namespace="open-cluster-management-one")),
+            agent_manifests(a_klusterlet("two", namespace="open-cluster-management-two")),
         )
     )
 
@@ -170,9 +169,8 @@ def test_pods_go_where_the_spec_says() -> None:
     assert (pod["containers"][0]["image"], "resources" in pod["containers"][0]) == ("registry/watchword:1", False)
 
 
-@pytest.mark.parametrize("render", [hub_manifests, bound_hub_manifests])
-def test_the_clean_up_of_clusters_runs_beside_the_hub(render: Any) -> None:
-    (job,) = [obj for resource, obj in render(a_manager()) if resource is CRON_JOBS]
+def test_the_clean_up_of_clusters_runs_beside_the_hub() -> None:
+    (job,) = [obj for resource, obj in hub_manifests(a_manager()) if resource is CRON_JOBS]
 
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert (pod["serviceAccountName"], pod["containers"][0]["args"]) == ("cluster-cleaner-sa", ["clean-clusters"])
@@ -181,5 +179,5 @@ def test_the_clean_up_of_clusters_runs_beside_the_hub(render: Any) -> None:
 def test_what_was_deployed_can_be_named_after_the_driver_is_unknown() -> None:
     unknown = {"registrationDriver": {"authType": "magic"}}
 
-    assert bound_agent_manifests(a_klusterlet(registrationConfiguration=unknown))
-    assert bound_hub_manifests(a_manager(registrationConfiguration={"registrationDrivers": [{"authType": "magic"}]}))
+    assert agent_manifests(a_klusterlet(registrationConfiguration=unknown))
+    assert hub_manifests(a_manager(registrationConfiguration={"registrationDrivers": [{"authType": "magic"}]}))

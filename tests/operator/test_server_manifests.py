@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
+from watchword.api.rbac import rules_of
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
     DEPLOYMENTS,
     ROLE_BINDINGS,
     SERVICE_ACCOUNTS,
@@ -18,7 +18,6 @@ from watchword.operator.cluster_manager_manifests import (
     enabled_servers,
     hub_flags,
     server_bindings,
-    server_roles,
     server_workload,
 )
 from watchword.registration.catalog import Catalog
@@ -87,12 +86,9 @@ def test_rights_are_bound_to_the_server_and_to_the_controllers_alone() -> None:
 
 
 def test_server_may_neither_accept_clusters_nor_approve_certificates() -> None:
-    rules = [
-        rule for _, role in server_roles(SERVER) if role["metadata"]["name"] == SERVER.role for rule in role["rules"]
-    ]
+    rules = rules_of(SERVER.roles[SERVER.role])
     allowed = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
 
-    assert {resource for resource, _ in server_roles(SERVER)} == {CLUSTER_ROLES}
     assert not {resource for resource, _ in allowed} & {"managedclusters/accept", "secrets", "signers", "*"}
     assert ("certificatesigningrequests/approval", "update") not in allowed
     assert "*" not in {verb for _, verb in allowed}

@@ -153,7 +153,7 @@ class ClusterAcceptor(Struct, frozen=True):
         )
         if objection:
             known = f"; if you know who asked, run again with --requesters {requester}" if secret is None else ""
-            raise OperationRefused(f"cluster {cluster} may not come in by the token of {requester}: {objection}{known}")
+            raise OperationRefused(f"cluster {cluster} may not join with the token of {requester}: {objection}{known}")
 
 
 def validate_accepted(found: Object | None) -> str:
@@ -187,11 +187,6 @@ async def deny_request(hub_admin: HubAdmin, name: str) -> AdmissionResult:
         )
     await hub_admin.record_decision(csr, "Denied", "the hub's administrator denied this request")
     return AdmissionResult(requests=(name,))
-
-
-async def await_denied(waiter: ObjectWaiter, name: str) -> None:
-    """Wait until the hub has taken the rights away."""
-    await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_denied, advice=HUB_RUNNING_HINT)
 
 
 def validate_denied(found: Object | None) -> str:

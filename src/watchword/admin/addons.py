@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from watchword.accounts.grants import GRANTS
 from watchword.accounts.hub.definition import FIELD_MANAGER, manifests
+from watchword.admin.apply import list_if_served
 from watchword.admin.errors import OperationRefused
 from watchword.admin.health import InventoryHealth
 from watchword.admin.inventory import decide_addon_row
@@ -67,18 +68,12 @@ class AccountsAddonAdmin(Struct, frozen=True):
             if obj["metadata"]["name"] == ADDON_NAME
         ]
         for kind in ACCOUNT_KINDS:
-            await self._delete_all(kind, await self._all_of(kind), patience)
+            await self._delete_all(kind, await list_if_served(self.client, kind), patience)
         await self._delete_all(MANAGED_CLUSTER_ADDONS, addons, patience)
         for resource, obj in reversed(accounts_bundle()):
             await self._remove(resource, ObjectKey.of(obj))
         await self._remove(CONFIG_MAPS, GRANTS)
         return sorted(obj["metadata"]["namespace"] for obj in addons)
-
-    async def _all_of(self, kind: Resource) -> Sequence[Object]:
-        try:
-            return (await self.client.list(kind)).items
-        except NotFound:
-            return []
 
     async def _delete_all(self, resource: Resource, found: Sequence[Object], patience: timedelta) -> None:
         for obj in found:
@@ -161,9 +156,7 @@ class AddonAdmin(Struct, frozen=True):
     async def wait_until_removed(self, key: ObjectKey, patience: timedelta) -> None:
         """Return once nothing is left of the add-on; `NotReady` otherwise."""
         advice = "does the cluster's agent run? The hub drops what waits for it once the cluster counts as silent"
-        await ObjectWaiter(self.client, patience, self.progress).until(
-            MANAGED_CLUSTER_ADDONS, key, validate_addon_removed, advice=advice
-        )
+        await ObjectWaiter(self.client, patience, self.progress).until_gone(MANAGED_CLUSTER_ADDONS, key, advice=advice)
 
 
 def is_reinstalled_by_strategy(addon: Object) -> bool:
@@ -180,8 +173,3 @@ def validate_addon_available(found: Object | None) -> str:
     if row.health is not InventoryHealth.GOOD:
         return f"{what}: {row.note}"
     return "" if row.available == "yes" else f"{what} has not said that it is available"
-
-
-def validate_addon_removed(found: Object | None) -> str:
-    """Return what is left of an add-on that was disabled; empty when nothing is."""
-    return "" if found is None else "what the add-on installed is being removed from the cluster"

@@ -29,6 +29,14 @@ def names_of(rows: Sequence[Manifest]) -> list[str]:
     return [f"{resource.kind.lower()}/{ObjectKey.of(obj)}" for resource, obj in rows]
 
 
+async def list_if_served(client: Client, kind: Resource, *, namespace: str = "", labels: str = "") -> list[Object]:
+    """Return the objects of a kind; none where the server does not serve it."""
+    try:
+        return (await client.list(kind, namespace=namespace, labels=labels)).items
+    except NotFound:
+        return []
+
+
 async def _rehearse(client: Client, resource: Resource, obj: Object, manager: str) -> None:
     # Its kind or namespace may stand earlier in the list, and is not there in a rehearsal.
     with contextlib.suppress(NotFound):

@@ -100,7 +100,7 @@ async def require_joinable(hub: Client, cluster: str, uid: str) -> Object | None
         ) from cause
     if not allowed:
         raise OperationRefused(
-            "the token may not introduce clusters: run `watchword init` on the hub, and use a token of "
+            "the token may not register clusters: run `watchword init` on the hub, and use a token of "
             "`watchword token create`"
         )
     try:

@@ -89,9 +89,12 @@ def _health_without_trouble(cluster: Cluster, requests: Sequence[Object]) -> tup
     if not cluster.accepted:
         return _unaccepted_cluster_health(cluster, requests)
     if granted is None or granted.status != "True":
-        return InventoryHealth.PENDING, granted.message if granted is not None else "accepted; the hub prepares for it"
+        return (
+            InventoryHealth.PENDING,
+            granted.message if granted is not None else "accepted; the hub has not granted its rights yet",
+        )
     if not is_true(cluster.object, ConditionType.JOINED):
-        return InventoryHealth.PENDING, "accepted; its agent has not taken up its work"
+        return InventoryHealth.PENDING, "accepted; its agent has not connected yet"
     asked = is_requested_by_another_key(cluster.name, requests)
     return _joined_cluster_health(cluster, find_condition(cluster.object, ConditionType.AVAILABLE), asked=asked)
 
@@ -101,7 +104,7 @@ def _joined_cluster_health(
 ) -> tuple[InventoryHealth, str]:
     take_over = f"another key asks for its name: watchword rejoin --take-over --cluster-name {cluster.name}"
     if available is None or available.status != "True":
-        heard = available.message if available is not None else "nothing was heard of it"
+        heard = available.message if available is not None else "its agent has not reported"
         return InventoryHealth.FAILING, f"{heard}; {take_over}" if asked else heard
     clock = find_condition(cluster.object, ConditionType.CLOCK_SYNCED)
     if clock is not None and clock.status == "False":
@@ -115,7 +118,7 @@ def _unaccepted_cluster_health(cluster: Cluster, requests: Sequence[Object]) -> 
         return InventoryHealth.LEFT, "left by unjoin; will be deleted"
     if is_denied(cluster.object):
         return InventoryHealth.DENIED, f"denied by the administrator{'; it asks again' if asked else ''}"
-    waits = "has asked to join" if asked else "has introduced itself"
+    waits = "has asked to join" if asked else "has registered"
     return InventoryHealth.PENDING, f"{waits}: watchword accept --clusters {cluster.name}"
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from watchword.accounts.grants import GRANTS
 from watchword.admin import hub_setup
 from watchword.admin.addons import accounts_bundle
-from watchword.admin.apply import names_of
+from watchword.admin.apply import list_if_served, names_of
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.health import is_accepted
 from watchword.admin.hub_backup import FLEET_KINDS
@@ -43,7 +43,7 @@ from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle
-from watchword.operator.cluster_manager_manifests import accounts_binding, bound_hub_manifests, hub_manifests
+from watchword.operator.cluster_manager_manifests import accounts_binding, hub_manifests
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.registration.hub import installation
 from watchword.registration.hub.agent_token_policy import POLICY_NAME as TOKEN_POLICY
@@ -79,16 +79,22 @@ class HubRemover(Struct, frozen=True):
         """Return what is there of a hub; `OperationRefused` for another system's, or while clusters are in it."""
         if await hub_setup.has_foreign_manager(self.client):
             raise OperationRefused("another system installed this hub: remove it as that system's documentation says")
-        members = sorted(obj["metadata"]["name"] for obj in await self._list(MANAGED_CLUSTERS) if is_member(obj))
+        members = sorted(
+            obj["metadata"]["name"] for obj in await list_if_served(self.client, MANAGED_CLUSTERS) if is_member(obj)
+        )
         if members and not force:
             shown = f"{', '.join(members[:3])}{', …' if len(members) > 3 else ''}"
             raise OperationRefused(
                 f"{len(members)} clusters are in this hub ({shown}): run `watchword unjoin` on each and delete its "
                 f"ManagedCluster, or give --force, which leaves their agents behind"
             )
-        agents = await self._list(KLUSTERLETS)
+        agents = await list_if_served(self.client, KLUSTERLETS)
         rows = [*await self._running(agents), *await self._fleet(), *await self._installed(agents)]
-        unique = {(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows if _is_left(resource, obj)}
+        unique = {
+            (resource, ObjectKey.of(obj)): (resource, obj)
+            for resource, obj in rows
+            if (resource not in _SHARED or not is_deleting(obj))
+        }
         return HubRemoval(tuple(unique.values()), tuple(self._kept(agents)))
 
     async def carry_out(self, removal: HubRemoval) -> None:
@@ -104,23 +110,19 @@ class HubRemover(Struct, frozen=True):
 
     async def _running(self, agents: Sequence[Object]) -> list[Manifest]:
         """Return the ClusterManagers, what was deployed for them, and the operator unless agents need it."""
-        managers = await self._list(CLUSTER_MANAGERS)
-        deployed = [
-            row
-            for manager in managers
-            for row in (*bound_hub_manifests(manager), *hub_manifests(manager), accounts_binding(manager))
-        ]
+        managers = await list_if_served(self.client, CLUSTER_MANAGERS)
+        deployed = [row for manager in managers for row in (*hub_manifests(manager), accounts_binding(manager))]
         operator = [] if agents else operator_bundle(BundleOptions(for_agent=False))
         rows = [row for row in (*reversed(operator), *reversed(deployed)) if row[0] not in _SHARED]
         return [*((CLUSTER_MANAGERS, manager) for manager in managers), *await self._present(rows)]
 
     async def _fleet(self) -> list[Manifest]:
         kinds = [kind for kind in reversed(FLEET_KINDS) if kind is not CLUSTER_MANAGERS]
-        objects = [(kind, obj) for kind in kinds for obj in await self._list(kind)]
+        objects = [(kind, obj) for kind in kinds for obj in await list_if_served(self.client, kind)]
         rights = [
             (kind, obj)
             for kind in (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES)
-            for obj in await self._list(kind, labels=Label.CLUSTER_NAME)
+            for obj in await list_if_served(self.client, kind, labels=Label.CLUSTER_NAME)
         ]
         return [*objects, *rights]
 
@@ -175,12 +177,6 @@ class HubRemover(Struct, frozen=True):
         except NotReady:
             self.progress("no operator has stopped the controllers: stop `watchword hub` where it runs")
 
-    async def _list(self, kind: Resource, labels: str = "") -> list[Object]:
-        try:
-            return (await self.client.list(kind, labels=labels)).items
-        except NotFound:  # the kind itself is not there
-            return []
-
     async def _present(self, rows: Iterable[Manifest]) -> list[Manifest]:
         present: list[Manifest] = []
         for resource, obj in rows:
@@ -194,11 +190,6 @@ class HubRemover(Struct, frozen=True):
 
 def is_member(cluster: Object) -> bool:
     return is_accepted(cluster) or is_true(cluster, ConditionType.JOINED)
-
-
-def _is_left(resource: Resource, obj: Object) -> bool:
-    """Whether an object is still to be deleted; namespaces and kinds that are being deleted end by themselves."""
-    return resource not in _SHARED or not is_deleting(obj)
 
 
 def _is_join_token(secret: Object) -> bool:

@@ -10,7 +10,7 @@ import orjson
 from msgspec import Struct
 
 from watchword.accounts.hub.definition import manifests as account_manifests
-from watchword.admin.apply import names_of
+from watchword.admin.apply import list_if_served, names_of
 from watchword.admin.backup_archive import Backup, Subject
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
 from watchword.admin.health import is_accepted
@@ -29,7 +29,7 @@ from watchword.api.resources import (
 from watchword.api.sensitive import HiddenFields
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, NotFound
+from watchword.kube.errors import AlreadyExists
 from watchword.registration.hub import installation
 from watchword.runtime.manifests import establish_crds
 
@@ -61,7 +61,7 @@ class HubRestorer(Struct, frozen=True):
     async def plan(self, backup: Backup, *, replace: bool, now: datetime) -> HubRestore:
         """Compare the backup with the cluster; `OperationRefused` for a cluster that is a hub, unless `replace`."""
         rows = read_objects(backup)
-        is_hub = bool(await self._count(MANAGED_CLUSTERS) + await self._count(CLUSTER_MANAGERS))
+        is_hub = any([await list_if_served(self.client, kind) for kind in (MANAGED_CLUSTERS, CLUSTER_MANAGERS)])
         if is_hub and not replace:
             raise OperationRefused(
                 "this cluster is a hub already: choose another with --kubeconfig or --context, or give --replace, "
@@ -69,7 +69,7 @@ class HubRestorer(Struct, frozen=True):
             )
         created, changed, skipped, unchanged = list[Manifest](), list[Manifest](), list[str](), 0
         for kind, saved in rows:
-            present = await self._find(kind, ObjectKey.of(saved))
+            present = await self.client.find(kind, ObjectKey.of(saved))
             if kind is NAMESPACES and present is not None and is_deleting(present):
                 name = saved["metadata"]["name"]
                 raise NotReady(f"the namespace {name} is being deleted: run the command again once it is gone")
@@ -94,18 +94,6 @@ class HubRestorer(Struct, frozen=True):
                 await self.client.apply(kind, obj, manager=FIELD_MANAGER, force=True)
         for kind, obj in plan.changed:
             await self.client.apply(kind, obj, manager=FIELD_MANAGER, force=True)
-
-    async def _find(self, kind: Resource, key: ObjectKey) -> Object | None:
-        try:
-            return await self.client.find(kind, key)
-        except NotFound:  # the kind itself is not there
-            return None
-
-    async def _count(self, kind: Resource) -> int:
-        try:
-            return len((await self.client.list(kind)).items)
-        except NotFound:
-            return 0
 
 
 def choose_objection(kind: Resource, saved: Object, present: Object | None, now: datetime) -> str:

@@ -23,7 +23,7 @@ from watchword.api.bootstrap import (
     SIGNATURE_PREFIX,
 )
 from watchword.api.conditions import find_condition
-from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of
+from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
 from watchword.api.names import IMAGE, Annotation
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
@@ -39,9 +39,10 @@ from watchword.discovery.published_cluster_info import fetch_cluster_info
 from watchword.discovery.setup import FIELD_MANAGER, REQUESTERS_BINDING, DiscoverySetup, discovery_manifests
 from watchword.discovery.token_secret import TokenRecord
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError, NotFound
+from watchword.kube.errors import KubeError
 from watchword.operator.bundles import OPERATOR
-from watchword.operator.cluster_manager_manifests import gates_of, hub_manifests, hub_settings
+from watchword.operator.cluster_manager_manifests import hub_manifests, hub_settings
+from watchword.operator.feature_gates import is_enabled
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import installation
 from watchword.runtime.manifests import is_own_definition
@@ -148,18 +149,17 @@ def named_exposure(setup: HubSetup) -> list[Object]:
 def validate_hub_setup(setup: HubSetup) -> list[str]:
     manager, catalog = cluster_manager(setup), setup.catalog
     settings = hub_settings(manager, catalog)
-    on = [row.get("feature") for row in gates_of(manager) if row.get("mode") == "Enable"]
     ungated = [
         f"{option.flag} has an effect only with --feature-gates {option.gate}=true: add it"
         for option in catalog.options(Side.HUB)
-        if option.gate and option.read(settings) and option.gate not in on
+        if option.gate and option.read(settings) and not is_enabled(manager, option.gate)
     ]
     return [*catalog.validate(Side.HUB, settings, *setup.chosen_drivers), *ungated]
 
 
 async def read_present(client: Client, setup: HubSetup) -> HubSetup:
     """Return the setup over what an earlier run left on this cluster; `InvalidInput` when settings contradict."""
-    found = await _find(client, CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
+    found = await client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
     deploy, nodes = setup.deploy, setup.approve_nodes
     if deploy is None:  # a ClusterManager without an operator: its controllers run elsewhere
         deploy = found is None or await client.find(DEPLOYMENTS, OPERATOR) is not None
@@ -171,13 +171,6 @@ async def read_present(client: Client, setup: HubSetup) -> HubSetup:
     if objections:
         raise InvalidInput("; ".join(objections))
     return merged
-
-
-async def _find(client: Client, resource: Resource, key: ObjectKey) -> Object | None:
-    try:
-        return await client.find(resource, key)
-    except NotFound:  # the kind itself is not there
-        return None
 
 
 def cluster_manager(setup: HubSetup) -> Object:

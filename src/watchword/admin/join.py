@@ -13,7 +13,7 @@ from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.apply import apply_all, keep_unnamed, select_settings
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
-from watchword.admin.health import is_denied
+from watchword.admin.health import is_accepted, is_denied
 from watchword.admin.workloads import FIELD_MANAGER as DEPLOYER
 from watchword.admin.workloads import DeploymentTrouble, find_deployment_trouble, operator_objects
 from watchword.api.conditions import find_condition, is_true
@@ -41,7 +41,7 @@ from watchword.credentials.driver_options import (
 from watchword.credentials.secret_data import decode_data, encode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.kube.client import Client
-from watchword.kube.errors import ConfigError, NotFound
+from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.bundles import OPERATOR
 from watchword.operator.klusterlet_manifests import agent_deployment
@@ -125,13 +125,11 @@ def named_settings(membership: ClusterMembership) -> Object:
         "clusterName": membership.cluster,
         "namespace": membership.namespace,
         "imagePullSpec": membership.image,
-        "registrationConfiguration": {name: value for name, value in registration.items() if _is_named(value)},
+        "registrationConfiguration": {
+            name: value for name, value in registration.items() if (value is not None and value not in ({}, []))
+        },
     }
     return {name: value for name, value in named.items() if value}
-
-
-def _is_named(value: Any) -> bool:
-    return value is not None and value not in ({}, [])
 
 
 def klusterlet_manifest(membership: ClusterMembership) -> Object:
@@ -220,10 +218,7 @@ async def join(
 
 async def with_present(client: Client, membership: ClusterMembership) -> ClusterMembership:
     """Return the membership with what an earlier run left on this cluster; `InvalidInput` when settings contradict."""
-    try:
-        present = await client.find(KLUSTERLETS, ObjectKey.cluster(membership.klusterlet))
-    except NotFound:  # the kind itself is not there
-        present = None
+    present = await client.find(KLUSTERLETS, ObjectKey.cluster(membership.klusterlet))
     merged = replace(membership, present=present or {})
     objections = validate_membership(merged)
     if objections:
@@ -251,14 +246,16 @@ async def cluster_uid(client: Client) -> str:
 def validate_joined(found: Object | None) -> str:
     """Return what a cluster still lacks to have joined; empty when it has."""
     if found is None:
-        return "the agent has not introduced itself to the hub yet"
+        return "the agent has not created its ManagedCluster yet"
     name = found["metadata"]["name"]
     accepted = find_condition(found, ConditionType.HUB_ACCEPTED)
-    if not (found.get("spec") or {}).get("hubAcceptsClient"):
+    if not is_accepted(found):
         return f"waiting for the hub's administrator: watchword accept --clusters {name}"
     if accepted is None or accepted.status != "True":
-        return f"accepted; the hub prepares for {name}" + (f" ({accepted.message})" if accepted else "")
-    return "" if is_true(found, ConditionType.JOINED) else "accepted; the agent takes up its work"
+        return f"accepted; the hub has not granted the rights of {name} yet" + (
+            f" ({accepted.message})" if accepted else ""
+        )
+    return "" if is_true(found, ConditionType.JOINED) else "accepted; the agent has not connected yet"
 
 
 class JoinWait(Struct, frozen=True):

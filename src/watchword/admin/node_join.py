@@ -22,15 +22,10 @@ from watchword.pki.subjects import CertificateSubject
 from watchword.runtime.clock import Clock
 
 
-def to_kubeconfig(info: ClusterInfo, issued: IssuedCertificate, *, name: str = "default") -> Kubeconfig:
+def write_certificate_kubeconfig(path: Path, info: ClusterInfo, issued: IssuedCertificate) -> None:
     cluster = ClusterEntry(info.server, ca_data=info.ca_bundle)
-    return Kubeconfig.single(name, cluster, UserEntry(certificate_data=issued.chain_pem, key_data=issued.key.pem))
-
-
-def write_certificate_kubeconfig(
-    path: Path, info: ClusterInfo, issued: IssuedCertificate, *, name: str = "default"
-) -> None:
-    write_kubeconfig(path, to_kubeconfig(info, issued, name=name))
+    user = UserEntry(certificate_data=issued.chain_pem, key_data=issued.key.pem)
+    write_kubeconfig(path, Kubeconfig.single("default", cluster, user))
 
 
 NODE_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.health import is_accepted
 from watchword.admin.hub_admin import AdmissionResult
 from watchword.admin.join import FIELD_MANAGER, bootstrap_secret, bring_bootstrap_data, read_bootstrap_data
 from watchword.admin.wait import ObjectWaiter
@@ -77,9 +78,9 @@ class TakeOver(Struct, frozen=True):
     async def candidate(self, name: str) -> TakeOverCandidate:
         """Return what to show before confirmation; `OperationRefused` for a cluster that is denied."""
         cluster = await self.acceptor.hub_admin.cluster(name)
-        if (cluster.get("spec") or {}).get("hubAcceptsClient") is not True:
+        if not is_accepted(cluster):
             raise OperationRefused(
-                f"cluster {name} is not accepted: let it in with `watchword accept --clusters {name}`"
+                f"cluster {name} is not accepted: accept it with `watchword accept --clusters {name}`"
             )
         pending = [csr for csr in await self.acceptor.hub_admin.csrs_of(name) if is_pending(csr)]
         asked = tuple(request for _, request in well_formed_requests(pending) if not request.is_renewal)

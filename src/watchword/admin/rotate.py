@@ -70,8 +70,8 @@ class CredentialRotator(Struct, frozen=True):
         await self.client.patch(resource, key, patch)
         if wait is None:
             return ""
-        self.progress(f"asked {key} to renew; waiting for its word")
-        advice = "the request stands, and is honoured when its agent comes back: `watchword status` shows both"
+        self.progress(f"requested the renewal of {key}; waiting for its report")
+        advice = "the request stays until the agent connects again: `watchword status` shows both"
         waiter = ObjectWaiter(self.client, wait, self.progress)
         after = await waiter.until(resource, key, lambda obj: validate_renewed(obj, conditions, before), advice=advice)
         return _condition_message(after, conditions)

@@ -45,10 +45,6 @@ def plain_text(line: StyledLine) -> str:
     return "".join(text for text, _ in line)
 
 
-def escape_line(line: StyledLine) -> StyledLine:
-    return [(escape_text(text), style) for text, style in line]
-
-
 def truncate(line: StyledLine, columns: int, more: str = "…") -> StyledLine:
     """Return a line cut to a width; what is cut is marked."""
     if len(plain_text(line)) <= columns:
@@ -111,7 +107,10 @@ class Screen(Struct):
     def draw(self, lines: Sequence[StyledLine]) -> None:
         """Show these lines instead of the last ones."""
         size = self.size()
-        fitted = [truncate(escape_line(line), size.columns) for line in lines[: size.rows - 1]]
+        fitted = [
+            truncate([(escape_text(text), style) for text, style in line], size.columns)
+            for line in lines[: size.rows - 1]
+        ]
         rows = [render_line(line, color=self.color) for line in fitted]
         if size == self._drawn_at and rows == self._shown:
             return

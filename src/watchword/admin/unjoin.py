@@ -9,8 +9,9 @@ from datetime import timedelta
 from msgspec import Struct, field
 
 from watchword.admin.accept import validate_denied
-from watchword.admin.apply import names_of
+from watchword.admin.apply import list_if_served, names_of
 from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.health import is_accepted
 from watchword.admin.wait import ObjectWaiter
 from watchword.admin.workloads import unneeded_operator_objects
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, labels_of, uid_of
@@ -33,7 +34,7 @@ from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unau
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.request_sender import RetryPolicy
-from watchword.operator.klusterlet_manifests import agent_manifests, bound_agent_manifests, namespace_of
+from watchword.operator.klusterlet_manifests import agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
 from watchword.registration.catalog import CATALOG, make_connector
 from watchword.registration.hub_connector import ConnectorContext
@@ -113,10 +114,7 @@ async def find_membership(
     client: Client, klusterlet: str, cluster: str, namespace: str = ""
 ) -> ExistingMembership | None:
     """Return the membership, None when there is none; raise `OperationRefused` when it has another cluster name."""
-    try:
-        found = await client.find(KLUSTERLETS, ObjectKey.cluster(klusterlet))
-    except NotFound:  # the kind itself is not there
-        found = None
+    found = await client.find(KLUSTERLETS, ObjectKey.cluster(klusterlet))
     place = namespace or (namespace_of(found) if found is not None else AGENT_NAMESPACE)
     data = decode_data(await client.find(SECRETS, ObjectKey(place, HUB_KUBECONFIG_SECRET)))
     if found is None and not data:
@@ -174,7 +172,7 @@ class Unjoiner(Struct, frozen=True):
         except NotReady:
             return "the hub was notified and has not removed the rights yet: are its controllers running?"
         except (Unauthorized, Forbidden) as refusal:
-            return f"the hub does not listen to this cluster's credential any more ({refusal})"
+            return f"the hub refuses this cluster's credential ({refusal})"
         except (KubeError, PkiError) as trouble:
             return f"the hub was not notified: {trouble}"
         return ""
@@ -215,10 +213,7 @@ class Unjoiner(Struct, frozen=True):
             await self.client.patch(KLUSTERLETS, key, with_preconditions(found, {"metadata": {"finalizers": kept}}))
 
     async def _work_left(self) -> Sequence[Leftover]:
-        try:
-            works = (await self.client.list(APPLIED_MANIFEST_WORKS)).items
-        except NotFound:
-            return ()
+        works = await list_if_served(self.client, APPLIED_MANIFEST_WORKS)
         if not works:
             return ()
         names = ", ".join(work["metadata"]["name"] for work in works[:3]) + (", …" if len(works) > 3 else "")
@@ -243,7 +238,7 @@ def choose_removal(membership: ExistingMembership) -> list[Manifest]:
     An agent that ends slowly could write its credential again; in a namespace that is being deleted, it cannot.
     """
     own = [] if membership.klusterlet is None else [(KLUSTERLETS, membership.klusterlet)]
-    rendered = [] if membership.klusterlet is None else _rendered(membership.klusterlet)
+    rendered = [] if membership.klusterlet is None else list(reversed(agent_manifests(membership.klusterlet)))
     namespaces = [row for row in rendered if row[0] is NAMESPACES]
     if membership.klusterlet is None and membership.is_only_agent:
         namespaces = [(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(membership.namespace)))]
@@ -256,12 +251,6 @@ def choose_removal(membership: ExistingMembership) -> list[Manifest]:
     ]
 
 
-def _rendered(klusterlet: Object) -> list[Manifest]:
-    """Return what was deployed for a Klusterlet, by an operator or by hand, each once and the last first."""
-    rows = [*agent_manifests(klusterlet), *bound_agent_manifests(klusterlet)]
-    return list(reversed({(resource, ObjectKey.of(obj)): (resource, obj) for resource, obj in rows}.values()))
-
-
 async def withdraw_acceptance(hub: Client, cluster: str, clock: Clock) -> bool:
     """Set `hubAcceptsClient` to false as the cluster itself; return whether the hub knows the cluster at all.
 
@@ -271,7 +260,7 @@ async def withdraw_acceptance(hub: Client, cluster: str, clock: Clock) -> bool:
         found = await hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
         if found is None:
             return False
-        if (found.get("spec") or {}).get("hubAcceptsClient") is not True:
+        if not is_accepted(found):
             return True
         notes = {**annotations_of(found), Annotation.LEFT_ON: rfc3339(clock.now())}
         left = {

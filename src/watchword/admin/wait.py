@@ -78,8 +78,4 @@ class ObjectWaiter(Struct, frozen=True):
     def _handle(self, trouble: KubeError, reporter: _ProgressReporter) -> None:
         if self.ends_when_refused and isinstance(trouble, Unauthorized | Forbidden):
             raise trouble
-        reporter.report(_describe(trouble))
-
-
-def _describe(trouble: KubeError) -> str:
-    return f"the server is in trouble ({trouble}); trying again"
+        reporter.report(f"the request failed ({trouble}); trying again")

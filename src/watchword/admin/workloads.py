@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from watchword.admin.apply import list_if_served
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.conditions import find_condition, is_true
@@ -199,9 +200,9 @@ async def operator_objects(
 
     Its rights are one role: joining a second hub, or making a managed cluster a hub, must not remove the first.
     """
-    present = await _present(client, KLUSTERLETS)
+    present = await list_if_served(client, KLUSTERLETS)
     places = sorted({namespace_of(obj) for obj in present} | ({agent_namespace} - {""}))
-    is_hub = hub or bool(await _present(client, CLUSTER_MANAGERS))
+    is_hub = hub or bool(await list_if_served(client, CLUSTER_MANAGERS))
     return operator_bundle(choose_bundle_options(image, places, hub=is_hub))
 
 
@@ -216,8 +217,8 @@ async def unneeded_operator_objects(client: Client, agent_namespace: str, *, goi
 
     Its kinds stay, because they may contain claims and records, and its namespace, because a hub runs there too.
     """
-    staying = [found for found in await _present(client, KLUSTERLETS) if found["metadata"]["name"] != going]
-    if staying or await _present(client, CLUSTER_MANAGERS):
+    staying = [found for found in await list_if_served(client, KLUSTERLETS) if found["metadata"]["name"] != going]
+    if staying or await list_if_served(client, CLUSTER_MANAGERS):
         return []
     rows = operator_bundle(choose_bundle_options(IMAGE, [agent_namespace], hub=False))
     removed = [row for row in reversed(rows) if row[0] not in (CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES)]
@@ -241,10 +242,3 @@ async def delete_deployed(client: Client, wanted: Iterable[tuple[Resource, str]]
     for resource, key in found:
         await waiter.until_gone(resource, key, advice=advice)
     return [f"{resource.kind} {key.name}" for resource, key in found]
-
-
-async def _present(client: Client, resource: Resource) -> list[Object]:
-    try:
-        return (await client.list(resource)).items
-    except NotFound:  # the kind itself is not there
-        return []

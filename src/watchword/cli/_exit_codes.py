@@ -48,7 +48,7 @@ OURS = "watchword."
 
 
 def decide_failure(error: Exception) -> Failure:
-    if not _is_own_error(error):
+    if not any(kind.__module__.startswith(OURS) for kind in type(error).__mro__):
         if isinstance(error, OSError) and error.strerror:
             where = f"{error.filename}: " if error.filename else ""
             return Failure(f"{where}{error.strerror.lower()}", ExitCode.FAILED)
@@ -108,8 +108,3 @@ def _sentence(error: Exception) -> str:
     from watchword.kube.errors import Unauthorized
 
     return f"{CREDENTIAL_UNKNOWN} ({error}); get a new kubeconfig" if isinstance(error, Unauthorized) else str(error)
-
-
-def _is_own_error(error: Exception) -> bool:
-    """Whether one of our packages raised it on purpose: those messages are written for people."""
-    return any(kind.__module__.startswith(OURS) for kind in type(error).__mro__)

@@ -13,6 +13,7 @@ from watchword.admin.hub_admin import AdmissionResult, HubAdmin
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.options import flag, text
 from watchword.cli.output import echo
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock
@@ -25,16 +26,15 @@ from watchword.runtime.event_loop import run
     "-c",
     multiple=True,
     shell_complete=complete_clusters,
-    help="The clusters to accept; several, separated by commas.",
+    help="Names of the clusters to accept, separated by commas.",
 )
-@click.option("--requesters", multiple=True, help="Users whose requests are approved besides the bootstrap identities.")
-@click.option("--request", default="", help="The one certificate request to approve, where several are pending.")
-@click.option(
+@click.option("--requesters", multiple=True, help="Further users whose requests are approved, separated by commas.")
+@text("--request", help="Name of the certificate request to approve, when several are pending.")
+@flag(
     "--skip-approve-check",
-    is_flag=True,
-    help="Approve any requester, and accept even without a request; label and subject must still agree.",
+    help="Approve requests of any user, and accept without a request; label and subject must still match.",
 )
-@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
+@flag("--dry-run", help="Validate on the server without changing anything.")
 @wait_options("the cluster has asked, and the hub has given it its rights")
 @output_option()
 @connection_options

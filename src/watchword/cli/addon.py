@@ -26,10 +26,10 @@ from watchword.cli.common_options import (
     output_option,
     split,
     wait_options,
-    with_options,
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo, render_table, terminal_width
 from watchword.runtime.event_loop import run
 
@@ -80,11 +80,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group("addon")
 def command() -> None:
-    """Enable, disable and look at the add-ons of a hub's clusters."""
+    """Enable, disable and show the add-ons of clusters."""
 
 
 @command.command("list")
-@click.option("--cluster", default="", help="Only those of one cluster.")
+@text("--cluster", help="List only the add-ons of this cluster.")
 @output_option()
 @connection_options
 def list_(connection: ClusterConnection, cluster: str, output: str) -> None:
@@ -114,8 +114,8 @@ def _which(rehearsal: str) -> Callable[[F], F]:
     return with_options(
         click.argument("addons", nargs=-1, metavar="ADDON..."),
         click.option("--names", multiple=True, hidden=True, help="The add-ons, separated by commas."),
-        click.option("--clusters", "-c", multiple=True, help="On which clusters; several, separated by commas."),
-        click.option("--dry-run", is_flag=True, help=rehearsal),
+        click.option("--clusters", "-c", multiple=True, help="Names of the clusters, separated by commas."),
+        flag("--dry-run", help=rehearsal),
     )
 
 
@@ -127,8 +127,8 @@ def _keys(flags: dict[str, Any]) -> list[ObjectKey]:
 
 
 @command.command("enable")
-@_which("Check with the server, and change nothing.")
-@click.option("--namespace", "-n", default="", help="Where it is installed on the cluster.")
+@_which("Validate on the server without changing anything.")
+@text("--namespace", "-n", help="Namespace on the cluster in which the add-on is installed.")
 @wait_options("the add-on has its credential and is available")
 @output_option()
 @connection_options
@@ -153,7 +153,7 @@ def enable(connection: ClusterConnection, output: str, wait: timedelta | None, *
 
 
 @command.command("disable")
-@_which("Print what would be disabled, and change nothing.")
+@_which("Print what would be disabled without changing anything.")
 @wait_options("everything that it installed is removed")
 @output_option()
 @connection_options
@@ -178,7 +178,7 @@ def disable(connection: ClusterConnection, output: str, wait: timedelta | None, 
 
 @command.command("uninstall")
 @click.argument("addon", type=click.Choice((ADDON_NAME,)))
-@click.option("--timeout", default="2m", show_default=True, help="How long clusters get to confirm.")
+@option("--timeout", default="2m", help="How long to wait for the clusters to confirm.")
 @connection_options
 def uninstall(connection: ClusterConnection, addon: str, timeout: str) -> None:
     """Remove a built-in add-on: from every cluster, with all of its objects, and from the hub."""
@@ -194,7 +194,7 @@ def uninstall(connection: ClusterConnection, addon: str, timeout: str) -> None:
 
 @command.command("show")
 @click.argument("name", metavar="ADDON")
-@click.option("--cluster", "--clusters", required=True, help="On which cluster.")
+@click.option("--cluster", "--clusters", required=True, help="Name of the cluster.")
 @output_option()
 @connection_options
 def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:

@@ -4,39 +4,50 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from random import SystemRandom
+from typing import Any
 
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
+from watchword.cli.options import option, text
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
 from watchword.credentials.driver_options import Side
+from watchword.processes.agent import AgentRuntime, agent_option_warnings, run_agent, validate_agent_options
+from watchword.registration.agent.cluster_status import ClaimPolicy
+from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG
-
-if TYPE_CHECKING:
-    from watchword.registration.agent.options import AgentOptions
+from watchword.runtime.clock import SystemClock
 
 
 @click.command("agent")
-@click.option("--spoke-cluster-name", "--cluster-name", "cluster_name", required=True, help="The name on the hub.")
-@click.option("--agent-name", default="", help="This agent's name; by default the one on record.")
-@click.option("--namespace", default="open-cluster-management-agent", show_default=True, help="Where its Secret is.")
-@click.option("--bootstrap-kubeconfig", type=click.Path(path_type=Path), help="How to reach the hub to join.")
-@click.option("--hub-kubeconfig-secret", default="hub-kubeconfig-secret", show_default=True, help="Its own credential.")
-@click.option("--hub-kubeconfig-dir", type=click.Path(path_type=Path), hidden=True, help="Accepted and not needed.")
+@click.option(
+    "--spoke-cluster-name", "--cluster-name", "cluster_name", required=True, help="Name of this cluster on the hub."
+)
+@text("--agent-name", help="Name of this agent; by default the stored one.")
+@option("--namespace", default="open-cluster-management-agent", help="Namespace of the agent's Secrets.")
+@click.option(
+    "--bootstrap-kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig with which the agent registers."
+)
+@option("--hub-kubeconfig-secret", default="hub-kubeconfig-secret", help="Secret that stores the agent's credential.")
+@click.option(
+    "--hub-kubeconfig-dir", type=click.Path(path_type=Path), hidden=True, help="Ignored; accepted for compatibility."
+)
 @driver_choice_options(default=CATALOG.default)
 @driver_options(Side.CLUSTER)
-@click.option("--spoke-external-server-urls", "urls", default="", help="How the hub can reach this cluster.")
-@click.option("--cluster-labels", type=KeyValuePairs(), default="", help="Labels for the ManagedCluster.")
-@click.option("--cluster-annotations", type=KeyValuePairs(), default="", help="Annotations for the ManagedCluster.")
+@text(
+    "--spoke-external-server-urls", "urls", help="API server URLs that the ManagedCluster reports, separated by commas."
+)
+@text("--cluster-labels", type=KeyValuePairs(), help="Labels of the ManagedCluster.")
+@text("--cluster-annotations", type=KeyValuePairs(), help="Annotations of the ManagedCluster.")
 @click.option("--max-custom-cluster-claims", "most_claims", type=click.IntRange(0), default=20, show_default=True)
-@click.option("--reserved-cluster-claim-suffixes", "claim_suffixes", default="", help="Claims always reported.")
+@text("--reserved-cluster-claim-suffixes", "claim_suffixes", help="Suffixes of claims that are always reported.")
 @click.option("--appliedmanifestwork-eviction-grace-period", "eviction", default="60m", show_default=True)
 @click.option("--status-sync-interval", "feedback", default="30s", show_default=True)
-@click.option("--feature-gates", type=FeatureGates(), default="", help="Accepted for compatibility.")
+@text("--feature-gates", type=FeatureGates(), help="Ignored; accepted for compatibility.")
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
@@ -45,8 +56,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     It joins the hub with the bootstrap kubeconfig, keeps its own credential in a Secret, renews it in time,
     and applies the work that the hub hands to it.
     """
-    from watchword.processes.agent import agent_option_warnings, validate_agent_options
-
     options = options_of(flags)
     objections = validate_agent_options(options)
     if objections:
@@ -57,9 +66,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
-    from watchword.registration.agent.cluster_status import ClaimPolicy
-    from watchword.registration.agent.options import AgentOptions
-
     return AgentOptions(
         cluster_name=flags["cluster_name"],
         agent_name=flags["agent_name"],
@@ -82,11 +88,6 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
 
 
 async def _run(connection: ClusterConnection, options: AgentOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom
-
-    from watchword.processes.agent import AgentRuntime, run_agent
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         await run_agent(client, options, runtime=AgentRuntime(clock=SystemClock(), random=SystemRandom()), stop=stop)
 

@@ -9,6 +9,7 @@ import click
 
 from watchword.api.names import IMAGE_NAME
 from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="Where objects, keys and the administrator's kubeconfig are kept; mode 0700.",
+    help="Directory for the database, the keys and the administrator's kubeconfig (mode 0700).",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0: a free one.")
-@click.option("--bind-address", "host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--advertise-address", "advertise", default="", help="The name or address that clients use.")
+@option("--port", type=click.IntRange(0, 65535), default=6443, help="Port to listen on; 0 selects a free one.")
+@option("--bind-address", "host", default="127.0.0.1", help="Address to listen on.")
+@text("--advertise-address", "advertise", help="Host name or address that clients use; by default --bind-address.")
 @click.option(
     "--audit-log",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write one line per request, without contents, to this file.",
+    help="Write an audit log to this file: one line per request, without bodies.",
 )
 @click.option(
     "--encryption-key-file",
@@ -42,25 +43,25 @@ if TYPE_CHECKING:
     "--authentication-token-webhook-config-file",
     "webhook",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A kubeconfig of the server that reviews tokens which are unknown here; its answers are kept for ten seconds.",
+    help="Kubeconfig of a token webhook for tokens that this server did not issue; answers are cached for ten seconds.",
 )
-@click.option(
+@option(
     "--synchronous",
     type=click.Choice(["FULL", "NORMAL"]),
     default="FULL",
-    show_default=True,
-    help="NORMAL is faster and may lose the last writes when power fails.",
+    help="SQLite's synchronous mode; NORMAL is faster and can lose the last writes on a power failure.",
 )
-@click.option("--max-bytes", type=click.IntRange(0), default=0, help="Refuse writes beyond this size of the data file.")
-@click.option("--event-ttl", default="1h", show_default=True, help="Delete Events so long after their last write.")
-@click.option("--node", is_flag=True, help="Run workloads of Watchword's own image as processes of this user.")
 @click.option(
+    "--max-bytes", type=click.IntRange(0), default=0, help="Refuse writes when the database is larger; 0 for no limit."
+)
+@option("--event-ttl", default="1h", help="How long Events are kept after their last write.")
+@flag("--node", help="Run pods of Watchword's image as processes of this user.")
+@option(
     "--node-image",
     "node_images",
     multiple=True,
     default=("watchword", IMAGE_NAME),
-    show_default=True,
-    help="Our image's names.",
+    help="Images that --node runs, separated by commas.",
 )
 def command(**flags: Any) -> None:
     """Run a Kubernetes API in one process.

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from watchword.cli.aws_get_token import command as get_token
-from watchword.cli.common_options import with_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.registration.aws_irsa.documents import IamRole
 
 if TYPE_CHECKING:
-    from watchword.registration.aws_irsa.documents import IamRole
+    from watchword.registration.aws_irsa.eks_token import EksToken
     from watchword.registration.aws_irsa.iam import RoleWriter
 
+AWS_LIBRARIES = ("boto3", "botocore")
 APPLIED_FORMS = ("text", "json")
 FORMS = (*APPLIED_FORMS, "commands", "terraform")
 
@@ -35,14 +35,13 @@ def _role_options(whose: str) -> tuple[Callable[[Any], Any], ...]:
             metavar="URL",
             help=f"The OIDC issuer of {whose}, with or without https://.",
         ),
-        click.option("--apply", is_flag=True, help="Create or repair the role, with your own AWS credentials."),
-        click.option(
+        flag("--apply", help="Create or repair the role with your AWS credentials."),
+        option(
             "--output",
             "-o",
             type=click.Choice(FORMS),
             default=FORMS[0],
-            show_default=True,
-            help="How to print the role; with --apply, the changes as text or json.",
+            help="Output format of the role; with --apply, of the changes (text or json).",
         ),
     )
 
@@ -79,7 +78,7 @@ def prerequisites() -> None:
 
 @prerequisites.command("hub")
 @_hub_arn
-@click.option("--extended", is_flag=True, help="Also allow tags of roles and access entries, which this hub needs.")
+@flag("--extended", help="Also allow the tags of roles and access entries that this hub requires.")
 @with_options(*_role_options("the hub"))
 def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     """Print or create the role by which a hub's controller makes the roles of accepted clusters.
@@ -98,10 +97,8 @@ def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
 @prerequisites.command("cluster")
 @_hub_arn
 @click.option("--managed-cluster-arn", required=True, metavar="ARN", help="The ARN of the EKS cluster that joins.")
-@click.option("--klusterlet-name", default="klusterlet", show_default=True, help="The name of the Klusterlet.")
-@click.option(
-    "--agent-namespace", default="open-cluster-management-agent", show_default=True, help="Where the agent runs."
-)
+@option("--klusterlet-name", default="klusterlet", help="The name of the Klusterlet.")
+@option("--agent-namespace", default="open-cluster-management-agent", help="Namespace of the agent.")
 @with_options(*_role_options("the cluster that joins"))
 def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     """Print or create the role of a cluster's agent, in the account of the cluster.
@@ -145,7 +142,7 @@ async def _revoke(connection: ClusterConnection, cluster: str) -> list[str]:
 def _print_or_apply(role: IamRole, region: str, *, apply: bool, output: str) -> None:
 
     if not apply:
-        echo(format_role(role, output), nl=False)
+        echo(OUTPUT_FORMS[output](role), nl=False)
         return
     if output not in APPLIED_FORMS:
         raise click.UsageError(f"--apply prints what it changed as {' or '.join(APPLIED_FORMS)}, not as {output}")
@@ -165,9 +162,6 @@ def _role_writer(region: str) -> RoleWriter:
     return RoleWriter(connect(region), SystemRandom())
 
 
-command.add_command(get_token)
-
-
 TERRAFORM = """\
 resource "aws_iam_role" "{label}" {{
   name               = "{name}"
@@ -184,10 +178,6 @@ resource "aws_iam_role_policy" "{label}" {{
   POLICY
 }}
 """
-
-
-def format_role(role: IamRole, form: str) -> str:
-    return OUTPUT_FORMS[form](role)
 
 
 def format_changes(role: IamRole, changes: Sequence[str], form: str) -> str:
@@ -269,3 +259,38 @@ OUTPUT_FORMS: Mapping[str, Callable[[IamRole], str]] = {
     "commands": _format_commands,
     "terraform": _format_terraform,
 }
+
+
+@command.command("get-token")
+@click.option("--region", required=True, help="The region of the hub.")
+@click.option("--cluster-name", required=True, help="The name of the hub's EKS cluster.")
+@text("--role-arn", metavar="ARN", help="Role to assume; by default the caller's own identity.")
+def get_token(region: str, cluster_name: str, role_arn: str) -> None:
+    """Print a token for an EKS cluster, as `aws eks get-token` does.
+
+    An agent runs it where the `aws` command is not installed. It finds AWS credentials as that command does, and needs
+    only the extra `aws`.
+    """
+    import os
+
+    import orjson
+
+    from watchword.accounts.exec_credential import read_exec_info, token_credential
+
+    version, _ = read_exec_info(os.environ)
+    signed = _sign(region, cluster_name, role_arn)
+    echo(orjson.dumps(token_credential(signed.token, signed.expires_at, version)).decode())
+
+
+def _sign(region: str, cluster_name: str, role_arn: str) -> EksToken:
+    from datetime import UTC, datetime
+
+    try:
+        from watchword.registration.aws_irsa.eks_token import sign_eks_token
+    except ModuleNotFoundError as missing:
+        if missing.name not in AWS_LIBRARIES:
+            raise
+        from watchword.registration.aws_irsa.errors import LibraryMissing
+
+        raise LibraryMissing("get-token needs the AWS libraries: run pip install 'watchword[aws]'") from missing
+    return sign_eks_token(region, cluster_name, role_arn, now=datetime.now(UTC))

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from watchword.cli.common_options import format_document, output_option
+from watchword.admin.backup_archive import Backup, BackupHeader, BackupKey, Encryption, write_backup
+from watchword.admin.hub_backup import HubBackup
+from watchword.api.sensitive import Sensitive
+from watchword.cli.common_options import fleet_directory_of, format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from watchword.admin.backup_archive import BackupKey
+from watchword.cli.secret_input import SecretReader
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_loop import run
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
@@ -26,7 +30,9 @@ def backup_key_options(command: F) -> F:
     @click.option(
         "--key-file", type=_FILE, help="Encrypt with the first key of this file (base64, 32 bytes, one per line)."
     )
-    @click.option("--passphrase-file", type=_FILE, help="Encrypt with the passphrase in this file; - reads it.")
+    @click.option(
+        "--passphrase-file", type=_FILE, help="Encrypt with the passphrase in this file; - reads standard input."
+    )
     @wraps(command)
     def with_key(*args: Any, key_file: Path | None, passphrase_file: Path | None, **kwargs: Any) -> Any:
         return command(*args, key=read_backup_key(key_file, passphrase_file), **kwargs)
@@ -36,10 +42,7 @@ def backup_key_options(command: F) -> F:
 
 def read_backup_key(key_file: Path | None, passphrase_file: Path | None) -> BackupKey:
     """Return what encrypts the backup; `click.UsageError` when both are given or the passphrase is short."""
-    from watchword.admin.backup_archive import BackupKey
-    from watchword.api.sensitive import Sensitive
     from watchword.apiserver.store.encryption import read_encryption_keys
-    from watchword.cli.secret_input import SecretReader
 
     if key_file is not None and passphrase_file is not None:
         raise click.UsageError("give --key-file or --passphrase-file, not both")
@@ -53,10 +56,6 @@ def read_backup_key(key_file: Path | None, passphrase_file: Path | None) -> Back
     return BackupKey(passphrase=Sensitive(text))
 
 
-if TYPE_CHECKING:
-    from watchword.admin.backup_archive import Backup, BackupHeader, BackupKey
-
-
 @click.command("backup")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
@@ -64,8 +63,8 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     help="The data directory of `apiserver` or `up`, running or stopped. Default: that of `up`.",
 )
-@click.option("--hub", is_flag=True, help="Save the hub of the kubeconfig instead: the objects that make it a hub.")
-@click.option("--plain", is_flag=True, help="With --hub: write Secrets without encryption.")
+@flag("--hub", help="Back up the hub's objects on the cluster of the kubeconfig instead of a data directory.")
+@flag("--plain", help="With --hub: write Secrets unencrypted.")
 @backup_key_options
 @output_option()
 @connection_options
@@ -79,15 +78,12 @@ def command(  # noqa: PLR0913 - one argument per flag
     hub: bool,
     plain: bool,
 ) -> None:
-    """Save a control plane of this machine, or a hub, in one file.
+    """Back up a control plane of this machine, or a hub, to one file.
 
     Each control plane is saved as of one revision, also while it is running, with its keys. The file is readable by
     its owner alone; --key-file or --passphrase-file encrypts it. The backup of a hub holds join tokens, so it is
     encrypted, or --plain is given.
     """
-    from watchword.admin.backup_archive import Encryption, write_backup
-    from watchword.runtime.event_loop import run
-
     if hub and data_dir is not None:
         raise click.UsageError("give --hub or --data-dir, not both")
     if hub and not plain and key.method is Encryption.NONE:
@@ -107,17 +103,12 @@ def command(  # noqa: PLR0913 - one argument per flag
 
 
 async def _back_up_hub(connection: ClusterConnection) -> Backup:
-    from watchword.admin.hub_backup import HubBackup
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         return await HubBackup(client).run(SystemClock().now())
 
 
 async def _back_up_directory(data_dir: Path | None) -> Backup:
-    from watchword.cli.common_options import fleet_directory_of
     from watchword.local.backup import back_up_directory
-    from watchword.runtime.clock import SystemClock
 
     return await back_up_directory(fleet_directory_of(data_dir).path, SystemClock().now())
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from watchword.admin.hub_removal import HubRemoval, HubRemover
+from watchword.cli.administrator_events import HUB, administrator_events
 from watchword.cli.common_options import confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.options import flag
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from watchword.admin.hub_removal import HubRemoval
+from watchword.runtime.event_loop import run
 
 
 @click.command("clean")
-@click.option("--delete-kinds", is_flag=True, help="Delete the kinds (CustomResourceDefinitions) as well.")
-@click.option("--force", is_flag=True, help="Remove the hub although clusters are in it; their agents stay behind.")
-@click.option("--dry-run", is_flag=True, help="Print what would be removed, and change nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@flag("--delete-kinds", help="Also delete the CustomResourceDefinitions.")
+@flag("--force", help="Remove the hub although clusters are registered; their agents are not removed.")
+@flag("--dry-run", help="Print what would be removed without changing anything.")
+@flag("--yes", "-y", help="Do not ask for confirmation.")
 @connection_options
 def command(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:
     """Remove the hub from this cluster.
@@ -27,15 +26,10 @@ def command(connection: ClusterConnection, *, delete_kinds: bool, force: bool, d
     Removes everything that `init` and the hub made: controllers, operator, clusters and their namespaces, rights,
     policies, join tokens and what is published. It is listed first, and confirmed. `watchword backup --hub` saves it.
     """
-    from watchword.runtime.event_loop import run
-
     run(_clean(connection, delete_kinds=delete_kinds, force=force, dry_run=dry_run, yes=yes))
 
 
 async def _clean(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:
-    from watchword.admin.hub_removal import HubRemover
-    from watchword.cli.administrator_events import HUB, administrator_events
-
     async with connection.client() as client:
         remover = HubRemover(client, print_progress, delete_kinds)
         removal = await remover.plan(force=force)

@@ -23,6 +23,7 @@ from watchword.api.text import escape_text
 from watchword.api.time import parse_rfc3339
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
+from watchword.cli.options import text
 from watchword.cli.output import echo, render_table, terminal_width
 from watchword.cli.token import format_duration_left
 from watchword.credentials.certificates.approval import is_pending
@@ -101,19 +102,19 @@ def _memory(text: Any) -> str:
 
 
 @click.group("clusters", invoke_without_command=True)
-@click.option("--selector", "-l", default="", help="Only clusters with these labels.")
+@text("--selector", "-l", help="Label selector: list only the clusters that match.")
 @output_option("name")
 @connection_options
 @click.pass_context
 def command(ctx: click.Context, connection: ClusterConnection, output: str, selector: str) -> None:
-    """List the clusters of a hub: accepted, joined, available, and what they have."""
+    """List the clusters of a hub."""
     ctx.obj = connection
     if ctx.invoked_subcommand is None:
         _print_list(connection, selector, output)
 
 
 @command.command("list")
-@click.option("--selector", "-l", default="", help="Only clusters with these labels.")
+@text("--selector", "-l", help="Label selector: list only the clusters that match.")
 @output_option("name")
 @connection_options
 def list_(connection: ClusterConnection, output: str, selector: str) -> None:

@@ -14,6 +14,7 @@ import click
 from watchword.admin.errors import OperationRefused
 from watchword.api.text import escape_text
 from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.options import flag, option
 
 PREFIX = "jsonpath="
 HINT = "write a path like {.items[*].metadata.name}"
@@ -60,13 +61,12 @@ def output_option(*more: str) -> Callable[[F], F]:
     """Add `-o`; the command gets `output`, one of the forms (`text` means `table`)."""
 
     def decorate(command: F) -> F:
-        @click.option(
+        @option(
             "--output",
             "-o",
             type=OutputForm((*FORMS, *more, "text")),
             default=FORMS[0],
-            show_default=True,
-            help="How to print the answer; jsonpath={.path} prints a part of it.",
+            help="Output format; jsonpath={.path} prints one part.",
         )
         @wraps(command)
         def with_output(*args: Any, output: str, **kwargs: Any) -> Any:
@@ -78,7 +78,7 @@ def output_option(*more: str) -> Callable[[F], F]:
 
 
 JOIN_COMMAND_OPTIONS = (
-    click.option("--show-token", is_flag=True, help="Print the token also where the output is not a terminal."),
+    flag("--show-token", help="Print the token even if standard output is not a terminal."),
     click.option(
         "--output-join-command-file",
         "command_file",
@@ -94,11 +94,11 @@ def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:
 
     Under the name `also` it gets the `--timeout` that was given, None without one: it bounds the whole command.
     """
-    bounded = "Let the whole command take" if also else "Wait"
+    bounded = "Time limit of the whole command" if also else "Time limit of --wait"
 
     def decorate(command: F) -> F:
-        @click.option("--wait", "waits", is_flag=True, help=f"Wait until {what}.")
-        @click.option("--timeout", show_default="5m", help=f"{bounded} at most so long; a bare number is seconds.")
+        @flag("--wait", "waits", help=f"Wait until {what}.")
+        @click.option("--timeout", show_default="5m", help=f"{bounded}; a bare number is seconds.")
         @wraps(command)
         def with_patience(*args: Any, waits: bool, timeout: str | None, **kwargs: Any) -> Any:
             text = timeout or "5m"
@@ -107,16 +107,6 @@ def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:
             return command(*args, wait=patience if waits else None, **always, **kwargs)
 
         return with_patience  # type: ignore[return-value]  # a command stays a command
-
-    return decorate
-
-
-def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    def decorate(command: F) -> F:
-        decorated: Any = command
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated  # type: ignore[no-any-return]  # a command stays a command
 
     return decorate
 
@@ -177,7 +167,11 @@ if TYPE_CHECKING:
 def data_directory_option(command: F) -> F:
     """Add the option; the command gets `folder`, a `FleetDirectory`."""
 
-    @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where the fleet is kept.")
+    @click.option(
+        "--data-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Data directory of the fleet; by default that of `up`.",
+    )
     @wraps(command)
     def with_folder(*args: Any, data_dir: Path | None, **kwargs: Any) -> Any:
         return command(*args, folder=fleet_directory_of(data_dir), **kwargs)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct
 
+from watchword.cli.options import text
+
 if TYPE_CHECKING:
     from watchword.kube.client import Client
 
@@ -126,10 +128,12 @@ def cluster_name_of(connection: ClusterConnection) -> str:
 def connection_options(command: F) -> F:
     """Add the options; the command gets one argument, `connection`."""
 
-    @click.option("--kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig to use instead of $KUBECONFIG.")
     @click.option(
-        "--context", default="", help="The context of the kubeconfig to use.", shell_complete=complete_contexts
+        "--kubeconfig",
+        type=click.Path(path_type=Path),
+        help="Path of the kubeconfig; by default $KUBECONFIG or ~/.kube/config.",
     )
+    @text("--context", shell_complete=complete_contexts, help="Context of the kubeconfig; by default the current one.")
     @wraps(command)
     def with_connection(*args: Any, kubeconfig: Path | None, context: str, **kwargs: Any) -> Any:
         return command(*args, connection=ClusterConnection(kubeconfig, context), **kwargs)

@@ -7,6 +7,7 @@ import sys
 import click
 
 from watchword.api.limits import MAX_DOCUMENT_BYTES
+from watchword.cli.options import option
 from watchword.cli.output import echo
 
 
@@ -16,7 +17,7 @@ from watchword.cli.output import echo
 )
 @click.pass_context
 def command(context: click.Context, images: tuple[str, ...]) -> None:
-    """Give the kubelet a pod's own token as the credential of a registry.
+    """Run as the kubelet's credential provider, with the pod's own token.
 
     Without a subcommand, this reads a CredentialProviderRequest from standard input and prints the response, as the
     kubelet asks for it. The registry needs `watchword registry-auth`; no Secret is needed.
@@ -34,11 +35,10 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
 @command.command("config")
 @click.option("--image", "images", multiple=True, required=True, help="Images of the registry, as in matchImages.")
 @click.option("--audience", required=True, help="The audience that registry-auth expects.")
-@click.option(
+@option(
     "--name",
     default="watchword-credential-provider",
-    show_default=True,
-    help="The program's name in the kubelet's folder of providers.",
+    help="File name of the program in the kubelet's --image-credential-provider-bin-dir.",
 )
 def config(images: tuple[str, ...], audience: str, name: str) -> None:
     """Print the CredentialProviderConfig of the kubelet, for Kubernetes 1.34 and newer."""

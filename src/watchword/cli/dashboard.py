@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo_line
 from watchword.cli.process_options import run_until_stopped, serving_options
-
-if TYPE_CHECKING:
-    from watchword.dashboard.process import DashboardOptions, ServedDashboard
+from watchword.dashboard.process import DashboardOptions, ServedDashboard, require_loopback, run_dashboard
+from watchword.pullsecrets.registry_auth.process import serving_tls
+from watchword.runtime.clock import SystemClock
 
 
 @click.command("dashboard")
 @serving_options("127.0.0.1:0")
-@click.option("--login", is_flag=True, help="Each person signs in with a bearer token and sees what it may read.")
-@click.option("--name", "names", multiple=True, help="A host name under which browsers reach it, besides loopback.")
-@click.option("--https", "secure", is_flag=True, help="Browsers reach it by https, through a proxy.")
+@flag("--login", help="Require a bearer token; each user sees what their token may read.")
+@click.option("--name", "names", multiple=True, help="Host name that browsers use, besides loopback; repeatable.")
+@flag("--https", "secure", help="Browsers connect through a proxy that serves TLS: mark cookies as Secure.")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Show every credential of the fleet in a browser.
@@ -33,9 +34,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> DashboardOptions:
-    from watchword.dashboard.process import DashboardOptions, require_loopback
-    from watchword.pullsecrets.registry_auth.process import serving_tls
-
     tls = serving_tls(*flags["tls"]) if flags["tls"] else None
     options = DashboardOptions(
         flags["serve"] or ("127.0.0.1", 0), flags["login"], flags["names"], flags["secure"], tls, flags["listen"]
@@ -45,9 +43,6 @@ def options_of(flags: dict[str, Any]) -> DashboardOptions:
 
 
 async def _run(connection: ClusterConnection, options: DashboardOptions, stop: asyncio.Event) -> None:
-    from watchword.dashboard.process import run_dashboard
-    from watchword.runtime.clock import SystemClock
-
     def announce(served: ServedDashboard) -> None:
         served.viewers.sessions.redeemed = lambda: echo_line(f"opened; for another browser: {served.address()}")
         echo_line(f"the dashboard is at {served.address()}")

@@ -7,12 +7,15 @@ from typing import Any
 
 import click
 
-from watchword.admin.accept import await_denied, deny, deny_request
-from watchword.admin.hub_admin import AdmissionResult, HubAdmin
+from watchword.admin.accept import deny, deny_request, validate_denied
+from watchword.admin.hub_admin import HUB_RUNNING_HINT, AdmissionResult, HubAdmin
 from watchword.admin.wait import ObjectWaiter
+from watchword.api.meta import ObjectKey
+from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.options import flag
 from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
@@ -24,18 +27,20 @@ from watchword.runtime.event_loop import run
     "-c",
     multiple=True,
     shell_complete=complete_clusters,
-    help="The clusters to deny; several, separated by commas.",
+    help="Names of the clusters to deny, separated by commas.",
 )
-@click.option("--request", "requests", multiple=True, help="Certificate requests to turn away, by name.")
-@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
+@click.option(
+    "--request", "requests", multiple=True, help="Names of certificate requests to deny, separated by commas."
+)
+@flag("--dry-run", help="Validate on the server without changing anything.")
 @wait_options("the rights are gone")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
-    """Take the rights from clusters, and turn away what is pending under their names.
+    """Deny clusters: remove their rights and deny their pending requests.
 
     The ManagedCluster and its namespace stay, so that the cluster can be accepted again; delete the ManagedCluster
-    to remove everything. With --request, only that one certificate request is turned away.
+    to remove everything. With --request, only that certificate request is denied.
     """
     requests = split(flags["requests"])
     if bool(requests) == bool(flags["clusters"]):
@@ -63,7 +68,8 @@ async def _deny(
         decisions += [await deny_request(hub_admin, name) for name in requests]
         if wait is not None and not dry_run:
             for name in names:
-                await await_denied(ObjectWaiter(client, wait, print_progress), name)
+                waiter = ObjectWaiter(client, wait, print_progress)
+                await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_denied, advice=HUB_RUNNING_HINT)
     return decisions
 
 

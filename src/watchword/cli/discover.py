@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from watchword.api.sensitive import Sensitive
 from watchword.cli.discovery_options import DiscoveryPlan, discovery_options, print_progress
+from watchword.cli.options import flag, option
 from watchword.cli.output import echo
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.kube.files import write_private_file
@@ -20,11 +22,11 @@ FORMS = ("kubeconfig", "cluster-info")
 @click.command("discover")
 @discovery_options
 @click.option("--output", "-f", type=click.Path(path_type=Path), help="Write to this file (0600) instead of stdout.")
-@click.option("--form", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="What to write.")
-@click.option("--name", default="hub", show_default=True, help="Name of the cluster and context in the kubeconfig.")
-@click.option("--with-token", is_flag=True, help="Put the bootstrap token into the kubeconfig as its credential.")
+@option("--form", type=click.Choice(FORMS), default=FORMS[0], help="Format of the output.")
+@option("--name", default="hub", help="Name of the cluster and context in the kubeconfig.")
+@flag("--with-token", help="Write the bootstrap token into the kubeconfig.")
 def command(plan: DiscoveryPlan, output: Path | None, form: str, name: str, with_token: bool) -> None:  # noqa: FBT001 - a flag
-    """Find a cluster, check that it is the one, and print how to reach it.
+    """Find and verify a cluster, and print how to connect to it.
 
     Nothing secret is sent before the cluster has proved itself: by the token's signature and the pin of its
     CA, or by the trusted way on which its cluster-info came.
@@ -41,8 +43,6 @@ def command(plan: DiscoveryPlan, output: Path | None, form: str, name: str, with
 
 
 def _kubeconfig(info: ClusterInfo, plan: DiscoveryPlan, name: str, with_token: bool) -> bytes:  # noqa: FBT001 - private
-    from watchword.api.sensitive import Sensitive
-
     token = Sensitive(plan.tls_token.reveal()) if with_token and plan.tls_token else None
     cluster = ClusterEntry(info.server, ca_data=info.ca_bundle)
     return dump_kubeconfig(Kubeconfig.single(name, cluster, UserEntry(token=token)))

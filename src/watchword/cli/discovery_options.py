@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct
 
+from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo_line
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
 
@@ -106,24 +107,23 @@ def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
 
 _OPTIONS = (
     click.argument("endpoint", metavar="[HOST:PORT]", default=""),
-    click.option("--token", default="", help=f"Token for discovery and for the certificate. {HELP}."),
-    click.option("--discovery-token", default="", help=f"Token to check cluster-info with. {HELP}."),
-    click.option("--tls-bootstrap-token", default="", help=f"Token with which the certificate is requested. {HELP}."),
-    click.option("--discovery-file", default="", help="Cluster-info from a file, an https address, or - (stdin)."),
+    text("--token", help=f"Bootstrap token for discovery and for the certificate request. {HELP}."),
+    text("--discovery-token", help=f"Bootstrap token that verifies cluster-info; by default --token. {HELP}."),
+    text("--tls-bootstrap-token", help=f"Bootstrap token that requests the certificate; by default --token. {HELP}."),
+    text("--discovery-file", help="File or https URL of cluster-info; - reads standard input."),
     click.option(
         "--discovery-token-ca-cert-hash",
         "pins",
         multiple=True,
         metavar="sha256:HEX",
-        help="Pin of the hub's CA; at least one of its CAs must match.",
+        help="Hash of the public key of the hub's CA; repeatable, one must match.",
     ),
-    click.option(
+    flag(
         "--discovery-token-unsafe-skip-ca-verification",
         "unsafe_skip",
-        is_flag=True,
-        help="Do without the pin: any holder of the token can then pose as the hub.",
+        help="Skip the check of the CA's hash: any holder of the token can then impersonate the hub.",
     ),
-    click.option("--discovery-timeout", default="5m", show_default=True, help="How long to wait for the hub."),
+    option("--discovery-timeout", default="5m", help="Time limit of discovery."),
 )
 
 
@@ -140,16 +140,14 @@ def discovery_options(command: F) -> F:
 def discovery_flags(command: F) -> F:
     """Add the discovery flags to a command: it receives `given`, a `DiscoveryFlags`, and `discovery_timeout`."""
 
+    @with_options(*_OPTIONS)
     @wraps(command)
     def with_flags(*args: Any, discovery_timeout: str, **kwargs: Any) -> Any:
         given = DiscoveryFlags(**{name: kwargs.pop(name) for name in DiscoveryFlags.__struct_fields__})
         timeout = parse_duration_flag(discovery_timeout, "--discovery-timeout")
         return command(*args, given=given, discovery_timeout=timeout, **kwargs)
 
-    decorated: Any = with_flags
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]  # a command stays a command
+    return with_flags  # type: ignore[return-value]  # a command stays a command
 
 
 def parse_duration_flag(text: str, flag: str) -> timedelta:

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
+from watchword.admin.doctor.model import CheckContext, CheckResult, has_no_failure
+from watchword.admin.doctor.runner import run_doctor
 from watchword.api.text import escape_text
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchword.admin.doctor.model import CheckResult
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_loop import run
 
 MARKS = {"ok": "ok", "warning": "warn", "failure": "FAIL"}
 MAX_FINDINGS = 10  # findings of one check that a page holds
 
 
 @click.command("doctor")
-@click.option("--read-only", is_flag=True, help="Only look: do not try whether certificates are issued.")
+@flag("--read-only", help="Do not create a test CertificateSigningRequest.")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, read_only: bool, output: str) -> int:  # noqa: FBT001 - a flag
-    """Check a hub or a cluster, and say what to do.
+    """Diagnose a hub or a cluster, with the next command.
 
     Every finding names its reason and the next command. The exit code is 0 when nothing fails, else 6.
     """
-    from watchword.admin.doctor.model import has_no_failure
-    from watchword.runtime.event_loop import run
-
     results = run(_run_doctor(connection, may_write=not read_only))
     if output != "table":
         echo(format_document([_document(result) for result in results], output), nl=False)
@@ -42,10 +39,6 @@ def command(connection: ClusterConnection, read_only: bool, output: str) -> int:
 
 
 async def _run_doctor(connection: ClusterConnection, *, may_write: bool) -> list[CheckResult]:
-    from watchword.admin.doctor.model import CheckContext
-    from watchword.admin.doctor.runner import run_doctor
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         return await run_doctor(CheckContext(client, SystemClock(), may_write))
 

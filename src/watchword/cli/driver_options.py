@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from watchword.addons.catalog import ADDON_CATALOG
-from watchword.cli.common_options import F, split, with_options
+from watchword.cli.common_options import F, split
+from watchword.cli.options import with_options
 from watchword.credentials.driver_options import DriverOption, OptionType, Settings, Side
 from watchword.registration.catalog import CATALOG
 
@@ -27,14 +28,14 @@ def driver_choice_options(*, default: str = "") -> Callable[[F], F]:
             "--registration-auth",
             default=default,
             show_default=bool(default),
-            help=f"How the cluster registers: {clusters}{at_first}.",
+            help=f"Registration driver of the cluster: {clusters}{at_first}.",
         ),
         click.option(
             "--addon-kubeclient-registration-auth",
             "addon_auth",
             default=default,
             show_default=bool(default),
-            help=f"How its add-ons register: {addons}.",
+            help=f"Registration driver of add-ons: {addons}.",
         ),
     )
 

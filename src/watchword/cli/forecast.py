@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import click
 
+from watchword.admin.formatting import format_renewal, format_time_left
+from watchword.admin.hub_reader import read_inventory
+from watchword.admin.inventory import ExpiringCredential, count_unknown_expiry, credential_document, forecast_expiry
+from watchword.admin.inventory_rows import Inventory
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import option
 from watchword.cli.output import echo, render_table, terminal_width
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchword.admin.inventory import ExpiringCredential
-    from watchword.admin.inventory_rows import Inventory
+from watchword.runtime.event_loop import run
 
 
 @click.command("forecast")
-@click.option("--days", type=click.IntRange(1, 36500), default=7, show_default=True, help="How far to look ahead.")
+@option("--days", type=click.IntRange(1, 36500), default=7, help="Number of days to look ahead.")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, days: int, output: str) -> None:
-    """List what would break soon if nothing were renewed.
+    """List credentials that expire soon.
 
     Working holders renew long before; one that is listed every day does not.
     """
-    from watchword.admin.inventory import count_unknown_expiry, forecast_expiry
-    from watchword.runtime.event_loop import run
-
     now = datetime.now(UTC)
     inventory = run(_read(connection, now))
     expiring = forecast_expiry(inventory, now=now, within=timedelta(days=days))
@@ -48,15 +45,11 @@ def command(connection: ClusterConnection, days: int, output: str) -> None:
 
 
 async def _read(connection: ClusterConnection, now: datetime) -> Inventory:
-    from watchword.admin.hub_reader import read_inventory
-
     async with connection.client() as client:
         return await read_inventory(client, now)
 
 
 def _table(expiring: Sequence[ExpiringCredential], now: datetime) -> str:
-    from watchword.admin.formatting import format_renewal, format_time_left
-
     rows = [
         (
             format_time_left(each.ends, now),
@@ -72,8 +65,6 @@ def _table(expiring: Sequence[ExpiringCredential], now: datetime) -> str:
 
 
 def _document(credential: ExpiringCredential, now: datetime) -> dict[str, object]:
-    from watchword.admin.inventory import credential_document
-
     return {
         **credential_document(credential.row, now),
         "consequence": credential.consequence,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.process_options import HostPort, run_until_stopped
+from watchword.cli.options import option, text
+from watchword.cli.process_options import LISTEN_HELP, HostPort, run_until_stopped
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client
@@ -19,16 +20,16 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("grpc-server")
-@click.option("--serve", type=HostPort(), default="0.0.0.0:8090", show_default=True, help="Where to serve agents.")
-@click.option("--tls-cert-file", type=_FILE, required=True, help="The certificate of the server, with its chain.")
-@click.option("--tls-key-file", type=_FILE, required=True, help="The key of that certificate.")
+@option("--serve", type=HostPort(), default="0.0.0.0:8090", help="Address to serve agents on.")
+@click.option("--tls-cert-file", type=_FILE, required=True, help="Certificate chain of the server (PEM).")
+@click.option("--tls-key-file", type=_FILE, required=True, help="Private key of --tls-cert-file (PEM).")
 @click.option(
     "--client-ca-file",
     type=_FILE,
     required=True,
-    help="The authorities of agents' certificates: those of the signer open-cluster-management.io/grpc.",
+    help="CA bundle that verifies agents' certificates: that of the signer open-cluster-management.io/grpc.",
 )
-@click.option("--listen", type=HostPort(), default="", help="Where to serve /healthz, /readyz and /metrics.")
+@text("--listen", type=HostPort(), help=LISTEN_HELP)
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Serve agents that reach the hub over gRPC.

@@ -3,54 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from random import SystemRandom
+from typing import Any
 
 import click
 
-from watchword.api.accounts import ACCOUNTS_GATE
+from watchword.accounts.hub.definition import accounts_addon
+from watchword.accounts.hub.process import AccountsService
+from watchword.api.accounts import ACCOUNTS_GATE, ADDON_NAME
 from watchword.api.limits import LEFT_CLUSTER_RETENTION
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_options, driver_settings
+from watchword.cli.options import option, text
 from watchword.cli.process_options import FeatureGates, identity, process_options, run_until_stopped
 from watchword.credentials.driver_options import AUTO_APPROVAL, Side
+from watchword.processes.hub import HubOptions, run_hub
+from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.catalog import CATALOG
-
-if TYPE_CHECKING:
-    from watchword.processes.hub import HubOptions
+from watchword.runtime.clock import SystemClock
 
 
 @click.command("hub")
-@click.option("--namespace", default="open-cluster-management-hub", show_default=True, help="Where the hub's lease is.")
-@click.option(
+@option("--namespace", default="open-cluster-management-hub", help="Namespace of the hub's leader election lease.")
+@option(
     "--enabled-registration-drivers",
     "drivers",
     default=CATALOG.default,
-    show_default=True,
-    help="How clusters may register.",
+    help="Registration drivers to enable, separated by commas.",
 )
-@click.option("--feature-gates", type=FeatureGates(), default="", help=f"For example {AUTO_APPROVAL}=true.")
+@text("--feature-gates", type=FeatureGates(), help=f"Feature gates, for example {AUTO_APPROVAL}=true.")
 @driver_options(Side.HUB)
 @click.option(
     "--signing-namespaces",
     multiple=True,
-    help="Where add-on templates may name signing authorities, besides the hub's namespace; separated by commas.",
+    help="Further namespaces whose signing CAs add-on templates may name, separated by commas.",
 )
-@click.option(
+@option(
     "--left-cluster-retention",
     default=LEFT_CLUSTER_RETENTION,
-    show_default=True,
-    help="How long `clean-clusters` keeps clusters that left by `unjoin`; said on the cluster.",
+    help="How long clusters that left by `unjoin` are kept; reported on the ManagedCluster.",
 )
+@option("--agent-image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image of the agents of built-in add-ons.")
 @click.option(
-    "--agent-image",
-    default=IMAGE,
-    envvar=IMAGE_VARIABLE,
-    show_default=True,
-    help="The image of built-in add-ons' agents.",
+    "--install/--no-install",
+    default=True,
+    help="Apply the CustomResourceDefinitions and roles that the controllers need.",
 )
-@click.option("--install/--no-install", default=True, help="Apply the kinds and roles that the controllers need.")
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
@@ -64,13 +64,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> HubOptions:
-    from random import SystemRandom
-
-    from watchword.accounts.hub.definition import accounts_addon
-    from watchword.accounts.hub.process import AccountsService
-    from watchword.api.accounts import ADDON_NAME
-    from watchword.processes.hub import HubOptions
-
     accounts = AccountsService(SystemRandom(), installs=flags["feature_gates"].get(ACCOUNTS_GATE, False))
     return HubOptions(
         identity=identity(),
@@ -88,12 +81,6 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
 
 
 async def _run(connection: ClusterConnection, options: HubOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom
-
-    from watchword.processes.hub import addon_controllers as hub_addon_controllers
-    from watchword.processes.hub import run_hub
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         await run_hub(
             client, options, clock=SystemClock(), random=SystemRandom(), extensions=[hub_addon_controllers], stop=stop

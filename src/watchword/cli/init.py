@@ -21,11 +21,11 @@ from watchword.cli.common_options import (
     output_option,
     split,
     wait_options,
-    with_options,
 )
 from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.driver_options import driver_options, driver_settings, with_kubeconfig_settings
+from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
@@ -40,43 +40,44 @@ from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 OPTIONS = (
-    click.option("--token", default=None, help=f'The token to hand out; random by default, "" for none. {HELP}.'),
-    click.option(
-        "--token-ttl", default=BOOTSTRAP_TOKEN_TTL, show_default=True, help="Lifetime of the token; 0 never expires."
-    ),
-    click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess."),
+    click.option("--token", default=None, help=f'Bootstrap token to create; random by default, "" for none. {HELP}.'),
+    option("--token-ttl", default=BOOTSTRAP_TOKEN_TTL, help="Lifetime of the token; 0 for no expiry."),
+    flag("--force-weak-token", help="Accept a token that can be guessed easily."),
     click.option(
         "--registration-auth",
         "--registration-drivers",
         "drivers",
         multiple=True,
-        help=f"How clusters may register; several, separated by commas; {CATALOG.default} on a new hub.",
+        help=f"Registration drivers to enable, separated by commas; {CATALOG.default} on a new hub.",
     ),
+    text("--feature-gates", type=FeatureGates(), help="Feature gates, for example ManagedClusterAutoApproval=true."),
     click.option(
-        "--feature-gates", type=FeatureGates(), default="", help="For example ManagedClusterAutoApproval=true."
-    ),
-    click.option(
-        "--hub-apiserver", "endpoints", multiple=True, help="Address under which clusters reach this hub; repeatable."
+        "--hub-apiserver", "endpoints", multiple=True, help="URL of this hub's API server for clusters; repeatable."
     ),
     click.option(
         "--approve-nodes/--no-approve-nodes",
         default=None,
-        help="Let kubelets that hold a node token in without a person.",
+        help="Approve node certificates of kubelets with a node token automatically.",
     ),
-    click.option(
-        "--image", default="", envvar=IMAGE_VARIABLE, help=f"The image of the controllers; {IMAGE} on a new hub."
-    ),
-    click.option(
+    text("--image", envvar=IMAGE_VARIABLE, help=f"Image of the controllers; {IMAGE} on a new hub."),
+    text(
         "--left-cluster-retention",
         "retention",
-        default="",
         help=f"How long clusters that left by `unjoin` are kept; {LEFT_CLUSTER_RETENTION} on a new hub.",
     ),
-    click.option("--deploy/--no-deploy", default=None, help="Run the controllers in this cluster, or elsewhere."),
-    click.option("--probe/--no-probe", default=True, help="Try whether this hub issues client certificates."),
+    click.option(
+        "--deploy/--no-deploy",
+        default=None,
+        help="Deploy the controllers in this cluster, or run them elsewhere; deployed on a new hub.",
+    ),
+    click.option(
+        "--probe/--no-probe",
+        default=True,
+        help="Check with a test CertificateSigningRequest that this hub issues client certificates.",
+    ),
     *JOIN_COMMAND_OPTIONS,
-    click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing."),
-    click.option("--use-bootstrap-token", is_flag=True, hidden=True, help="Accepted: it is always used."),
+    flag("--dry-run", help="Validate on the server without changing anything."),
+    flag("--use-bootstrap-token", hidden=True, help="Ignored; accepted for compatibility."),
 )
 
 
@@ -87,7 +88,7 @@ OPTIONS = (
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
-    """Make this cluster a hub that others can find and join.
+    """Set up this cluster as a hub.
 
     Run it again to change settings: what the command line does not name stays as it is, and a token of an earlier run
     is handed out again while at least half of its life is left. The token is printed on a terminal only; elsewhere

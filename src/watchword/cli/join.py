@@ -24,7 +24,7 @@ from watchword.api.meta import Object
 from watchword.api.names import AGENT_NAMESPACE, IMAGE, IMAGE_VARIABLE, ConditionType
 from watchword.api.time import rfc3339
 from watchword.api.validation import format_duration, validate_dns_subdomain
-from watchword.cli.common_options import cluster_name, format_document, output_option, wait_options, with_options
+from watchword.cli.common_options import cluster_name, format_document, output_option, wait_options
 from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
 from watchword.cli.discovery_options import (
     DiscoveryFlags,
@@ -39,6 +39,7 @@ from watchword.cli.driver_options import (
     driver_settings,
     with_kubeconfig_settings,
 )
+from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
@@ -55,12 +56,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 HUB_ACCESS_OPTIONS = (
-    click.option("--hub-token", default="", help=f"A token of the hub, of whatever kind. {HELP}."),
-    click.option("--hub-apiserver", default="", help="The https address of the hub; goes with --hub-token."),
+    text("--hub-token", help=f"Any bearer token of the hub. {HELP}."),
+    text("--hub-apiserver", help="https URL of the hub's API server; requires --hub-token."),
     click.option(
         "--ca-file",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="The authority (PEM) to trust for --hub-apiserver; a bootstrap token finds it by itself.",
+        help="CA bundle (PEM) for --hub-apiserver; not needed with a bootstrap token.",
     ),
 )
 
@@ -155,29 +156,34 @@ def hub_access_options(command: F) -> F:
 
 
 OPTIONS = (
-    click.option("--cluster-name", default="", help="The name under which this cluster joins; required."),
-    click.option("--cluster-labels", "labels", type=KeyValuePairs(), default="", help="Labels for the ManagedCluster."),
-    click.option(
+    text("--cluster-name", help="Name of this cluster on the hub; required."),
+    text("--cluster-labels", "labels", type=KeyValuePairs(), help="Labels of the ManagedCluster."),
+    text(
         "--cluster-annotations",
         "--klusterlet-annotation",
         "annotations",
         type=KeyValuePairs(),
-        default="",
-        help="Annotations for the ManagedCluster; their names begin with agent.open-cluster-management.io/.",
+        help="Annotations of the ManagedCluster; names begin with agent.open-cluster-management.io/.",
     ),
-    click.option("--feature-gates", "gates", type=FeatureGates(), default="", help="Switches for the agent."),
-    click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub."),
-    click.option("--namespace", default="", help=f"Where the agent runs; {AGENT_NAMESPACE} at first."),
-    click.option("--image", default="", envvar=IMAGE_VARIABLE, help=f"The agent's image; {IMAGE} at first."),
-    click.option("--deploy/--no-deploy", default=None, help="Run the agent in this cluster, or elsewhere."),
-    click.option("--node-name", default="", help="Do not join a cluster: get a certificate for this machine alone."),
+    text("--feature-gates", "gates", type=FeatureGates(), help="Feature gates of the agent."),
+    option(
+        "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
+    ),
+    text("--namespace", help=f"Namespace of the agent; {AGENT_NAMESPACE} on a new cluster."),
+    text("--image", envvar=IMAGE_VARIABLE, help=f"Image of the agent; {IMAGE} on a new cluster."),
+    click.option(
+        "--deploy/--no-deploy",
+        default=None,
+        help="Deploy the agent in this cluster, or run it elsewhere; deployed on a new cluster.",
+    ),
+    text("--node-name", help="Request a kubelet certificate for this machine instead of joining a cluster."),
     click.option(
         "--credential-file",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Where the machine's kubeconfig is written (0600); goes with --node-name.",
+        help="With --node-name: file for the machine's kubeconfig (0600).",
     ),
-    click.option("--dry-run", is_flag=True, help="Find and query the hub, and change nothing."),
-    click.option("--singleton", is_flag=True, hidden=True, help="Accepted: the agent is always one process."),
+    flag("--dry-run", help="Find and query the hub without changing anything."),
+    flag("--singleton", hidden=True, help="Ignored; the agent is always one process."),
 )
 
 
@@ -192,7 +198,7 @@ OPTIONS = (
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: timedelta | None, **flags: Any) -> None:
-    """Bring this cluster to a hub.
+    """Join this cluster to a hub.
 
     The hub is named by HOST:PORT with a token and the pin of its CA, as `watchword init` prints them, by
     --discovery-file, or by --hub-apiserver and --hub-token. Nothing secret is sent before the hub has proved

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
 import click
 
+from watchword.admin.workloads import Component, LogRequest, find_pods, read_log
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from watchword.admin.workloads import Component, LogRequest
+from watchword.runtime.event_loop import run
 
 COMPONENTS = ("hub", "agent", "operator")
 
 
 @click.command("logs")
 @click.argument("component", type=click.Choice(COMPONENTS))
-@click.option("--follow", "-f", is_flag=True, help="Stay, and print what is logged from now on.")
-@click.option("--tail", type=click.IntRange(0), help="Only so many of the last lines.")
-@click.option("--previous", "-p", is_flag=True, help="Of the container before the last restart.")
+@flag("--follow", "-f", help="Print new lines until interrupted.")
+@click.option("--tail", type=click.IntRange(0), help="Number of lines from the end to print; all by default.")
+@flag("--previous", "-p", help="Print the log of the container before its last restart.")
 @connection_options
 def command(
     connection: ClusterConnection,
@@ -28,22 +28,15 @@ def command(
     tail: int | None,
     previous: bool,  # noqa: FBT001 - a flag
 ) -> None:
-    """Print what the hub, the agent or the operator of a cluster logs.
+    """Print the logs of the hub, the agent or the operator.
 
     It is what `kubectl logs` prints for the newest pod of the component, without its name having to be known.
     """
-    from contextlib import suppress
-
-    from watchword.admin.workloads import Component, LogRequest
-    from watchword.runtime.event_loop import run
-
     with suppress(KeyboardInterrupt):
         run(_print(connection, Component(component), LogRequest(tail, follow, previous)))
 
 
 async def _print(connection: ClusterConnection, component: Component, wanted: LogRequest) -> None:
-    from watchword.admin.workloads import find_pods, read_log
-
     async with connection.client() as client:
         newest = (await find_pods(client, component))[-1]
         async for piece in read_log(client, newest, wanted):

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from msgspec.structs import replace
 
-from watchword.api.names import IMAGE, IMAGE_VARIABLE
+from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
+from watchword.accounts.hub.definition import accounts_addon
+from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
+from watchword.api.accounts import ADDON_NAME
+from watchword.api.meta import ObjectKey
+from watchword.api.names import HUB_NAMESPACE, IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag, text
 from watchword.cli.process_options import identity, process_options, read_cluster_name, run_until_stopped
-
-if TYPE_CHECKING:
-    from watchword.kube.client import Client
-    from watchword.kube.endpoint import Endpoint
+from watchword.credentials.evidence import connect_with_token
+from watchword.kube.client import Client
+from watchword.kube.connect import connect, endpoint_of, incluster_endpoint, is_in_cluster
+from watchword.kube.endpoint import Endpoint
+from watchword.runtime.manager import ManagerOptions
 
 
 @click.command("managed-serviceaccount")
-@click.option("--hub-kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig of the add-on's own Secret.")
-@click.option("--cluster-name", default="", help="The cluster's name; by default the one beside the kubeconfig.")
-@click.option("--namespace", default="", help="Where the agent runs, and where the service accounts are.")
-@click.option("--cluster-server", default="", help="The address by which users of the tokens reach the cluster.")
-@click.option("--image", default="", envvar=IMAGE_VARIABLE, help="With --manager: the image of the agent.")
-@click.option("--manager", is_flag=True, help="Run the hub side instead, with --kubeconfig of the hub.")
+@click.option(
+    "--hub-kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig for the hub, from the add-on's Secret."
+)
+@text("--cluster-name", help="Name of the cluster; by default the content of cluster-name beside the kubeconfig.")
+@text("--namespace", help="Namespace of the agent and of the ServiceAccounts.")
+@text("--cluster-server", help="URL of the cluster's API server that is published with the tokens.")
+@text("--image", envvar=IMAGE_VARIABLE, help="With --manager: image of the agent.")
+@flag("--manager", help="Run the manager for the hub of --kubeconfig instead of the agent.")
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
@@ -41,13 +51,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 async def _manage(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from watchword.accounts.hub.definition import accounts_addon
-    from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
-    from watchword.api.accounts import ADDON_NAME
-    from watchword.api.meta import ObjectKey
-    from watchword.api.names import HUB_NAMESPACE
-    from watchword.runtime.manager import ManagerOptions
-
     lease = None if flags["disable_leader_election"] else ObjectKey(HUB_NAMESPACE, f"{ADDON_NAME}-manager")
     manager = ManagerOptions(f"watchword.dev/addon-{ADDON_NAME}", identity(), lease=lease, health=flags["listen"])
     options = AccountsManagerOptions(manager, accounts_addon(image=flags["image"] or IMAGE))
@@ -56,10 +59,6 @@ async def _manage(connection: ClusterConnection, flags: dict[str, Any], stop: as
 
 
 async def _run_agent(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
-    from watchword.credentials.evidence import connect_with_token
-    from watchword.kube.connect import connect
-
     hub: Client = connect(flags["hub_kubeconfig"])
     try:
         async with connection.client() as local:
@@ -78,10 +77,6 @@ async def _run_agent(connection: ClusterConnection, flags: dict[str, Any], stop:
 
 def find_endpoint(connection: ClusterConnection, server: str) -> Endpoint:
     """Return how the cluster is reached: as the agent does, or by another address under the same authority."""
-    from msgspec.structs import replace
-
-    from watchword.kube.connect import endpoint_of, incluster_endpoint, is_in_cluster
-
     in_pod = connection.kubeconfig is None and not connection.context and is_in_cluster()
     endpoint = incluster_endpoint() if in_pod else endpoint_of(connection.choice().cluster)
     return replace(endpoint, server=server) if server else endpoint

@@ -2,47 +2,54 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from watchword.admin.addons import accounts_bundle
+from watchword.api.cluster import validate_cluster_name
+from watchword.api.meta import Manifest
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
+from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
+from watchword.api.yaml import YamlError, dump, load
+from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from watchword.api.meta import Manifest
-    from watchword.operator.installation import Installation
+from watchword.discovery.addresses import parse_endpoint
+from watchword.discovery.cluster_info import ClusterInfo
+from watchword.discovery.setup import DiscoverySetup, discovery_manifests
+from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle
+from watchword.operator.dashboard_manifests import DashboardBundleOptions, dashboard_bundle
+from watchword.operator.installation import Installation, ValuesError, override_installation, read_installation
+from watchword.operator.pull_secret_manifests import RegistryAuthBundleOptions, registry_auth_bundle
+from watchword.pki.authority import Authority
+from watchword.pki.certificates import split_bundle
 
 FORMS = ("yaml", "json")
-_image = click.option(
-    "--image", default=IMAGE, envvar=IMAGE_VARIABLE, show_default=True, help="The image to run; $WATCHWORD_IMAGE."
-)
-_image_over_values = click.option(
-    "--image", default="", envvar=IMAGE_VARIABLE, help=f"The image to run instead of that of the values, or {IMAGE}."
+_image = option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image to run; by default $WATCHWORD_IMAGE.")
+_image_over_values = text(
+    "--image", envvar=IMAGE_VARIABLE, help=f"Image to run; by default that of --values, else {IMAGE}."
 )
 _values = click.option(
     "--values",
     "-f",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Settings in YAML, the same as those of the Helm chart.",
+    help="YAML file with values of the Helm chart.",
 )
-_output = click.option(
-    "--output", "-o", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="The form."
-)
-_namespace = click.option(
+_output = option("--output", "-o", type=click.Choice(FORMS), default=FORMS[0], help="Output format.")
+_namespace = option(
     "--agent-namespace",
     default="open-cluster-management-agent",
-    show_default=True,
-    help="Where the agent runs; the operator gets rights there and nowhere else.",
+    help="Namespace of the agent; the operator gets rights only there.",
 )
 
 
 @click.group("manifests")
 def command() -> None:
-    """Print what to apply to a cluster, without asking any server.
+    """Print manifests to apply to a cluster, without contacting a server.
 
     Apply the kinds first, because kubectl refuses objects of a kind that is not established yet:
 
@@ -59,9 +66,6 @@ def command() -> None:
 @_output
 def crds(output: str) -> None:
     """Print the kinds that the operator needs."""
-    from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
-    from watchword.operator.bundles import DEFINITIONS
-
     _print([(CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS], output)
 
 
@@ -71,17 +75,17 @@ def crds(output: str) -> None:
 @_output
 def operator(image: str, agent_namespace: str, output: str) -> None:
     """Print the operator with its kinds, namespaces and rights."""
-    from watchword.operator.bundles import BundleOptions, operator_bundle
-
     _print(operator_bundle(BundleOptions(image, agent_namespace)), output)
 
 
 @command.command("hub")
-@click.option("--hub-apiserver", "endpoints", multiple=True, help="Address under which clusters reach this hub.")
+@click.option(
+    "--hub-apiserver", "endpoints", multiple=True, help="URL of this hub's API server for clusters; repeatable."
+)
 @click.option(
     "--ca-file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="The CA of the hub's API server (PEM), as the kubeconfig's certificate-authority-data holds it.",
+    help="CA bundle of the hub's API server (PEM).",
 )
 @_values
 @_image_over_values
@@ -105,24 +109,14 @@ def hub(endpoints: tuple[str, ...], ca_file: Path | None, values: Path | None, i
 
 
 def _discovery(endpoints: tuple[str, ...], ca_file: Path) -> list[Manifest]:
-    from watchword.discovery.addresses import parse_endpoint
-    from watchword.discovery.cluster_info import ClusterInfo
-    from watchword.discovery.setup import DiscoverySetup, discovery_manifests
-    from watchword.pki.certificates import split_bundle
-
     info = ClusterInfo(tuple(parse_endpoint(text) for text in endpoints), split_bundle(ca_file.read_bytes()))
     return list(discovery_manifests(DiscoverySetup(info)))
 
 
 @command.command("agent")
-@click.option("--cluster-name", default="", help="The name on the hub; required, unless the values have it.")
-@click.option("--klusterlet-name", default="", help="The name of the Klusterlet. Default: klusterlet.")
-@click.option(
-    "--agent-namespace",
-    "namespace",
-    default="",
-    help="Where the agent runs, and where alone the operator gets rights. Default: open-cluster-management-agent.",
-)
+@text("--cluster-name", help="Name of the cluster on the hub; required unless --values has it.")
+@text("--klusterlet-name", help="Name of the Klusterlet; klusterlet by default.")
+@text("--agent-namespace", "namespace", help="Namespace of the agent; open-cluster-management-agent by default.")
 @_values
 @_image_over_values
 @_output
@@ -138,8 +132,6 @@ def agent(values: Path | None, output: str, **flags: str) -> None:
       kubectl -n open-cluster-management-agent create secret generic bootstrap-hub-kubeconfig \\
         --from-file=kubeconfig=bootstrap.kubeconfig
     """  # noqa: D301 - \b is the mark of click for lines that are kept
-    from watchword.api.cluster import validate_cluster_name
-
     installation = _installation(values, flags)
     objection = validate_cluster_name(installation.agent_names.cluster)
     if objection:
@@ -148,9 +140,9 @@ def agent(values: Path | None, output: str, **flags: str) -> None:
 
 
 @command.command("pull-secrets")
-@click.option("--registry", "registries", multiple=True, help="A registry besides those of OpenShift's Services.")
-@click.option("--audience", default="", help="The audience of the tokens. Default: that of the API server.")
-@click.option("--only-used", is_flag=True, help="Manage only ServiceAccounts that a pod uses.")
+@click.option("--registry", "registries", multiple=True, help="Host of a further registry; repeatable.")
+@text("--audience", help="Audience of the tokens; by default that of the API server.")
+@flag("--only-used", help="Manage only ServiceAccounts that a pod uses.")
 @_values
 @_image_over_values
 @_output
@@ -160,7 +152,7 @@ def pull_secrets(values: Path | None, output: str, **flags: Any) -> None:
 
 
 @command.command("managed-serviceaccount")
-@click.option("--standalone", is_flag=True, help="With a manager of its own, for a hub of Open Cluster Management.")
+@flag("--standalone", help="Deploy a separate manager, for a hub of Open Cluster Management.")
 @_image
 @_output
 def managed_serviceaccount(standalone: bool, image: str, output: str) -> None:  # noqa: FBT001 - a flag
@@ -169,14 +161,12 @@ def managed_serviceaccount(standalone: bool, image: str, output: str) -> None:  
     The hub serves them as soon as this is applied, and stops when it is deleted. `watchword addon enable
     managed-serviceaccount` applies the same.
     """
-    from watchword.admin.addons import accounts_bundle
-
     _print(accounts_bundle(standalone=standalone, image=image), output)
 
 
 @command.command("registry-auth")
-@click.option("--service", required=True, help="The service that the registry's configuration names.")
-@click.option("--audience", required=True, help="The audience that tokens must have.")
+@click.option("--service", required=True, help="Service name of the registry's token configuration.")
+@click.option("--audience", required=True, help="Audience that tokens must have.")
 @_image
 @_output
 def registry_auth(service: str, audience: str, image: str, output: str) -> None:
@@ -185,34 +175,24 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
     The registry trusts tls.crt of the Secret watchword-registry-auth. The output holds the private key: apply it, and
     do not store it.
     """
-    from datetime import UTC, datetime
-
-    from watchword.operator.pull_secret_manifests import RegistryAuthBundleOptions, registry_auth_bundle
-    from watchword.pki.authority import Authority
-
     made = Authority.make("watchword-registry-auth", now=datetime.now(UTC))
     options = RegistryAuthBundleOptions(service, audience, made.key.pem.reveal(), made.certificate.pem, image)
     _print(registry_auth_bundle(options), output)
 
 
 @command.command("dashboard")
-@click.option("--name", "names", multiple=True, help="A host name under which browsers reach it, besides loopback.")
-@click.option("--https", "secure", is_flag=True, help="Browsers reach it by https, through an ingress.")
-@click.option("--join-tokens", is_flag=True, help="Show join tokens: it may then read every Secret of kube-system.")
-@click.option("--pull-secrets", is_flag=True, help="Show pull secrets: it may then read every Secret.")
+@click.option("--name", "names", multiple=True, help="Host name that browsers use, besides loopback; repeatable.")
+@flag("--https", "secure", help="Browsers connect through an Ingress that serves TLS: mark cookies as Secure.")
+@flag("--join-tokens", help="Show join tokens; grants read access to all Secrets in kube-system.")
+@flag("--pull-secrets", help="Show pull secrets; grants read access to all Secrets.")
 @_image
 @_output
 def dashboard(output: str, **flags: Any) -> None:
     """Print the web dashboard, to which each person signs in with a token and sees what it may read."""
-    from watchword.operator.dashboard_manifests import DashboardBundleOptions, dashboard_bundle
-
     _print(dashboard_bundle(DashboardBundleOptions(**flags)), output)
 
 
 def _installation(values: Path | None, flags: Mapping[str, Any]) -> Installation:
-    from watchword.api.yaml import YamlError, load
-    from watchword.operator.installation import ValuesError, override_installation, read_installation
-
     try:
         return override_installation(read_installation(load(values.read_bytes()) if values else {}), flags)
     except (ValuesError, YamlError) as error:
@@ -222,10 +202,6 @@ def _installation(values: Path | None, flags: Mapping[str, Any]) -> Installation
 def _print(rows: list[Manifest], form: str) -> None:
     objects = [obj for _, obj in rows]
     if form == "json":
-        import json
-
         echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
         return
-    from watchword.api.yaml import dump
-
     echo("---\n".join(dump(obj) for obj in objects), nl=False)

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from random import SystemRandom
 from typing import Any
 
 import click
 
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import option
 from watchword.cli.process_options import identity, process_options, run_until_stopped
+from watchword.operator.process import OperatorOptions, run_operator
+from watchword.runtime.clock import SystemClock
 
 
 @click.command("operator")
+@option("--namespace", default="open-cluster-management", help="Namespace of the operator's leader election lease.")
+@option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image to deploy when the resource names none.")
 @click.option(
-    "--namespace", default="open-cluster-management", show_default=True, help="Where the operator's lease is."
+    "--install/--no-install", default=True, help="Apply the CustomResourceDefinitions that the operator needs."
 )
-@click.option(
-    "--image",
-    default=IMAGE,
-    envvar=IMAGE_VARIABLE,
-    show_default=True,
-    help="What to deploy when a resource names no image.",
-)
-@click.option("--install/--no-install", default=True, help="Apply the kinds that the operator needs.")
 @process_options
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
-    """Deploy the agent and the hub as their resources say.
+    """Run the operator that deploys agents and hubs.
 
     A Klusterlet becomes the agent of this cluster, a ClusterManager the controllers of a hub. Any number of
     replicas may run; one works at a time.
@@ -36,11 +34,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 async def _run(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from random import SystemRandom
-
-    from watchword.operator.process import OperatorOptions, run_operator
-    from watchword.runtime.clock import SystemClock
-
     options = OperatorOptions(
         identity=identity(),
         namespace=flags["namespace"],

@@ -31,7 +31,7 @@ _NARROWEST = 8
 def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
     """Return aligned columns; names, states and explanations are whole at any width."""
     cells = [[escape_text(cell) for cell in row] for row in rows]
-    widths = _widths(headers, cells)
+    widths = [max(len(row[i]) for row in (headers, *cells)) for i in range(len(headers))]
     if width is None or _total(widths) <= width:
         return "".join(_line(row, widths) + "\n" for row in (headers, *cells))
     below = len(headers) - 1 if headers[-1] in EXPLANATIONS else len(headers)
@@ -45,13 +45,11 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width
 
 def terminal_width() -> int | None:
     """Return the width of the terminal, None when standard output is none."""
-    import shutil
+    if not sys.stdout.isatty():
+        return None
+    import shutil  # imports every compression, which agents do not need
 
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
-def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(len(row[i]) for row in (headers, *rows)) for i in range(len(headers))]
+    return shutil.get_terminal_size().columns
 
 
 def _total(widths: Sequence[int]) -> int:

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 import click
 
+from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo_line
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path, dir_okay=False)
-LISTEN_HELP = "The address on which to serve /healthz, /readyz and /metrics; none by default."
+LISTEN_HELP = "Address that serves /healthz, /readyz and /metrics; none by default."
 
 
 def identity() -> str:
@@ -77,15 +78,14 @@ def serving_options(default: str) -> Callable[[F], F]:
     """Add where and how a server listens; the command gets `serve`, `tls` (certificate and key) and `listen`."""
 
     def decorate(command: F) -> F:
-        @click.option("--serve", type=HostPort(), default=default, show_default=True, help="The address to serve on.")
+        @option("--serve", type=HostPort(), default=default, help="Address to serve on; port 0 selects a free one.")
         @click.option("--tls-certificate", type=FILE, help="Serve TLS with this certificate (PEM).")
         @click.option("--tls-key", type=FILE, help="The private key of --tls-certificate (PEM).")
-        @click.option(
+        @flag(
             "--insecure-http",
-            is_flag=True,
             help="Allow plain HTTP on an address that other machines reach, as behind a proxy that serves TLS.",
         )
-        @click.option("--listen", type=HostPort(), default="", help=LISTEN_HELP)
+        @text("--listen", type=HostPort(), help=LISTEN_HELP)
         @wraps(command)
         def with_server(
             *args: Any, tls_certificate: Path | None, tls_key: Path | None, insecure_http: bool, **kwargs: Any
@@ -118,8 +118,8 @@ def _require_tls(serve: tuple[str, int] | None, *, allowed: bool) -> None:
 
 
 def process_options(command: F) -> F:
-    @click.option("--listen", type=HostPort(), default="", help=LISTEN_HELP)
-    @click.option("--disable-leader-election", is_flag=True, help="Run at once, without a lease; for a single replica.")
+    @text("--listen", type=HostPort(), help=LISTEN_HELP)
+    @flag("--disable-leader-election", help="Start without a lease; only for a single replica.")
     @wraps(command)
     def with_options(*args: Any, **kwargs: Any) -> Any:
         return command(*args, **kwargs)

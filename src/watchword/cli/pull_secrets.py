@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from random import SystemRandom
+from typing import Any
 
 import click
+import orjson
 
+from watchword.admin.formatting import format_time_left
+from watchword.api import yaml
 from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
+from watchword.api.meta import ObjectKey
+from watchword.api.pull_secrets import REGISTRY_SERVICES
+from watchword.api.time import rfc3339
 from watchword.cli.common_options import output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.output import echo
+from watchword.cli.options import flag, option, text
+from watchword.cli.output import echo, render_table, terminal_width
 from watchword.cli.process_options import identity, process_options, run_until_stopped
-
-if TYPE_CHECKING:
-    from watchword.api.meta import ObjectKey
-    from watchword.pullsecrets.inventory import PullSecretRow
-    from watchword.pullsecrets.process import PullSecretOptions
+from watchword.credentials.evidence import SignerTiming
+from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
+from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_loop import run
 
 COLUMNS = ("NAMESPACE", "SERVICE ACCOUNT", "SECRET", "HEALTH", "EXPIRES IN", "RENEWS IN", "REGISTRIES")
 
@@ -27,8 +36,6 @@ class NamespacedName(click.ParamType["ObjectKey"]):
     name = "namespace/name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ObjectKey:
-        from watchword.api.meta import ObjectKey
-
         namespace, _, name = str(value).partition("/")
         if not namespace or not name or "/" in name:
             self.fail(f"{value!r} is not NAMESPACE/NAME", param, ctx)
@@ -36,34 +43,31 @@ class NamespacedName(click.ParamType["ObjectKey"]):
 
 
 @click.group("pull-secrets", invoke_without_command=True)
-@click.option(
+@option(
     "--config-map",
     type=NamespacedName(),
     default="watchword-pull-secrets/pull-secrets",
-    show_default=True,
-    help="The ConfigMap with registries, audience and lifetime; changes need no restart.",
+    help="ConfigMap with registries, audience and lifetime; changes take effect without a restart.",
 )
 @click.option(
     "--registry-service",
     "services",
     type=NamespacedName(),
     multiple=True,
-    help="A Service that is a registry. Default: the integrated registry of OpenShift.",
+    help="Service of a registry; by default OpenShift's integrated registry.",
 )
-@click.option("--only-used", is_flag=True, help="Manage only ServiceAccounts that a pod uses.")
-@click.option(
+@flag("--only-used", help="Manage only ServiceAccounts that a pod uses.")
+@option(
     "--requests-per-second",
     type=click.FloatRange(1),
     default=PULL_SECRET_TOKENS_PER_SECOND,
-    show_default=True,
-    help="The most tokens to ask for in a second.",
+    help="Maximum number of token requests per second.",
 )
-@click.option(
+@option(
     "--signer-spread",
     type=click.IntRange(0),
     default=300,
-    show_default=True,
-    help="Seconds over which tokens are replaced after the signing key changed.",
+    help="Seconds over which tokens are replaced after a change of the signing key.",
 )
 @process_options
 @connection_options
@@ -81,12 +85,6 @@ def command(ctx: click.Context, /, connection: ClusterConnection, **flags: Any) 
 
 
 def options_of(flags: dict[str, Any]) -> PullSecretOptions:
-    from datetime import timedelta
-
-    from watchword.api.pull_secrets import REGISTRY_SERVICES
-    from watchword.credentials.evidence import SignerTiming
-    from watchword.pullsecrets.process import PullSecretOptions
-
     return PullSecretOptions(
         identity=identity(),
         config_map=flags["config_map"],
@@ -100,28 +98,17 @@ def options_of(flags: dict[str, Any]) -> PullSecretOptions:
 
 
 async def _run(connection: ClusterConnection, options: PullSecretOptions, stop: asyncio.Event) -> None:
-    from random import SystemRandom
-
-    from watchword.pullsecrets.process import run_pull_secrets
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         await run_pull_secrets(client, options, clock=SystemClock(), random=SystemRandom(), stop=stop)
 
 
 @command.command("list")
-@click.option("--namespace", "-n", default="", help="Only this namespace.")
-@click.option("--unhealthy", is_flag=True, help="Only secrets that are not healthy; legacy ones included.")
+@text("--namespace", "-n", help="List only the pull secrets of this namespace.")
+@flag("--unhealthy", help="List only pull secrets that are not healthy, including legacy ones.")
 @output_option()
 @connection_options
 def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output: str) -> None:  # noqa: FBT001 - a flag
     """List image pull secrets: whose they are, how they are, until when; never a token."""
-    from datetime import UTC, datetime
-
-    from watchword.cli.output import render_table, terminal_width
-    from watchword.pullsecrets.inventory import PullSecretHealth
-    from watchword.runtime.event_loop import run
-
     now = datetime.now(UTC)
     rows = run(_list(connection, namespace, now))
     if unhealthy:
@@ -136,8 +123,6 @@ def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output
 
 
 async def _list(connection: ClusterConnection, namespace: str, now: Any) -> list[PullSecretRow]:
-    from watchword.pullsecrets.inventory import list_pull_secrets
-
     async with connection.client() as client:
         return await list_pull_secrets(client, now=now, namespace=namespace)
 
@@ -150,8 +135,6 @@ def _explain_empty(namespace: str, *, unhealthy: bool) -> str:
 
 
 def _cells(row: PullSecretRow, now: Any) -> tuple[str, ...]:
-    from watchword.admin.formatting import format_time_left
-
     expires, renews = format_time_left(row.expires_at, now), format_time_left(row.renews_at, now)
     return (
         row.key.namespace,
@@ -165,11 +148,6 @@ def _cells(row: PullSecretRow, now: Any) -> tuple[str, ...]:
 
 
 def _documents(rows: list[PullSecretRow], form: str) -> str:
-    import orjson
-
-    from watchword.api import yaml
-    from watchword.api.time import rfc3339
-
     documents = [
         {
             "namespace": row.key.namespace,

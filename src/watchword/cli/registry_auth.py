@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag, option
 from watchword.cli.process_options import FILE, run_until_stopped, serving_options
-
-if TYPE_CHECKING:
-    from watchword.pullsecrets.registry_auth.process import RegistryAuthOptions
+from watchword.pullsecrets.registry_auth import process
+from watchword.pullsecrets.registry_auth.process import RegistryAuthOptions, run_registry_auth
+from watchword.pullsecrets.registry_auth.token_service import TokenServiceOptions
+from watchword.runtime.clock import SystemClock
 
 
 @click.command("registry-auth")
-@click.option("--service", required=True, help="The service that the registry's configuration names.")
-@click.option("--issuer", default="watchword", show_default=True, help="The issuer that it names.")
+@click.option("--service", required=True, help="Service name of the registry's token configuration.")
+@option("--issuer", default="watchword", help="Issuer of the registry's token configuration.")
 @click.option(
     "--audience",
     "audiences",
     multiple=True,
-    help="An audience that tokens must have. Default: that of the API server.",
+    help="Audience that tokens must have; repeatable; by default that of the API server.",
 )
-@click.option("--signing-key", type=FILE, required=True, help="The private key that signs registry tokens.")
-@click.option("--signing-certificate", type=FILE, required=True, help="Its certificate; the registry's rootcertbundle.")
-@click.option("--create-signing-key", is_flag=True, help="Make key and certificate when neither exists.")
+@click.option("--signing-key", type=FILE, required=True, help="Private key that signs registry tokens (PEM).")
+@click.option(
+    "--signing-certificate",
+    type=FILE,
+    required=True,
+    help="Certificate of --signing-key (PEM); the registry's rootcertbundle.",
+)
+@flag("--create-signing-key", help="Create key and certificate if neither file exists.")
 @serving_options("127.0.0.1:5001")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
-    """Let a registry accept pull secrets: exchange Kubernetes tokens for registry tokens.
+    """Run the token service of a registry: exchange Kubernetes tokens for registry tokens.
 
     Works with every registry that knows the Docker registry token specification. The API server decides:
     TokenReview says whose token it is, SubjectAccessReview on imagestreams/layers says what it may pull and push.
@@ -38,11 +46,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> RegistryAuthOptions:
-    from datetime import UTC, datetime
-
-    from watchword.pullsecrets.registry_auth import process
-    from watchword.pullsecrets.registry_auth.token_service import TokenServiceOptions
-
     tls = process.serving_tls(*flags["tls"]) if flags["tls"] else None
     return process.RegistryAuthOptions(
         TokenServiceOptions(flags["issuer"], flags["service"], flags["audiences"]),
@@ -59,8 +62,5 @@ def options_of(flags: dict[str, Any]) -> RegistryAuthOptions:
 
 
 async def _run(connection: ClusterConnection, options: RegistryAuthOptions, stop: asyncio.Event) -> None:
-    from watchword.pullsecrets.registry_auth.process import run_registry_auth
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         await run_registry_auth(client, options, clock=SystemClock(), stop=stop)

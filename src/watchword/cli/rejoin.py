@@ -23,25 +23,27 @@ from watchword.cli.common_options import (
     output_option,
     split,
     wait_options,
-    with_options,
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.join import HubChoice, HubPlan, hub_access_options, within
+from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 OPTIONS = (
-    click.option("--cluster-name", "--clusters", "cluster_name", default="", help="The name of the cluster; required."),
-    click.option("--take-over", is_flag=True, help="On the hub: let a new key have the name of a joined cluster."),
-    click.option("--requesters", multiple=True, help="With --take-over: allowed requesters, besides the tokens."),
-    click.option("--request", default="", help="With --take-over: the one request to approve, where several pend."),
-    click.option("--yes", "-y", is_flag=True, help="With --take-over: do not ask for confirmation."),
-    click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub."),
-    click.option("--namespace", default="", help="Where the agent runs; by default as the Klusterlet says."),
-    click.option("--dry-run", is_flag=True, help="Check with the servers, and change nothing."),
+    text("--cluster-name", "--clusters", "cluster_name", help="Name of the cluster on the hub; required."),
+    flag("--take-over", help="On the hub: approve a new key for the name of a joined cluster."),
+    click.option("--requesters", multiple=True, help="With --take-over: further users whose requests are approved."),
+    text("--request", help="With --take-over: name of the request to approve, when several are pending."),
+    flag("--yes", "-y", help="With --take-over: do not ask for confirmation."),
+    option(
+        "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
+    ),
+    text("--namespace", help="Namespace of the agent; by default the Klusterlet's."),
+    flag("--dry-run", help="Validate on both servers without changing anything."),
 )
 
 
@@ -52,7 +54,7 @@ OPTIONS = (
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: timedelta | None, **flags: Any) -> None:
-    """Bring a cluster back whose credential expired or was lost.
+    """Rejoin a cluster whose credential expired or was lost.
 
     On the cluster it hands the agent a new token; the hub is named as for `join`. On the hub, with --take-over, it
     lets the new key have the name: the old certificate is not revoked, deny the cluster for that.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from watchword.cli.common_options import confirm, data_directory_option
+from watchword.cli.options import flag
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("reset")
 @data_directory_option
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@flag("--yes", "-y", help="Do not ask for confirmation.")
 def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
     """Remove the fleet on this machine, with all its data.
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from watchword.admin.apply import names_of
+from watchword.admin.backup_archive import Backup, BackupKey, read_backup
+from watchword.admin.hub_restore import HubRestorer
+from watchword.cli.administrator_events import HUB, administrator_events
 from watchword.cli.backup import backup_key_options
-from watchword.cli.common_options import confirm
+from watchword.cli.common_options import confirm, fleet_directory_of
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from watchword.admin.backup_archive import Backup, BackupKey
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_loop import run
 
 SHOWN = 20
 
@@ -22,14 +25,14 @@ SHOWN = 20
 @click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
-    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="The data directory to make. Default: of `up`."
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Data directory to create; by default that of `up`.",
 )
-@click.option("--hub", is_flag=True, help="Restore a hub on the cluster of the kubeconfig.")
-@click.option(
-    "--replace", is_flag=True, help="Restore over what is there; a data directory is moved aside, not removed."
-)
-@click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@flag("--hub", help="Restore a hub on the cluster of the kubeconfig.")
+@flag("--replace", help="Overwrite existing state; an existing data directory is renamed, not deleted.")
+@flag("--dry-run", help="Print what would change without changing anything.")
+@flag("--yes", "-y", help="Do not ask for confirmation.")
 @backup_key_options
 @connection_options
 def command(  # noqa: PLR0913 - one argument per flag
@@ -43,21 +46,17 @@ def command(  # noqa: PLR0913 - one argument per flag
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Put a control plane of this machine, or a hub, back as a backup has it.
+    """Restore a control plane of this machine, or a hub, from a backup.
 
     Clients that saw later revisions are told to list again, and no revision is used twice. Objects that were deleted
     since the backup are listed before they exist again. Agents keep their credentials, because the keys are in the
     backup of a control plane; a hub on another cluster has other keys, and its clusters join again.
     """
-    from watchword.admin.backup_archive import read_backup
-
     if hub and data_dir is not None:
         raise click.UsageError("give --hub or --data-dir, not both")
     backup = read_backup(file, key)
     question = _Question(dry_run=dry_run, yes=yes)
     if hub:
-        from watchword.runtime.event_loop import run
-
         run(_restore_hub(connection, backup, question, replace=replace))
     else:
         _restore_directory(data_dir, backup, question, replace=replace)
@@ -80,9 +79,7 @@ class _Question:
 
 
 def _restore_directory(data_dir: Path | None, backup: Backup, question: _Question, *, replace: bool) -> None:
-    from watchword.cli.common_options import fleet_directory_of
     from watchword.local.backup import carry_out, prepare_restore
-    from watchword.runtime.clock import SystemClock
 
     now, target = SystemClock().now(), fleet_directory_of(data_dir).path
     with prepare_restore(target, backup, replace=replace, now=now) as restore:
@@ -102,11 +99,6 @@ def _restore_directory(data_dir: Path | None, backup: Backup, question: _Questio
 
 
 async def _restore_hub(connection: ClusterConnection, backup: Backup, question: _Question, *, replace: bool) -> None:
-    from watchword.admin.apply import names_of
-    from watchword.admin.hub_restore import HubRestorer
-    from watchword.cli.administrator_events import HUB, administrator_events
-    from watchword.runtime.clock import SystemClock
-
     async with connection.client() as client:
         restorer = HubRestorer(client)
         plan = await restorer.plan(backup, replace=replace, now=SystemClock().now())

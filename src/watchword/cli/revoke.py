@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from msgspec import Struct
 
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.errors import NotFoundOnHub
+from watchword.admin.revoke.holders import HolderLookup, Holding, read_held_entries, with_held_tokens
 from watchword.admin.revoke.kinds import KINDS, RevocableKind, plan_revocation
 from watchword.admin.revoke.revocation import (
+    Refusal,
     Revocation,
     RevocationContext,
     RevocationResult,
@@ -21,14 +24,18 @@ from watchword.admin.revoke.revocation import (
     Revoker,
 )
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import confirm, format_document, output_option, split, wait_options, with_options
+from watchword.cli.administrator_events import administrator_events
+from watchword.cli.common_options import confirm, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, complete_tokens, connection_options
+from watchword.cli.options import flag, with_options
 from watchword.cli.output import echo
+from watchword.kube.access_reviews import UserIdentity, who_am_i
+from watchword.kube.client import Client
+from watchword.kube.connect import endpoint_of, make_client
+from watchword.kube.credentials import Credential, FixedCredential
+from watchword.kube.errors import ConfigError, Forbidden, Unauthorized
 from watchword.runtime.clock import SystemClock
-
-if TYPE_CHECKING:
-    from watchword.admin.revoke.holders import Holding
-    from watchword.admin.revoke.revocation import Refusal, Revocation
+from watchword.runtime.event_loop import run
 
 
 def describe_plan(revocation: Revocation) -> str:
@@ -111,12 +118,6 @@ def choose_exit_code(results: Sequence[RevocationResult], holdings: Sequence[Hol
     return ExitCode.UNREACHABLE if any(result.unproved for result in results) else ExitCode.DONE
 
 
-if TYPE_CHECKING:
-    from watchword.admin.revoke.holders import Holding
-    from watchword.kube.access_reviews import UserIdentity
-    from watchword.kube.client import Client
-    from watchword.kube.credentials import Credential
-
 F = TypeVar("F", bound=Callable[..., Any])
 COMPLETIONS = {"cluster": complete_clusters, "token": complete_tokens}
 
@@ -135,9 +136,9 @@ def revoke_options(command: F) -> F:
     """Add the shared flags; the command gets `options`."""
 
     @with_options(
-        click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing."),
-        click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
-        click.option("--ignore-not-found", is_flag=True, help="Do not fail for what is gone already."),
+        flag("--dry-run", help="Print what would be done without changing anything."),
+        flag("--yes", "-y", help="Do not ask for confirmation."),
+        flag("--ignore-not-found", help="Do not fail when a credential does not exist."),
     )
     @wait_options("the holders are refused, and print after what time")
     @output_option()
@@ -151,7 +152,7 @@ def revoke_options(command: F) -> F:
 
 @click.group("revoke")
 def command() -> None:
-    """End credentials of every kind.
+    """Revoke credentials of any kind.
 
     For each object that is revoked, this writes an Event on the hub and an audit line to standard error. With --wait,
     it asks the servers until each holder is refused, and prints after what time that was.
@@ -193,8 +194,6 @@ def _run(
     targets: Sequence[RevocationTarget] = (),
     paths: Sequence[Path] = (),
 ) -> int:
-    from watchword.runtime.event_loop import run
-
     results, holdings = run(_revoke(connection, options, targets, paths))
     if options.output != "table":
         echo(format_outcome(results, holdings, options.output, dry_run=options.dry_run), nl=False)
@@ -212,9 +211,6 @@ async def _revoke(
     targets: Sequence[RevocationTarget],
     paths: Sequence[Path],
 ) -> tuple[list[RevocationResult], list[Holding]]:
-    from watchword.admin.revoke.holders import with_held_tokens
-    from watchword.cli.administrator_events import administrator_events
-
     async with connection.client() as client:
         holdings = await _find_holdings(connection, client, paths)
         found = dict.fromkeys(holding.target for holding in holdings if holding.target is not None)
@@ -244,9 +240,6 @@ async def _plan(
 
 
 async def _find_holdings(connection: ClusterConnection, client: Client, paths: Sequence[Path]) -> list[Holding]:
-    from watchword.addons.catalog import ADDON_CATALOG
-    from watchword.admin.revoke.holders import HolderLookup, read_held_entries
-
     async def authenticate(credential: Credential) -> UserIdentity | None:
         return await _authenticate(connection, credential)
 
@@ -256,11 +249,6 @@ async def _find_holdings(connection: ClusterConnection, client: Client, paths: S
 
 async def _authenticate(connection: ClusterConnection, credential: Credential) -> UserIdentity | None:
     """Show a credential to the hub of this command, whichever server its kubeconfig names."""
-    from watchword.kube.access_reviews import who_am_i
-    from watchword.kube.connect import endpoint_of, make_client
-    from watchword.kube.credentials import FixedCredential
-    from watchword.kube.errors import ConfigError, Forbidden, Unauthorized
-
     client = make_client(endpoint_of(connection.choice().cluster), FixedCredential(credential))
     try:
         return await who_am_i(client)

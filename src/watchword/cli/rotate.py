@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from watchword.admin.rotate import CredentialRotator
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.options import flag, option
 from watchword.cli.output import echo
-
-if TYPE_CHECKING:
-    from watchword.admin.rotate import CredentialRotator
+from watchword.runtime.clock import SystemClock
+from watchword.runtime.event_loop import run
 
 
 @click.group("rotate")
@@ -25,8 +26,8 @@ def command() -> None:
 
 
 def _waiting(verb: Callable[..., None]) -> Any:
-    verb = click.option("--timeout", default="2m", show_default=True, help="How long to wait for it.")(verb)
-    return click.option("--no-wait", is_flag=True, help="Send the request, and do not wait for the renewal.")(verb)
+    verb = option("--timeout", default="2m", help="Time limit of the wait.")(verb)
+    return flag("--no-wait", help="Do not wait for the renewal.")(verb)
 
 
 @command.command("cluster")
@@ -47,7 +48,7 @@ def cluster(connection: ClusterConnection, name: str, no_wait: bool, timeout: st
     "cluster_name",
     required=True,
     shell_complete=complete_clusters,
-    help="The cluster that the add-on is on.",
+    help="Name of the add-on's cluster.",
 )
 @_waiting
 @connection_options
@@ -58,12 +59,7 @@ def addon(connection: ClusterConnection, name: str, cluster_name: str, no_wait: 
 
 
 def _rotate(connection: ClusterConnection, whom: str, act: Callable[[CredentialRotator], Awaitable[str]]) -> None:
-    from watchword.runtime.event_loop import run
-
     async def main() -> str:
-        from watchword.admin.rotate import CredentialRotator
-        from watchword.runtime.clock import SystemClock
-
         async with connection.client() as client:
             return await act(CredentialRotator(client, SystemClock(), print_progress))
 

@@ -5,23 +5,29 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from watchword.addons.hub.definition_controllers import run_addon
+from watchword.addons.sample.agent import SampleAgent
+from watchword.addons.sample.hub import SAMPLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag, option, text
 from watchword.cli.process_options import read_cluster_name, run_until_stopped
-
-if TYPE_CHECKING:
-    from watchword.kube.client import Client
+from watchword.kube.client import Client
+from watchword.kube.connect import connect
+from watchword.runtime.clock import SystemClock
 
 
 @click.command("sample-addon")
-@click.option("--hub-kubeconfig", type=click.Path(path_type=Path), help="The kubeconfig of the add-on's own Secret.")
-@click.option("--cluster-name", default="", help="The cluster's name; by default the one beside the kubeconfig.")
-@click.option("--lease-namespace", default="", help="Where to renew a lease on the managed cluster, to show health.")
-@click.option("--every", type=click.FloatRange(min=0.05), default=30.0, show_default=True, help="Seconds.")
-@click.option("--manager", is_flag=True, help="Run the hub side instead, with --kubeconfig of the hub.")
+@click.option(
+    "--hub-kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig for the hub, from the add-on's Secret."
+)
+@text("--cluster-name", help="Name of the cluster; by default the content of cluster-name beside the kubeconfig.")
+@text("--lease-namespace", help="Namespace of the health lease on the managed cluster.")
+@option("--every", type=click.FloatRange(min=0.05), default=30.0, help="Seconds between two updates.")
+@flag("--manager", help="Run the manager for the hub of --kubeconfig instead of the agent.")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Run the sample add-on: its agent, or its hub side.
@@ -38,16 +44,11 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 async def _manage(connection: ClusterConnection, stop: asyncio.Event) -> None:
-    from watchword.addons.hub.definition_controllers import run_addon
-    from watchword.addons.sample.hub import SAMPLE
-
     async with connection.client() as client:
         await run_addon(client, SAMPLE, stop=stop)
 
 
 async def _run_with_clients(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from watchword.kube.connect import connect
-
     hub = connect(flags["hub_kubeconfig"])
     try:
         if not flags["lease_namespace"]:
@@ -60,9 +61,6 @@ async def _run_with_clients(connection: ClusterConnection, flags: dict[str, Any]
 
 
 async def _run_agent(hub: Client, local: Client | None, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    from watchword.addons.sample.agent import SampleAgent
-    from watchword.runtime.clock import SystemClock
-
     name = flags["cluster_name"] or read_cluster_name(flags["hub_kubeconfig"])
     agent = SampleAgent(hub, name, SystemClock(), local, flags["lease_namespace"])
     await agent.run(timedelta(seconds=flags["every"]), stop)

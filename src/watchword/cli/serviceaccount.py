@@ -14,6 +14,7 @@ import click
 from watchword.cli.common_options import format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo, render_table, terminal_width
 
 if TYPE_CHECKING:
@@ -27,10 +28,15 @@ PROVIDER_COMMAND = "watchword"
 
 @click.command("kubeconfig")
 @click.argument("name")
-@click.option("--cluster", required=True, help="The cluster to be reached.")
-@click.option("--namespace", "-n", default="", help="The namespace of the account; by default that of the cluster.")
-@click.option("--file", "path", type=click.Path(path_type=Path), help="Write it there, readable by you alone.")
-@click.option("--exec", "as_exec", is_flag=True, help="With a plugin that reads the token from the hub each time.")
+@click.option("--cluster", required=True, help="Name of the cluster to connect to.")
+@text("--namespace", "-n", help="Namespace of the account; by default that of the cluster.")
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Write the kubeconfig to this file (0600) instead of standard output.",
+)
+@flag("--exec", "as_exec", help="Use an exec plugin that reads the token from the hub instead of storing it.")
 @connection_options
 def kubeconfig(connection: ClusterConnection, name: str, path: Path | None, **flags: Any) -> None:
     """Write a kubeconfig that reaches a cluster as the account.
@@ -71,8 +77,8 @@ def _config_with_token(connection: ClusterConnection, name: str, flags: dict[str
 
 @click.command("exec-credential")
 @click.argument("name")
-@click.option("--cluster", default="", help="The cluster; by default the one that the client names.")
-@click.option("--namespace", "-n", default="", help="The namespace of the account; by default that of the cluster.")
+@text("--cluster", help="Name of the cluster; by default from KUBERNETES_EXEC_INFO.")
+@text("--namespace", "-n", help="Namespace of the account; by default that of the cluster.")
 @connection_options
 def exec_credential(connection: ClusterConnection, name: str, cluster: str, namespace: str) -> None:
     """Print the account's token with its expiry, as clients expect it of a credential plugin."""
@@ -89,11 +95,13 @@ def exec_credential(connection: ClusterConnection, name: str, cluster: str, name
 
 @click.command("grant")
 @click.argument("name")
-@click.option("--namespace", "-n", required=True, help="The namespace of the account.")
-@click.option("--cluster-role", required=True, help="The ClusterRole on the clusters, such as view.")
-@click.option("--in", "namespaces", multiple=True, help="Only in these namespaces of the clusters, by commas.")
-@click.option("--clusters", "-c", multiple=True, help="Only on these clusters; several, separated by commas.")
-@click.option("--remove", is_flag=True, help="Take the role back, on all clusters.")
+@click.option("--namespace", "-n", required=True, help="Namespace of the account.")
+@click.option("--cluster-role", required=True, help="ClusterRole on the clusters, for example view.")
+@click.option(
+    "--in", "namespaces", multiple=True, help="Namespaces on the clusters, separated by commas; all by default."
+)
+@click.option("--clusters", "-c", multiple=True, help="Names of clusters, separated by commas; all by default.")
+@flag("--remove", help="Remove the role on all clusters.")
 @wait_options("the clusters have applied it")
 @connection_options
 def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:
@@ -131,8 +139,8 @@ def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **fl
 @click.command("export")
 @click.argument("tool", type=click.Choice(("argocd", "clusterprofile")))
 @click.argument("name")
-@click.option("--namespace", "-n", default="", help="The namespace of the account; by default those of all clusters.")
-@click.option("--to-namespace", required=True, help="Where the tool looks for its clusters on this hub.")
+@text("--namespace", "-n", help="Namespace of the account; by default those of all clusters.")
+@click.option("--to-namespace", required=True, help="Namespace on this hub in which the tool looks for clusters.")
 @connection_options
 def export(connection: ClusterConnection, tool: str, name: str, **flags: Any) -> None:
     """Tell a tool on the hub of every cluster that has the account, until stopped.
@@ -189,7 +197,7 @@ COLUMNS = ("NAME", "NAMESPACE", "PRESENT", "CLUSTERS", "EXPIRES")
 
 @click.group("serviceaccount")
 def command() -> None:
-    """Make, look at and revoke managed service accounts.
+    """Create, show and revoke managed service accounts.
 
     An account in the namespace of a cluster is on that cluster; an account in a namespace that is bound to a
     cluster set is on every cluster of the set.
@@ -201,18 +209,20 @@ for _verb in (kubeconfig, grant, export, exec_credential):
 
 
 def _namespace_option(command: F) -> F:
-    return click.option("--namespace", "-n", required=True, help="The namespace of a cluster, or of a cluster set.")(
-        command
-    )
+    return click.option(
+        "--namespace", "-n", required=True, help="Namespace of a cluster, or one bound to a cluster set."
+    )(command)
 
 
 @command.command("create")
 @click.argument("name")
 @_namespace_option
-@click.option("--audiences", multiple=True, help="For whom the token is valid; several, separated by commas.")
-@click.option("--validity", default="24h", show_default=True, help="How long each token lives.")
-@click.option("--no-rotation", is_flag=True, help="Do not renew the token before it expires.")
-@click.option("--ttl", default="", help="Delete the account after this time.")
+@click.option(
+    "--audiences", multiple=True, help="Audiences of the token, separated by commas; by default that of the API server."
+)
+@option("--validity", default="24h", help="Lifetime of each token.")
+@flag("--no-rotation", help="Do not renew the token before it expires.")
+@text("--ttl", help="Delete the account after this time; never by default.")
 @wait_options("the token is at the hub")
 @output_option()
 @connection_options
@@ -240,7 +250,7 @@ def create(connection: ClusterConnection, name: str, output: str, wait: timedelt
 
 
 @command.command("list")
-@click.option("--namespace", "-n", default="", help="Only those of one namespace.")
+@text("--namespace", "-n", help="List only the accounts of this namespace.")
 @output_option()
 @connection_options
 def list_(connection: ClusterConnection, namespace: str, output: str) -> None:
@@ -267,7 +277,7 @@ def show(connection: ClusterConnection, name: str, namespace: str, output: str) 
 @command.command("delete")
 @click.argument("name")
 @_namespace_option
-@click.option("--abandon", is_flag=True, help="Do not wait for clusters that cannot be reached; tokens may live on.")
+@flag("--abandon", help="Do not wait for clusters that are unreachable; their tokens may stay valid.")
 @wait_options("the account is revoked on every cluster")
 @connection_options
 def delete(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:

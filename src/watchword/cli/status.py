@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 from msgspec.structs import replace
 
+from watchword.admin.audit_log import read_audit_logs
+from watchword.admin.formatting import format_count, format_renewal, format_time_left, format_timestamp
+from watchword.admin.health import InventoryHealth
+from watchword.admin.hub_observer import observe_hub
+from watchword.admin.hub_reader import read_hub_facts, read_inventory, require_hub
+from watchword.admin.inventory import build_inventory, inventory_document
+from watchword.admin.inventory_rows import CredentialRow, Inventory
+from watchword.admin.terminal import Screen, Style, can_redraw, terminal_size
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.options import flag
 from watchword.cli.output import echo, echo_line, render_table, terminal_width
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from watchword.admin.health import InventoryHealth
-    from watchword.admin.inventory_rows import CredentialRow, Inventory
+from watchword.runtime.event_loop import run
 
 WIDE = 150  # columns, from which on everything is shown
 MAX_HEALTHY_ROWS = 20  # rows of a table that a terminal is shown, unless more of them need attention
@@ -42,10 +50,10 @@ Row = TypeVar("Row", bound=HasHealth)
     "logs",
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
-    help="An audit log of an API server: tells which credentials are really used. May be given several times.",
+    help="Audit log of an API server, to show which credentials are in use; repeatable.",
 )
-@click.option("--watch", "-w", is_flag=True, help="Stay, and show every change.")
-@click.option("--check", is_flag=True, help="For cron: print only what needs attention; exit code 6 if anything does.")
+@flag("--watch", "-w", help="Show every change until interrupted.")
+@flag("--check", help="For cron: print only what needs attention; exit code 6 if anything does.")
 @connection_options
 def command(
     connection: ClusterConnection,
@@ -54,7 +62,7 @@ def command(
     watch: bool,  # noqa: FBT001 - a flag
     check: bool,  # noqa: FBT001 - a flag
 ) -> int:
-    """Show who holds which credential until when.
+    """List clusters, add-ons and credentials with expiry and health.
 
     Clusters, add-ons and credentials of any hub, what needs attention first; pull secrets in one row for each
     state. What this user may not read is named, and the rest is shown. With --check nothing is printed when
@@ -62,11 +70,7 @@ def command(
     """
     if watch and (check or logs):
         raise click.UsageError("--check and --audit-log look once and end, --watch stays: give one of them")
-    from watchword.runtime.event_loop import run
-
     if watch:
-        from contextlib import suppress
-
         with suppress(KeyboardInterrupt):
             run(_watch(connection, output))
         return ExitCode.DONE
@@ -80,9 +84,6 @@ def command(
 
 
 async def _read(connection: ClusterConnection, now: datetime, logs: Sequence[Path]) -> Inventory:
-    from watchword.admin.audit_log import read_audit_logs
-    from watchword.admin.hub_reader import read_inventory
-
     usage = read_audit_logs(logs) if logs else None
     async with connection.client() as client:
         return await read_inventory(client, now, usage)
@@ -122,9 +123,6 @@ def _show(inventory: Inventory, now: datetime, output: str) -> None:
 
 
 async def _watch(connection: ClusterConnection, output: str) -> None:
-    from watchword.admin.hub_observer import observe_hub
-    from watchword.admin.hub_reader import read_hub_facts, require_hub
-
     async with connection.client() as client:
         await require_hub(client)
         facts = await read_hub_facts(client)
@@ -134,12 +132,6 @@ async def _watch(connection: ClusterConnection, output: str) -> None:
 
 
 async def _follow(observer: Any, output: str) -> None:
-    import asyncio
-    import os
-
-    from watchword.admin.inventory import build_inventory
-    from watchword.admin.terminal import Screen, Style, can_redraw, terminal_size
-
     redraws = can_redraw(sys.stdout, os.environ) and output in ("table", "wide")
     screen = Screen(sys.stdout, color=False, size=lambda: terminal_size(sys.stdout))
     last = ""
@@ -171,8 +163,6 @@ def render_inventory(
 ) -> str:
     """Return everything as tables, or as a document; a terminal is spared most of what is well."""
     if form in ("json", "yaml"):
-        from watchword.admin.inventory import inventory_document
-
         return format_document(inventory_document(inventory, now), form)
     wide = form == "wide" or width is None or width >= WIDE
     shown = inventory if form == "wide" or width is None else choose_visible_rows(inventory, most)
@@ -204,8 +194,6 @@ def _remainder(rows: Sequence[Row], shown: Sequence[Row]) -> str:
 
 
 def summarise(inventory: Inventory) -> str:
-    from watchword.admin.formatting import format_count
-
     tables = (
         ("cluster", [(row.health, 1) for row in inventory.clusters]),
         ("add-on", [(row.health, 1) for row in inventory.addons]),
@@ -246,8 +234,6 @@ def _addons(inventory: Inventory, width: int | None) -> str:
 
 
 def _credentials(inventory: Inventory, now: datetime, width: int | None, *, wide: bool) -> str:
-    from watchword.admin.formatting import format_renewal, format_time_left, format_timestamp
-
     def cells(row: CredentialRow) -> Sequence[str]:
         left = format_time_left(row.validity.expires, now)
         if not wide:

@@ -16,9 +16,10 @@ from watchword.api import yaml
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
 from watchword.api.time import rfc3339
-from watchword.cli.common_options import JOIN_COMMAND_OPTIONS, output_option, with_options
+from watchword.cli.common_options import JOIN_COMMAND_OPTIONS, output_option
 from watchword.cli.connection_options import ClusterConnection, complete_tokens, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo, render_table, terminal_width
 from watchword.cli.secret_input import SecretReader
 from watchword.discovery.cluster_info import ClusterInfo
@@ -95,7 +96,7 @@ def _document(record: TokenRecord, *, secrets: bool) -> dict[str, Any]:
 
 @click.group("token")
 def command() -> None:
-    """Make, list and delete the tokens by which others find this cluster and join it.
+    """Create, list and delete bootstrap tokens.
 
     A holder of a token that authenticates can claim any cluster name that is not taken: give it a short lifetime,
     bind it to a name, delete it after use.
@@ -110,17 +111,26 @@ def generate() -> None:
 
 @command.command("create")
 @click.argument("token", default="")
-@click.option("--usages", default="signing,authentication", show_default=True, help="What the token is good for.")
-@click.option("--ttl", default=BOOTSTRAP_TOKEN_TTL, show_default=True, help="Its lifetime; 0 never expires.")
-@click.option("--description", default="", help="What it is for.")
-@click.option("--groups", default=MANAGED_CLUSTER_GROUP, show_default=True, help="Groups of its user.")
-@click.option("--for-cluster", "patterns", multiple=True, help="Only these cluster names; * stands for any letters.")
-@click.option("--max-uses", type=click.IntRange(1), help="How many clusters it may bring in.")
-@click.option("--force-weak-token", is_flag=True, help="Accept a token that is easy to guess.")
-@click.option("--print-join-command", is_flag=True, help="Print the whole command for the joining machine.")
+@option("--usages", default="signing,authentication", help="Usages of the token.")
+@option("--ttl", default=BOOTSTRAP_TOKEN_TTL, help="Lifetime of the token; 0 for no expiry.")
+@text("--description", help="Description of the token.")
+@option("--groups", default=MANAGED_CLUSTER_GROUP, help="Groups of the token's user, separated by commas.")
+@click.option(
+    "--for-cluster",
+    "patterns",
+    multiple=True,
+    help="Cluster name that the token may register; * matches any characters; repeatable.",
+)
+@click.option(
+    "--max-uses",
+    type=click.IntRange(1),
+    help="Maximum number of clusters that the token may register; unlimited by default.",
+)
+@flag("--force-weak-token", help="Accept a token that can be guessed easily.")
+@flag("--print-join-command", help="Print the join command instead of the token.")
 @with_options(*JOIN_COMMAND_OPTIONS)
 @output_option()
-@click.option("--dry-run", is_flag=True, help="Check with the server, and change nothing.")
+@flag("--dry-run", help="Validate on the server without changing anything.")
 @connection_options
 def create(connection: ClusterConnection, token: str, output: str, **options: Any) -> None:
     """Make a token on the server and print it.
@@ -142,7 +152,7 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
 
 
 @command.command("list")
-@click.option("--show-secret", is_flag=True, help="Show the whole tokens, not only their ids.")
+@flag("--show-secret", help="Print the secrets of the tokens.")
 @output_option()
 @connection_options
 def list_(connection: ClusterConnection, show_secret: bool, output: str) -> None:  # noqa: FBT001 - a flag
@@ -163,8 +173,8 @@ def list_(connection: ClusterConnection, show_secret: bool, output: str) -> None
 
 @command.command("delete")
 @click.argument("tokens", nargs=-1, required=True, metavar="TOKEN-ID...", shell_complete=complete_tokens)
-@click.option("--ignore-not-found", is_flag=True, help="Do not fail for a token that is gone already.")
-@click.option("--dry-run", is_flag=True, help="Check that the tokens exist, and change nothing.")
+@flag("--ignore-not-found", help="Do not fail when a token does not exist.")
+@flag("--dry-run", help="Check that the tokens exist without deleting them.")
 @connection_options
 def delete(connection: ClusterConnection, tokens: tuple[str, ...], ignore_not_found: bool, dry_run: bool) -> None:  # noqa: FBT001 - flags
     """Delete tokens by id, or by the whole token (@FILE or - also work)."""

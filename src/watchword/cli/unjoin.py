@@ -12,22 +12,25 @@ from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import cluster_name, format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
+from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 
 @click.command("unjoin")
-@click.option("--cluster-name", default="", help="The name under which this cluster joined; required.")
-@click.option("--klusterlet-name", "klusterlet", default=KLUSTERLET, show_default=True, help="One for each hub.")
-@click.option("--namespace", default="", help="Where the agent runs; by default as the Klusterlet says.")
+@text("--cluster-name", help="Name of this cluster on the hub; required.")
+@option(
+    "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
+)
+@text("--namespace", help="Namespace of the agent; by default the Klusterlet's.")
 @click.option("--purge-operator/--keep-operator", default=True, help="Remove the operator with the last Klusterlet.")
-@click.option("--wait", is_flag=True, hidden=True, help="Accepted: it is always waited for, a minute at most.")
-@click.option("--dry-run", is_flag=True, help="Print what would be removed, and change nothing.")
+@flag("--wait", hidden=True, help="Ignored; unjoin always waits, one minute at most.")
+@flag("--dry-run", help="Print what would be removed without changing anything.")
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
-    """Take this cluster out of its hub.
+    """Remove this cluster from its hub.
 
     The hub is notified with the cluster's own credential and removes the rights; then the agent, its rights and its
     credentials are removed here. When the hub cannot be reached, this side is cleaned up all the same, and the

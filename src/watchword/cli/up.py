@@ -14,6 +14,7 @@ import click
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import fleet_directory_of
 from watchword.cli.discovery_options import parse_duration_flag
+from watchword.cli.options import flag, option, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,22 +29,26 @@ if TYPE_CHECKING:
 
 
 @click.command("up")
-@click.option("--clusters", type=click.IntRange(0, 200), help="How many managed clusters; 2 at first, then as before.")
-@click.option("--registration-auth", default="", help="How the clusters register; csr at first, then as before.")
-@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where everything is kept.")
-@click.option("--ephemeral", is_flag=True, help="Keep everything in memory, and nothing in the end.")
 @click.option(
-    "--audit", is_flag=True, help="Write audit.log beside the data of each control plane: one line per request."
+    "--clusters", type=click.IntRange(0, 200), help="Number of managed clusters; 2 for a new fleet, else unchanged."
 )
+@text("--registration-auth", help="Registration driver of the clusters; csr for a new fleet, else unchanged.")
+@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Data directory of the fleet.")
+@flag("--ephemeral", help="Keep all state in memory; write nothing to disk.")
+@flag("--audit", help="Write audit.log in the data directory of each control plane, one line per request.")
 @click.option(
     "--encryption-key-file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Encrypt Secrets in each data file with the first key of this file (base64, 32 bytes, one per line).",
 )
-@click.option("--exit", "leave", is_flag=True, help="End with status 0 once all is healthy; for scripts.")
-@click.option("--timeout", default="60s", show_default=True, help="With --exit: how long to wait for that.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each thing that happens.")
-@click.option("--port", type=click.IntRange(1, 65535), help="The hub's port, the clusters' follow; free ones else.")
+@flag("--exit", "leave", help="Exit with 0 once the fleet is healthy, for scripts.")
+@option("--timeout", default="60s", help="With --exit: time limit until the fleet is healthy.")
+@flag("--json", "as_json", help="Print one JSON object per event.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Port of the hub; clusters use the following ports; free ports by default.",
+)
 def command(**flags: Any) -> None:
     """Bring up a hub and managed clusters on this machine.
 

@@ -15,7 +15,7 @@ from watchword.admin.health import InventoryHealth
 from watchword.api.meta import ObjectRef
 from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.row_index import NumberedEvent, RowIndex
-from watchword.dashboard.rows import HEALTHS, Row, RowFields, clean, event_document, seconds
+from watchword.dashboard.rows import HEALTHS, Row, clean, event_document, seconds
 from watchword.dashboard.viewers import Visibility
 
 FRAME = 0.5  # seconds between two messages at least, once a browser has everything
@@ -121,12 +121,14 @@ class BrowserCopy(Struct):
         if numbers == self._told:
             return {}
         self._told = numbers
-        return {b"events": orjson.dumps([describe_event(each, known) for each in latest])}
-
-
-def describe_event(event: NumberedEvent, known: frozenset[int]) -> int | RowFields:
-    """Return an event as it is sent: one that the browser holds by its number alone."""
-    return event.number if event.number in known else {"number": event.number, **event_document(event.event)}
+        return {
+            b"events": orjson.dumps(
+                [
+                    (each.number if each.number in known else {"number": each.number, **event_document(each.event)})
+                    for each in latest
+                ]
+            )
+        }
 
 
 def order_for_view(index: RowIndex, seen: Visibility) -> dict[ObjectRef, None]:

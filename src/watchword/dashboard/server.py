@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from importlib.resources import files
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -10,7 +12,6 @@ import structlog
 from msgspec import Struct, field
 
 from watchword.api.http import Request, Response
-from watchword.dashboard.assets import INDEX, LOGIN, SIGNED_IN, SIGNED_OUT, Asset, load_assets
 from watchword.dashboard.cluster_page import read_cluster_page
 from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.live import stream_rows
@@ -38,7 +39,9 @@ class OwnAddress(Struct, frozen=True):
         origin = request.header("Origin")
         if origin and origin != f"{self.scheme}://{host}":
             return "requests from other sites are refused"
-        if request.header("Sec-Fetch-Site") in ("cross-site", "same-site") and not _is_navigation(request):
+        if request.header("Sec-Fetch-Site") in ("cross-site", "same-site") and not (
+            request.method == "GET" and request.header("Sec-Fetch-Mode") == "navigate"
+        ):
             return "requests from other sites are refused"
         return ""
 
@@ -51,9 +54,40 @@ def host_name(host: str) -> str:
         return ""
 
 
-def _is_navigation(request: Request) -> bool:
-    """Whether a person follows a link: the page that opens cannot be read by the site that links."""
-    return request.method == "GET" and request.header("Sec-Fetch-Mode") == "navigate"
+TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "json": "application/json",
+}
+INDEX, LOGIN, SIGNED_IN, SIGNED_OUT = "index.html", "login.html", "signed-in.html", "signed-out.html"
+
+
+class Asset(Struct, frozen=True):
+    """One file."""
+
+    content: bytes
+    content_type: str
+    tag: str
+
+    def answer(self, request: Request, status: int = 200) -> Response:
+        """Return the file, or only that the browser has it already."""
+        headers = (("Cache-Control", "no-cache"), ("ETag", self.tag), ("Content-Type", self.content_type))
+        if status == 200 and request.header("If-None-Match") == self.tag:
+            return Response(304, headers)
+        return Response(status, headers, self.content)
+
+
+def load_assets() -> Mapping[str, Asset]:
+    found = {}
+    for path in files(__package__).joinpath("assets").iterdir():
+        suffix = path.name.rpartition(".")[2]
+        if suffix in TYPES:
+            content = path.read_bytes()
+            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            found[path.name] = Asset(content, TYPES[suffix], tag)
+    return found
 
 
 POLICY = (

@@ -228,7 +228,7 @@ class ReviewedRights(Struct):
     ) -> Visibility | None:
         now, held = self.clock.now(), self._reviews.get(session)
         who = await review_token(self.client, token)
-        if who is None or not is_same_user(who, session.who):
+        if who is None or (who.username, who.uid) != (session.who.username, session.who.uid):
             self.sessions.close(cookie)
             self._reviews.pop(session, None)
             return None
@@ -239,11 +239,6 @@ class ReviewedRights(Struct):
         self._locks = {each: lock for each, lock in self._locks.items() if now < each.ends}
         self._reviews[session] = _Review(who, seen, places, now)
         return seen
-
-
-def is_same_user(one: UserIdentity, other: UserIdentity) -> bool:
-    """Whether two reviews found the same user; groups may change meanwhile."""
-    return (one.username, one.uid) == (other.username, other.uid)
 
 
 Viewers = OwnRights | ReviewedRights

@@ -93,9 +93,7 @@ def manager_bundle(*, image: str = IMAGE) -> list[Manifest]:
         *role_with_binding(ObjectKey(MANAGER.namespace, MANAGER_ROLE), rules_of(ELECTION_RIGHTS), MANAGER),
         deployment(
             Workload(
-                name=MANAGER.name,
-                namespace=MANAGER.namespace,
-                service_account=MANAGER.name,
+                key=MANAGER,
                 image=image,
                 arguments=[ADDON_NAME, "--manager", f"--image={image}"],
                 resources={"requests": {"cpu": "2m", "memory": "64Mi"}},

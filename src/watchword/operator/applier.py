@@ -9,7 +9,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, is_deleting, uid_of
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
@@ -67,7 +67,7 @@ class OwnedObjectApplier(Struct, frozen=True):
             return await apply_object(self.client, resource, wanted, None, replace(OWN_OBJECTS, force=False))
         except Conflict as cause:
             found = await self.client.get(resource, key)
-            if not is_rendered_by_us(found):
+            if labels_of(found).get("app.kubernetes.io/managed-by") != MANAGED_BY:
                 message = f"{resource.kind} {key} exists and is not the operator's: rename or remove it"
                 raise NameConflict(message) from cause
             return await apply_object(self.client, resource, wanted, found, OWN_OBJECTS)
@@ -93,11 +93,6 @@ def with_owner(obj: Object, owner: Object) -> Object:
         RENDERED_ANNOTATION: hashlib.sha256(orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16],
     }
     return {**obj, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
-
-
-def is_rendered_by_us(obj: Object) -> bool:
-    """Whether an object came out of this code, by whatever hand it was applied."""
-    return (obj["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") == MANAGED_BY
 
 
 def is_owned(obj: Object, owner: Object) -> bool:

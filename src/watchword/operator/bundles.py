@@ -134,9 +134,7 @@ def _operator_rights(options: BundleOptions) -> list[Manifest]:
 def _operator_deployment(options: BundleOptions) -> Manifest:
     return deployment(
         Workload(
-            name=OPERATOR.name,
-            namespace=OPERATOR.namespace,
-            service_account=OPERATOR.name,
+            key=OPERATOR,
             image=options.image,
             arguments=["operator", f"--namespace={OPERATOR.namespace}", f"--image={options.image}"],
             replicas=options.pods.replicas,

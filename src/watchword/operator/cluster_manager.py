@@ -16,7 +16,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Conflict
 from watchword.operator import conditions
 from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
-from watchword.operator.cluster_manager_manifests import accounts_binding, bound_hub_manifests, gates_of
+from watchword.operator.cluster_manager_manifests import accounts_binding, hub_manifests
 from watchword.operator.conditions import add_finalizer, remove_finalizer, report_status
 from watchword.operator.feature_gates import HUB_FEATURES, is_enabled
 from watchword.operator.validation import validate_cluster_manager
@@ -53,8 +53,8 @@ class ClusterManagerReconciler(Struct, frozen=True):
 
     async def _deploy(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
         try:
-            rows = await applier.apply(found, bound_hub_manifests(found, image=self.image))
-            if not is_enabled(gates_of(found), ACCOUNTS_GATE):
+            rows = await applier.apply(found, hub_manifests(found, image=self.image))
+            if not is_enabled(found, ACCOUNTS_GATE):
                 await applier.remove(found, [accounts_binding(found)])
         except (ApiStatusError, BeingDeleted, NameConflict) as trouble:
             if isinstance(trouble, Conflict):
@@ -69,7 +69,7 @@ class ClusterManagerReconciler(Struct, frozen=True):
     async def _remove(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
         if Finalizer.CLUSTER_MANAGER not in finalizers_of(found):
             return Done()
-        rows = [row for row in (*bound_hub_manifests(found), accounts_binding(found)) if row[0] is not NAMESPACES]
+        rows = [row for row in (*hub_manifests(found), accounts_binding(found)) if row[0] is not NAMESPACES]
         first = [row for row in rows if row[0] is DEPLOYMENTS]
         waiting = await applier.remove(found, first) or await applier.remove(found, rows)
         if waiting:
@@ -87,7 +87,7 @@ class ClusterManagerReconciler(Struct, frozen=True):
         return Done()
 
     async def _report(self, found: Object, said: list[Condition], rows: Iterable[Manifest] = ()) -> None:
-        features = conditions.decide_feature_gates(gates_of(found), HUB_FEATURES)
+        features = conditions.decide_feature_gates(found, HUB_FEATURES)
         await report_status(self.status, CLUSTER_MANAGERS, found, [*said, features], rows)
 
 

@@ -9,19 +9,17 @@ from typing import Any
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
 from watchword.api.names import HUB_NAMESPACE, IMAGE, Annotation
-from watchword.api.rbac import rules_of
-from watchword.api.resources import CLUSTER_ROLES, CRON_JOBS, NAMESPACES, SERVICES
+from watchword.api.resources import CRON_JOBS, NAMESPACES, SERVICES
 from watchword.api.validation import DurationError, parse_duration
 from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import HUB_FEATURES, format_gates, is_enabled
 from watchword.operator.klusterlet_manifests import pod_fields, pull_secret_fields, resources_of
-from watchword.operator.rbac import ACCOUNTS_ROLE, CLEANER_ROLE, CLEANER_RULES, HUB_ROLE, HUB_RULES, HUB_TOKENS_RULES
+from watchword.operator.rbac import ACCOUNTS_ROLE, CLEANER_ROLE, HUB_ROLE
 from watchword.operator.rendering import (
     CONTAINER_SECURITY,
     POD_SECURITY,
     Workload,
     cluster_binding,
-    cluster_role_with_binding,
     deployment,
     labels_for,
     role_with_binding,
@@ -37,19 +35,6 @@ EXPOSED_PORT = 443
 
 def server_name(manager: Object, server: HubServer) -> str:
     return f"{manager['metadata']['name']}-{server.name}"
-
-
-def server_roles(server: HubServer) -> list[Manifest]:
-    """Return the roles that a server and the hub's controllers are bound to; inert until they are."""
-    return [
-        (
-            CLUSTER_ROLES,
-            CLUSTER_ROLES.manifest(
-                ObjectKey.cluster(name), metadata={"labels": labels_for(server.name)}, rules=rules_of(rules)
-            ),
-        )
-        for name, rules in server.roles.items()
-    ]
 
 
 def server_bindings(manager: Object, server: HubServer, controller: ObjectKey) -> list[Manifest]:
@@ -72,8 +57,7 @@ def server_workload(manager: Object, server: HubServer, image: str) -> list[Mani
     own: Mapping[str, Any] = spec.get("serverConfiguration") or {}
     name = server_name(manager, server)
     workload = Workload(
-        name=name,
-        namespace=HUB_NAMESPACE,
+        key=ObjectKey(HUB_NAMESPACE, name),
         service_account=server.service_account,
         image=str(own.get("imagePullSpec") or spec.get("imagePullSpec") or image),
         arguments=server.arguments,
@@ -118,8 +102,7 @@ def hub_flags(manager: Object, catalog: Catalog = CATALOG) -> list[str]:
     retention = left_cluster_retention(manager)
     if retention:
         flags.append(f"--left-cluster-retention={retention}")
-    gates = format_gates(gates_of(manager), HUB_FEATURES)
-    return [*flags, *([f"--feature-gates={gates}"] if gates else [])]
+    return [*flags, *format_gates(manager, HUB_FEATURES)]
 
 
 def left_cluster_retention(manager: Object) -> str:
@@ -178,35 +161,8 @@ def _entry(registration: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[s
     return next((entry for entry in entries if str(entry.get("authType") or "") in names), {})
 
 
-def gates_of(manager: Object) -> list[Mapping[str, Any]]:
-    spec: Mapping[str, Any] = manager.get("spec") or {}
-    parts = ("registrationConfiguration", "workConfiguration", "addOnManagerConfiguration")
-    return [row for part in parts for row in (spec.get(part) or {}).get("featureGates") or []]
-
-
 def hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
-    """Return everything the hub's controllers need, roles included, in an order in which it can be applied."""
-    prefix = f"open-cluster-management:{manager['metadata']['name']}"
-    tokens = f"{prefix}:controller:tokens"
-    return [
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
-        service_account(CONTROLLER.name, HUB_NAMESPACE, account_annotations(manager)),
-        *cluster_role_with_binding(f"{prefix}:controller", HUB_RULES, CONTROLLER),
-        *(
-            manifest
-            for namespace in TOKEN_NAMESPACES
-            for manifest in role_with_binding(ObjectKey(namespace, tokens), HUB_TOKENS_RULES, CONTROLLER)
-        ),
-        service_account(CLEANER.name, HUB_NAMESPACE),
-        *cluster_role_with_binding(f"{prefix}:cluster-cleaner", CLEANER_RULES, CLEANER),
-        *(role for server in enabled_servers(manager) for role in server_roles(server)),
-        *(row for server in enabled_servers(manager) for row in server_bindings(manager, server, CONTROLLER)),
-        *_workloads(manager, image),
-    ]
-
-
-def bound_hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
-    """Return the same as an operator applies it: bound to roles that exist, so that it need not hold their rights."""
+    """Return what the operator applies for a hub: bound to roles that exist, so that it need not hold their rights."""
     prefix = f"open-cluster-management:operated:{manager['metadata']['name']}"
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
@@ -215,7 +171,7 @@ def bound_hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest
         service_account(CLEANER.name, HUB_NAMESPACE),
         cluster_binding(f"{prefix}:cluster-cleaner", CLEANER_ROLE, CLEANER),
         *(row for server in enabled_servers(manager) for row in server_bindings(manager, server, CONTROLLER)),
-        *([accounts_binding(manager)] if is_enabled(gates_of(manager), ACCOUNTS_GATE) else []),
+        *([accounts_binding(manager)] if is_enabled(manager, ACCOUNTS_GATE) else []),
         *_workloads(manager, image),
     ]
 
@@ -230,8 +186,7 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
     spec: Mapping[str, Any] = manager.get("spec") or {}
     chosen = str(spec.get("imagePullSpec") or image)
     workload = Workload(
-        name=f"{manager['metadata']['name']}-controller",
-        namespace=HUB_NAMESPACE,
+        key=ObjectKey(HUB_NAMESPACE, f"{manager['metadata']['name']}-controller"),
         service_account=CONTROLLER.name,
         image=chosen,
         arguments=["hub", *hub_flags(manager), f"--agent-image={chosen}"],

@@ -6,7 +6,6 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
 
 from watchword.api.conditions import Condition, is_true
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of
@@ -16,7 +15,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.operator.applier import generations, related_resources
-from watchword.operator.feature_gates import find_unknown_gates
+from watchword.operator.feature_gates import gates_of
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.runtime.ensure import with_preconditions
@@ -29,8 +28,8 @@ HUB_REGISTRATION_DEGRADED = "HubRegistrationDegraded"
 VALID_FEATURES = "ValidFeatureGates"
 
 
-def decide_feature_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> Condition:
-    unknown = find_unknown_gates(rows, known)
+def decide_feature_gates(obj: Object, known: frozenset[str]) -> Condition:
+    unknown = sorted({str(row.get("feature")) for row in gates_of(obj)} - known)
     if not unknown:
         return Condition.true(VALID_FEATURES, "FeatureGatesAllValid", "all switches are known")
     message = f"unknown and not passed on: {', '.join(unknown)}; known are {', '.join(sorted(known))}"

@@ -92,9 +92,7 @@ def _secret_roles(options: DashboardBundleOptions) -> list[Manifest]:
 
 def _workload(options: DashboardBundleOptions) -> Workload:
     return Workload(
-        name=DASHBOARD.name,
-        namespace=DASHBOARD.namespace,
-        service_account=DASHBOARD.name,
+        key=DASHBOARD,
         image=options.image,
         arguments=[
             "dashboard",

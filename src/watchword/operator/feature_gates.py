@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from watchword.api.accounts import ACCOUNTS_GATE
+from watchword.api.meta import Object
 
 AGENT_FEATURES = frozenset(
     {
@@ -36,16 +37,22 @@ HUB_FEATURES = frozenset(
 )
 
 
-def find_unknown_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> list[str]:
-    return sorted({str(row.get("feature")) for row in rows} - known)
+def gates_of(obj: Object) -> list[Mapping[str, Any]]:
+    """Return the feature gates of a Klusterlet or ClusterManager; of several rows about one feature the last counts."""
+    spec: Mapping[str, Any] = obj.get("spec") or {}
+    parts = ("registrationConfiguration", "workConfiguration", "addOnManagerConfiguration")
+    return [row for part in parts for row in (spec.get(part) or {}).get("featureGates") or []]
 
 
-def is_enabled(rows: Iterable[Mapping[str, Any]], feature: str) -> bool:
-    """Whether the last row about a feature switches it on."""
-    return {str(row.get("feature")): row.get("mode") == "Enable" for row in rows}.get(feature, False)
+def is_enabled(obj: Object, feature: str) -> bool:
+    return _switches(obj).get(feature, False)
 
 
-def format_gates(rows: Iterable[Mapping[str, Any]], known: frozenset[str]) -> str:
-    """Return the known switches as one flag value; the last word on a feature counts."""
-    chosen = {str(row.get("feature")): row.get("mode") == "Enable" for row in rows}
-    return ",".join(f"{name}={'true' if on else 'false'}" for name, on in sorted(chosen.items()) if name in known)
+def format_gates(obj: Object, known: frozenset[str]) -> list[str]:
+    """Return the flag with the known switches; none when there are none."""
+    chosen = [f"{name}={str(on).lower()}" for name, on in sorted(_switches(obj).items()) if name in known]
+    return [f"--feature-gates={','.join(chosen)}"] if chosen else []
+
+
+def _switches(obj: Object) -> dict[str, bool]:
+    return {str(row.get("feature")): row.get("mode") == "Enable" for row in gates_of(obj)}

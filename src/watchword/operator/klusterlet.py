@@ -22,7 +22,7 @@ from watchword.operator import conditions
 from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
 from watchword.operator.conditions import add_finalizer, remove_finalizer, report_status
 from watchword.operator.feature_gates import AGENT_FEATURES
-from watchword.operator.klusterlet_manifests import addon_namespace, bound_agent_manifests, gates_of, namespace_of
+from watchword.operator.klusterlet_manifests import addon_namespace, agent_manifests, namespace_of
 from watchword.operator.validation import validate_klusterlet
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
@@ -45,7 +45,7 @@ class KlusterletRemoval(Struct, frozen=True):
         """Take the next step; triggered again when something is deleted."""
         if Finalizer.KLUSTERLET not in finalizers_of(klusterlet):
             return Done()
-        rows = bound_agent_manifests(klusterlet)
+        rows = agent_manifests(klusterlet)
         agent = [row for row in rows if row[0] is DEPLOYMENTS]
         waiting = await self.applier.remove(klusterlet, agent)
         if waiting:
@@ -151,7 +151,7 @@ class KlusterletReconciler(Struct, frozen=True):
         if is_deleting(found):
             return await KlusterletRemoval(self.reader, self.client, applier, self.status).remove(found)
         objection = validate_klusterlet(found)
-        if objection is not None:  # what runs keeps running: a slip of the pen must not take a cluster off its hub
+        if objection is not None:  # an invalid spec must not remove a running agent
             applied = Condition.false(conditions.APPLIED, objection.reason, objection.message)
             await self._report(found, [applied, self._features(found)])
             return Done()
@@ -161,7 +161,7 @@ class KlusterletReconciler(Struct, frozen=True):
     async def _deploy(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
         try:
             bootstrap = fingerprint(self._secret(found, BOOTSTRAP_KUBECONFIG_SECRET))
-            wanted = bound_agent_manifests(found, image=self.image, bootstrap=bootstrap)
+            wanted = agent_manifests(found, image=self.image, bootstrap=bootstrap)
             rows = await applier.apply(found, wanted)
         except (ApiStatusError, BeingDeleted, NameConflict) as trouble:
             if isinstance(trouble, Conflict):
@@ -188,7 +188,7 @@ class KlusterletReconciler(Struct, frozen=True):
         return self.reader.get(SECRETS, ObjectKey(namespace_of(found), name))
 
     def _features(self, found: Object) -> Condition:
-        return conditions.decide_feature_gates(gates_of(found), AGENT_FEATURES)
+        return conditions.decide_feature_gates(found, AGENT_FEATURES)
 
     async def _report(self, found: Object, said: list[Condition], rows: Iterable[Manifest] = ()) -> None:
         await report_status(self.status, KLUSTERLETS, found, said, rows)

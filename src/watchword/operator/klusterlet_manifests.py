@@ -18,11 +18,10 @@ from watchword.api.names import (
 from watchword.api.resources import NAMESPACES
 from watchword.credentials.driver_options import Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import AGENT_FEATURES, format_gates
-from watchword.operator.rbac import AGENT_OWN_ROLE, AGENT_OWN_RULES, AGENT_ROLE, AGENT_RULES, EXECUTION_ROLE
+from watchword.operator.rbac import AGENT_OWN_ROLE, AGENT_ROLE, EXECUTION_ROLE
 from watchword.operator.rendering import (
     Workload,
     cluster_binding,
-    cluster_role_with_binding,
     deployment,
     role_with_binding,
     service_account,
@@ -56,14 +55,7 @@ def agent_flags(klusterlet: Object, catalog: Catalog = CATALOG) -> list[str]:
     urls = [str(row.get("url")) for row in spec.get("externalServerURLs") or [] if row.get("url")]
     if urls:
         flags.append(f"--spoke-external-server-urls={','.join(urls)}")
-    gates = format_gates(gates_of(klusterlet), AGENT_FEATURES)
-    return [*flags, *([f"--feature-gates={gates}"] if gates else [])]
-
-
-def gates_of(klusterlet: Object) -> list[Mapping[str, Any]]:
-    spec: Mapping[str, Any] = klusterlet.get("spec") or {}
-    parts = ("registrationConfiguration", "workConfiguration")
-    return [row for part in parts for row in (spec.get(part) or {}).get("featureGates") or []]
+    return [*flags, *format_gates(klusterlet, AGENT_FEATURES)]
 
 
 def _registration_flags(registration: Mapping[str, Any]) -> list[str]:
@@ -99,22 +91,8 @@ def _work_flags(work: Mapping[str, Any]) -> list[str]:
     return [f"{flag}={work[field]}" for field, flag in known.items() if work.get(field)]
 
 
-def agent_manifests(klusterlet: Object, *, image: str = IMAGE) -> list[Manifest]:
-    """Return everything the agent needs, its roles included, in an order in which it can be applied."""
-    namespace, subject = namespace_of(klusterlet), service_account_of(klusterlet)
-    prefix = f"open-cluster-management:{klusterlet['metadata']['name']}"
-    return [
-        *_namespaces_and_account(klusterlet),
-        *cluster_role_with_binding(f"{prefix}:agent", AGENT_RULES, subject),
-        *role_with_binding(ObjectKey(namespace, f"{prefix}:agent"), AGENT_OWN_RULES, subject),
-        *role_with_binding(ObjectKey(addon_namespace(namespace), f"{prefix}:agent"), AGENT_OWN_RULES, subject),
-        cluster_binding(f"{prefix}:work", EXECUTION_ROLE, subject),
-        agent_deployment(klusterlet, image=image),
-    ]
-
-
-def bound_agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = "") -> list[Manifest]:
-    """Return the same as an operator applies it: bound to roles that exist, so that it need not hold their rights.
+def agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = "") -> list[Manifest]:
+    """Return what the operator applies for an agent: bound to existing roles, so that it need not hold their rights.
 
     `bootstrap` stands for the content of the bootstrap Secret: an agent that waits for one, or whose hub moved,
     is started anew with what is there now.
@@ -157,8 +135,7 @@ def agent_deployment(klusterlet: Object, *, image: str = IMAGE, bootstrap: str =
     spec: Mapping[str, Any] = klusterlet.get("spec") or {}
     return deployment(
         Workload(
-            name=f"{klusterlet['metadata']['name']}-agent",
-            namespace=namespace_of(klusterlet),
+            key=ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent"),
             service_account=service_account_of(klusterlet).name,
             image=str(spec.get("imagePullSpec") or image),
             arguments=["agent", *agent_flags(klusterlet)],

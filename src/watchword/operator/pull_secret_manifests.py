@@ -91,9 +91,7 @@ def pull_secret_bundle(options: PullSecretBundleOptions) -> list[Manifest]:
         (CONFIG_MAPS, CONFIG_MAPS.manifest(CONFIGURATION, data={name: text for name, text in data.items() if text})),
         deployment(
             Workload(
-                name=PULL_SECRETS.name,
-                namespace=PULL_SECRETS.namespace,
-                service_account=PULL_SECRETS.name,
+                key=PULL_SECRETS,
                 image=options.image,
                 arguments=["pull-secrets", *(["--only-used"] if options.only_used else [])],
                 replicas=options.pods.replicas,
@@ -126,16 +124,11 @@ def registry_auth_bundle(options: RegistryAuthBundleOptions) -> list[Manifest]:
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(REGISTRY_AUTH.namespace))),
         service_account(REGISTRY_AUTH.name, REGISTRY_AUTH.namespace),
         *cluster_role_with_binding(REGISTRY_AUTH_ROLE, rules_of(REGISTRY_AUTH_RIGHTS), REGISTRY_AUTH),
-        *image_roles(),
+        *([_image_role(IMAGE_PULLER, ["get"]), _image_role(IMAGE_PUSHER, ["get", "update"])]),
         (SECRETS, _signing_secret(options)),
         (SERVICES, SERVICES.manifest(REGISTRY_AUTH, metadata={"labels": labels}, spec=service)),
         deployment(_registry_auth_workload(options)),
     ]
-
-
-def image_roles() -> list[Manifest]:
-    """Return the roles that OpenShift has and other clusters lack: who may pull, who may push."""
-    return [_image_role(IMAGE_PULLER, ["get"]), _image_role(IMAGE_PUSHER, ["get", "update"])]
 
 
 def _image_role(name: str, verbs: Sequence[str]) -> Manifest:
@@ -152,9 +145,7 @@ def _signing_secret(options: RegistryAuthBundleOptions) -> Object:
 def _registry_auth_workload(options: RegistryAuthBundleOptions) -> Workload:
     folder = "/etc/registry-auth"
     return Workload(
-        name=REGISTRY_AUTH.name,
-        namespace=REGISTRY_AUTH.namespace,
-        service_account=REGISTRY_AUTH.name,
+        key=REGISTRY_AUTH,
         image=options.image,
         arguments=[
             "registry-auth",

@@ -1,4 +1,4 @@
-"""Words with which both deployments are written: container, rights, service_account."""
+"""Renders the manifests that all our deployments share: Deployment, ServiceAccount, roles, bindings, monitors."""
 
 from __future__ import annotations
 
@@ -56,11 +56,10 @@ class PodSettings(Struct, frozen=True):
 class Workload(Struct, frozen=True):
     """One process to run in a cluster, with everything it needs around it."""
 
-    name: str
-    namespace: str
-    service_account: str
+    key: ObjectKey  # of the Deployment
     image: str
     arguments: Sequence[str]
+    service_account: str = ""  # by default that of the Deployment's name
     replicas: int = 1
     secrets: Mapping[str, str] = field(default_factory=dict)  # Secret name → mount path, optional ones included
     config_maps: Mapping[str, str] = field(default_factory=dict)  # likewise
@@ -76,13 +75,13 @@ def labels_for(name: str) -> dict[str, str]:
 
 def deployment(workload: Workload) -> Manifest:
     """Return the Deployment of a workload: not root, read-only, no privileges, probes on."""
-    labels = labels_for(workload.name)
+    labels = labels_for(workload.key.name)
     volumes: list[Object] = [
         {"name": name, "secret": {"secretName": name, "optional": True}} for name in workload.secrets
     ]
     volumes += [{"name": name, "configMap": {"name": name, "optional": True}} for name in workload.config_maps]
     pod: Object = {
-        "serviceAccountName": workload.service_account,
+        "serviceAccountName": workload.service_account or workload.key.name,
         "containers": [_container(workload)],
         "volumes": [*volumes, {"name": "tmp", "emptyDir": {}}],
         "securityContext": dict(POD_SECURITY),
@@ -93,18 +92,17 @@ def deployment(workload: Workload) -> Manifest:
         metadata["annotations"] = dict(workload.annotations)
     spec = {
         "replicas": workload.replicas,
-        "selector": {"matchLabels": {"app": workload.name}},
+        "selector": {"matchLabels": {"app": workload.key.name}},
         "template": {"metadata": metadata, "spec": pod},
     }
-    key = ObjectKey(workload.namespace, workload.name)
-    return DEPLOYMENTS, DEPLOYMENTS.manifest(key, metadata={"labels": labels}, spec=spec)
+    return DEPLOYMENTS, DEPLOYMENTS.manifest(workload.key, metadata={"labels": labels}, spec=spec)
 
 
 def _container(workload: Workload) -> Object:
     mounted = {**workload.secrets, **workload.config_maps}
     mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in mounted.items()]
     container: Object = {
-        "name": workload.name,
+        "name": workload.key.name,
         "image": workload.image,
         "imagePullPolicy": "IfNotPresent",
         "args": [*workload.arguments, f"--listen=$(POD_IP):{HEALTH_PORT}"],

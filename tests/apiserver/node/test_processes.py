@@ -20,7 +20,7 @@ pytestmark = pytest.mark.real_time
 STUBBORN = """#!{python}
 import os, signal, sys, time
 sys.path[:0] = {path!r}
-from watchword.cli._parent_process import exit_with_parent
+from watchword.__main__ import exit_with_parent
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 exit_with_parent(os.environ)
 print("ready", flush=True)

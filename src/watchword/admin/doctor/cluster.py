@@ -56,7 +56,14 @@ class Membership(Struct, frozen=True):
 
 async def memberships(context: CheckContext) -> list[Membership]:
     rows = (await context.client.list(KLUSTERLETS)).items
-    return [Membership(_cluster_name(row), namespace_of(row), await _hub_address(context, row)) for row in rows]
+    return [
+        Membership(
+            str((row.get("spec") or {}).get("clusterName") or row["metadata"]["name"]),
+            namespace_of(row),
+            await _hub_address(context, row),
+        )
+        for row in rows
+    ]
 
 
 async def _hub_address(context: CheckContext, klusterlet: Object) -> str:
@@ -66,10 +73,6 @@ async def _hub_address(context: CheckContext, klusterlet: Object) -> str:
         with contextlib.suppress(KubeError):
             return urlsplit(parse_kubeconfig(data.get(KUBECONFIG, b"")).choose().cluster.server).netloc
     return "HOST:PORT"
-
-
-def _cluster_name(klusterlet: Object) -> str:
-    return str((klusterlet.get("spec") or {}).get("clusterName") or klusterlet["metadata"]["name"])
 
 
 async def membership(context: CheckContext) -> Iterable[CheckFinding]:
@@ -168,11 +171,11 @@ def decide_acceptance_findings(found: Object, member: Membership) -> list[CheckF
     if not cluster.accepted:
         return [fail(f"the hub has not accepted {cluster.name} yet", member.accept)]
     if not is_true(found, ConditionType.AVAILABLE):
-        return [fail(f"the hub does not hear {cluster.name}'s agent", member.look)]
+        return [fail(f"the hub receives no lease of {cluster.name}'s agent", member.look)]
     clock = find_condition(found, ConditionType.CLOCK_SYNCED)
     if clock is not None and clock.status == "False":
         return [fail(clock.message, "timedatectl set-ntp true")]
-    return passed(f"lets {cluster.name} in and hears its agent")
+    return passed(f"accepts {cluster.name} and receives its agent's lease")
 
 
 async def work(context: CheckContext) -> Iterable[CheckFinding]:

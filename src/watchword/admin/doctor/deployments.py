@@ -16,7 +16,6 @@ from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CLUSTER_MANAGERS, CONFIG_MAPS, DEPLOYMENTS, KLUSTERLETS
 from watchword.credentials.driver_options import Side
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
 from watchword.operator.bundles import OPERATOR
 from watchword.operator.cluster_manager_manifests import enabled_servers, exposed_hosts, hub_manifests
 from watchword.operator.conditions import (
@@ -50,10 +49,7 @@ ELSEWHERE = "no operator runs here: {what} elsewhere"
 
 
 async def examine_hub_operator(context: CheckContext) -> Iterable[CheckFinding]:
-    try:
-        manager = await context.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
-    except NotFound:  # the kind itself is not there
-        manager = None
+    manager = await context.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
     if manager is None or not await has_operator(context.client):
         return passed(ELSEWHERE.format(what="the hub's controllers run"))
     deployments = [ObjectKey.of(obj) for resource, obj in hub_manifests(manager) if resource is DEPLOYMENTS]
@@ -101,10 +97,7 @@ CONTROLLERS = f"kubectl -n {HUB_NAMESPACE} get pods   # the hub's controllers re
 
 async def servers(context: CheckContext) -> Iterable[CheckFinding]:
     """Look at the authority and the certificate of each server; the check of the operator looks at its Deployment."""
-    try:
-        manager = await context.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER)) or {}
-    except NotFound:  # the kind itself is not there
-        manager = {}
+    manager = await context.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER)) or {}
     enabled = [server for server in enabled_servers(manager, context.catalog) if server.published is not None]
     findings: list[CheckFinding] = []
     for server in enabled:

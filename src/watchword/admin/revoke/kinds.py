@@ -96,7 +96,7 @@ async def plan_join_token(context: RevocationContext, name: str) -> Revocation:
 
     return Revocation(
         target=RevocationTarget("token", token_id),
-        object=_without_data(secret),
+        object=({name: value for name, value in secret.items() if name != "data"}),
         actions=(f"delete Secret {key}",),
         consequence=JOIN_CONSEQUENCE,
         act=act,
@@ -110,10 +110,6 @@ def _probe_join_token(client: Client, secret: Object, token_id: str) -> RefusalP
     if isinstance(record, TokenRecord) and TokenUsage.AUTHENTICATION in record.usages:
         return TokenReviewProbe(holder, client, Sensitive(record.token.reveal()))
     return AbsenceProbe(holder, client, SECRETS, token_secret_key(token_id), uid_of(secret))
-
-
-def _without_data(secret: Object) -> Object:
-    return {name: value for name, value in secret.items() if name != "data"}
 
 
 FORM = "NAMESPACE/NAME"
