@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from watchword.api.time import parse_rfc3339
+from watchword.api.time import parse_any_rfc3339
 from watchword.cel.functions import CelError, Function, no_overload
 from watchword.cel.network_functions import parse_url
 from watchword.cel.optional_values import NONE, OptionalValue
@@ -78,7 +78,7 @@ FORMATS: Final = {
     "uuid": _reader(uuid.UUID, "must be a UUID"),
     "byte": _reader(_base64, "must be base64"),
     "date": _reader(date.fromisoformat, "must be a date as RFC 3339 writes it"),
-    "datetime": _reader(parse_rfc3339, "must be a time as RFC 3339 writes it"),
+    "datetime": _reader(parse_any_rfc3339, "must be a time as RFC 3339 writes it"),
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final
 
-from watchword.api.time import parse_rfc3339
+from watchword.api.time import parse_any_rfc3339
 from watchword.cel.functions import CelError, Function, no_overload
 
 _DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)  # as Go writes it
@@ -34,7 +34,7 @@ def _duration(value: Any) -> timedelta:
 def _timestamp(value: Any) -> datetime:
     if type(value) is datetime:
         return value
-    instant = parse_rfc3339(value) if type(value) is str else no_overload()
+    instant = parse_any_rfc3339(value) if type(value) is str else no_overload()
     if instant is None:
         raise CelError("invalid timestamp")
     return instant
