@@ -21,7 +21,7 @@ from watchword.api.addon import Addon
 from watchword.api.cluster import Cluster, is_accepted, is_member
 from watchword.api.crds import HUB_CRDS, MANAGED_CRDS
 from watchword.api.crds.accounts import ACCOUNT_CRDS
-from watchword.api.meta import Object, ObjectKey, ObjectRef
+from watchword.api.meta import Object, ObjectKey, ObjectRef, mapping_at
 from watchword.api.names import Annotation
 from watchword.api.resources import ADDON_DEPLOYMENT_CONFIGS, CONFIG_MAPS
 from watchword.api.validation import DurationError, parse_duration, parse_seconds
@@ -137,7 +137,7 @@ def read_work(obj: Object) -> None:
     for number, manifest in enumerate(manifests_of(obj)):
         meta_of(number, manifest)
         validate_manifest(manifest)
-    spec = obj.get("spec")
+    spec = mapping_at(obj, "spec")
     choose_manifest_config(spec, TARGET)
     is_orphaned(spec, TARGET)
     with suppress(NotPermitted):
