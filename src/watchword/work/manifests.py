@@ -220,7 +220,7 @@ def apply_rank(kind: str) -> int:
 
 
 def choose_apply_order(manifests: Iterable[ResolvedManifest]) -> list[ResolvedManifest]:
-    """Return the manifests in the order in which to apply them; those of one apply_rank stay as they were."""
+    """Return the manifests in the order in which to apply them; those of one rank keep their order."""
     return sorted(manifests, key=lambda one: apply_rank(one.meta.kind))
 
 
