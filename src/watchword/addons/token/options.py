@@ -43,4 +43,4 @@ OPTIONS = (LIFETIME,)
 
 def token_lifetime(settings: Settings) -> timedelta:
     value = LIFETIME.read(settings) or None
-    return parse_seconds(value, shortest=SHORTEST_TOKEN_LIFETIME, longest=LONGEST_TOKEN_LIFETIME) or DEFAULT_LIFETIME
+    return parse_seconds(value, longest=LONGEST_TOKEN_LIFETIME) or DEFAULT_LIFETIME
