@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchword.api.time import parse_http_date, parse_rfc3339, rfc3339, rfc3339_micro
+from watchword.api.time import parse_any_rfc3339, parse_http_date, parse_rfc3339, rfc3339, rfc3339_micro
+from watchword.api.validation import LONGEST_SPAN
 
 
 @given(st.datetimes(timezones=st.timezones()))
@@ -17,8 +18,17 @@ def test_every_instant_is_read_as_it_was_written(instant: datetime) -> None:
     except OverflowError:
         return  # before the first or after the last instant in UTC
 
-    assert parse_rfc3339(rfc3339_micro(instant)) == expected
-    assert parse_rfc3339(rfc3339(instant)) == expected.replace(microsecond=0)
+    assert parse_any_rfc3339(rfc3339_micro(instant)) == expected
+    assert parse_any_rfc3339(rfc3339(instant)) == expected.replace(microsecond=0)
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+def test_centuries_can_be_added_to_every_instant_of_another_writer(instant: datetime) -> None:
+    read = parse_rfc3339(rfc3339_micro(instant))
+
+    assert read is not None
+    assert read == instant or read.year in (1000, 9000)
+    assert read - 3 * LONGEST_SPAN < read < read + 3 * LONGEST_SPAN
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,16 @@ async def test_wait_that_ends_in_time_is_left_alone() -> None:
     assert not scope.expired()
 
 
+async def test_no_timer_is_left_at_the_end() -> None:
+    loop = asyncio.get_running_loop()
+    set_before = len(timers(loop))
+
+    async with Deadlines() as deadlines, deadlines.after(30):
+        await asyncio.sleep(0)
+
+    assert len(timers(loop)) == set_before
+
+
 async def test_many_waits_share_one_timer() -> None:
     loop, deadlines = asyncio.get_running_loop(), Deadlines()
     set_before = len(timers(loop))

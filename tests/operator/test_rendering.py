@@ -112,6 +112,15 @@ def test_hub_flags(registration: Object, flags: list[str]) -> None:
             "at least an hour",
             id="setting that the driver refuses",
         ),
+        *(
+            pytest.param(
+                {"registrationConfiguration": {"addOnKubeClientRegistrationDriver": {"token": token}}},
+                "InvalidDriverSettings",
+                "a number from 600 to 4294967296",
+                id=f"token lifetime of {token['expirationSeconds']}",
+            )
+            for token in ({"expirationSeconds": 599}, {"expirationSeconds": 99999999999999})
+        ),
     ],
 )
 def test_invalid_klusterlet_is_refused_in_one_sentence(spec: Object, reason: str, named: str) -> None:

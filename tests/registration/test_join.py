@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import cast
 
 import pytest
 from tests.helpers.fleet import (
@@ -16,12 +17,15 @@ from tests.helpers.fleet import (
     transport_with,
 )
 
+from watchword.api.crds import HUB_CRDS
+from watchword.api.json import copy_json
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label, cluster_role, registration_binding, work_binding
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
     LEASES,
     MANAGED_CLUSTERS,
     NAMESPACES,
@@ -31,10 +35,11 @@ from watchword.api.resources import (
 from watchword.credentials.driver import KUBECONFIG, CredentialSubject, WantedCredential
 from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden
+from watchword.kube.errors import Forbidden, Invalid
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.registration.hub.retired_cluster_names import retired_name_key
+from watchword.runtime.manifests import establish_crds
 from watchword.testing.eventually import eventually, exists, is_gone
 
 
@@ -137,6 +142,43 @@ async def test_a_denied_cluster_loses_its_rights_at_once(fleet: FleetHarness) ->
     with pytest.raises(Forbidden):
         await own.patch(LEASES, ObjectKey(name, "managed-cluster-lease"), {"spec": {"holderIdentity": "x"}})
     assert await own.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))  # it may see that it was denied
+
+
+@pytest.mark.planes("embedded")  # changes a definition that other tests use
+async def test_cluster_with_an_immense_lease_duration_is_denied_and_deleted(fleet: FleetHarness) -> None:
+    name = fleet.name()
+    key = ObjectKey.cluster(name)
+    fleet.start_hub(AUTOMATIC)
+    agent = fleet.start_agent(name)
+    await fleet.joined(name)
+    own = await agent_client(fleet, name)
+    with pytest.raises(Invalid):
+        await own.update(MANAGED_CLUSTERS, with_immense_lease(await own.get(MANAGED_CLUSTERS, key)))
+    definition = ObjectKey.cluster(MANAGED_CLUSTERS.group_resource)
+    bounded = await fleet.client.get(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    await fleet.client.update(CUSTOM_RESOURCE_DEFINITIONS, without_bounds(bounded))
+    await own.update(MANAGED_CLUSTERS, with_immense_lease(await own.get(MANAGED_CLUSTERS, key)))
+    await establish_crds(fleet.client, HUB_CRDS, manager="test")  # it was stored before there was a bound
+
+    await fleet.accept(name, accepted=False)
+
+    await fleet.condition(name, ConditionType.HUB_ACCEPTED, "False", "HubClusterAdminDenied")
+    for binding in (registration_binding(name), work_binding(name)):
+        await eventually(fleet.client, ROLE_BINDINGS, ObjectKey(name, binding), is_gone)
+    await fleet.stop(agent)
+    await fleet.remove(name)
+    await eventually(fleet.client, NAMESPACES, key, is_gone)
+
+
+def with_immense_lease(cluster: Object) -> Object:
+    return {**cluster, "spec": {**cluster["spec"], "leaseDurationSeconds": 10**15}}
+
+
+def without_bounds(definition: Object) -> Object:
+    changed = copy_json(definition)
+    spec = changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    del spec["properties"]["leaseDurationSeconds"]["maximum"]
+    return cast("Object", changed)
 
 
 async def test_a_deleted_cluster_leaves_nothing_behind(fleet: FleetHarness) -> None:

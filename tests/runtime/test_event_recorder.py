@@ -84,6 +84,19 @@ async def test_repetitions_become_one_series_that_is_written_rarely(harness: Rec
     assert len(harness.api.requests) <= 4
 
 
+async def test_another_note_is_told_by_another_event_and_no_more_often_than_a_series_is_written(
+    harness: RecorderHarness,
+) -> None:
+    for number in range(60):
+        harness.recorder.warning(CLUSTER, "ConfigurationInvalid", f"error {number}")
+        await asyncio.sleep(1)
+    await asyncio.sleep(60)
+
+    notes = [event["note"] for event in harness.events()]
+    assert (notes[0], notes[-1]) == ("error 0", "error 59")
+    assert len(notes) <= 4
+
+
 async def test_after_a_long_silence_a_repetition_is_a_new_event(harness: RecorderHarness) -> None:
     for _ in range(2):
         harness.recorder.normal(CLUSTER, "Joined", "welcome")

@@ -13,20 +13,29 @@ import orjson
 
 from watchword.api.crds.accounts import DEFAULT_VALIDITY, LONGEST_AUDIENCE, LONGEST_NAME, MOST_AUDIENCES
 from watchword.api.credential_report import CredentialValidity
-from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, uid_of
+from watchword.api.limits import LONGEST_TOKEN_LIFETIME, SHORTEST_TOKEN_LIFETIME
+from watchword.api.meta import (
+    Object,
+    ObjectKey,
+    Resource,
+    annotations_of,
+    is_deleting,
+    list_at,
+    mapping_at,
+    rows_at,
+    uid_of,
+)
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.api.time import parse_rfc3339
-from watchword.api.validation import DurationError, format_duration, parse_duration
+from watchword.api.validation import DurationError, format_duration, parse_duration, parse_seconds
 
 ADDON_NAME = "managed-serviceaccount"
 ACCOUNTS_GATE = "ManagedServiceAccount"  # the feature gate of hubs that serve accounts from the start
 ACCOUNT_KINDS = (MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS)
 """The two groups that declare accounts; where both declare one, the first decides."""
 
-SHORTEST_VALIDITY = timedelta(minutes=10)
-LONGEST_VALIDITY = timedelta(seconds=2**32)
 SELECTOR = f"{Label.MANAGED_ACCOUNT}=true"
 
 
@@ -49,19 +58,17 @@ class Account(HiddenFields, frozen=True):
     @classmethod
     def read(cls, obj: Object) -> Account:
         """Read the object; absent fields take the schema's defaults, and what cannot be read is an objection."""
-        spec: Mapping[str, Any] = obj.get("spec") or {}
-        rotation: Mapping[str, Any] = spec.get("rotation") or {}
+        spec, rotation = mapping_at(obj, "spec"), mapping_at(obj, "spec", "rotation")
         text = str(rotation.get("validity") or DEFAULT_VALIDITY)
         validity, objection = _read_validity(text)
-        audiences = tuple(dict.fromkeys(str(name) for name in spec.get("audiences") or ()))
-        seconds = spec.get("ttlSecondsAfterCreation")
+        audiences = tuple(dict.fromkeys(str(name) for name in list_at(spec, "audiences")))
         return cls(
             key=ObjectKey.of(obj),
             uid=uid_of(obj),
             audiences=audiences,
             rotates=rotation.get("enabled") is not False or resource_of(obj) is OCM_MANAGED_SERVICE_ACCOUNTS,
             validity=validity,
-            ttl=timedelta(seconds=seconds) if isinstance(seconds, int) else None,
+            ttl=parse_seconds(spec.get("ttlSecondsAfterCreation")),
             deleting=is_deleting(obj),
             rotation_request=annotations_of(obj).get(Annotation.ROTATION_REQUEST, ""),
             objection=objection or _audience_objection(audiences) or _name_objection(ObjectKey.of(obj).name),
@@ -105,9 +112,9 @@ def _read_validity(text: str) -> tuple[timedelta, str]:
         validity = parse_duration(text)
     except DurationError as error:
         return timedelta(0), f"spec.rotation.validity cannot be read: {error}"
-    if validity < SHORTEST_VALIDITY:
+    if validity < SHORTEST_TOKEN_LIFETIME:
         return validity, f"spec.rotation.validity is {text}, and a token lives 10m at least: ask for 10m or more"
-    if validity > LONGEST_VALIDITY:
+    if validity > LONGEST_TOKEN_LIFETIME:
         return validity, f"spec.rotation.validity is {text}, which is longer than can be requested: ask for less"
     return validity, ""
 
@@ -140,7 +147,7 @@ class AccountSecret(HiddenFields, frozen=True):
     @classmethod
     def read(cls, obj: Object) -> AccountSecret:
         """Read the object; what cannot be decoded is empty."""
-        data: Mapping[str, Any] = obj.get("data") or {}
+        data = mapping_at(obj, "data")
         token = _decode(data.get("token")).decode("ascii", errors="replace").strip()
         return cls(ObjectKey.of(obj), Sensitive(token), _decode(data.get("ca.crt")), annotations_of(obj), obj)
 
@@ -172,8 +179,7 @@ def content_digest(token: Sensitive[str], ca: bytes) -> str:
 def is_owned_by(secret: Object, accounts: Sequence[Object | None]) -> bool:
     """Whether a Secret belongs to one of these ManagedServiceAccounts, by UID."""
     uids = {uid_of(account) for account in accounts if account is not None} - {""}
-    owners = (secret.get("metadata") or {}).get("ownerReferences") or []
-    return any(owner.get("uid") in uids for owner in owners)
+    return any(str(owner.get("uid")) in uids for owner in rows_at(secret, "metadata", "ownerReferences"))
 
 
 def copy_name(cluster: str, account: str) -> str:
@@ -198,8 +204,7 @@ def _decode(value: Any) -> bytes:
 
 def read_token_validity(obj: Object) -> CredentialValidity | None:
     """Return the validity of an account's token as its status reports it; None before there is one."""
-    status = obj.get("status") or {}
-    secret = status.get("tokenSecretRef") or {}
+    status, secret = mapping_at(obj, "status"), mapping_at(obj, "status", "tokenSecretRef")
     issued, expires, renews = (
         parse_rfc3339(str(text or ""))
         for text in (

@@ -7,7 +7,17 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, uid_of
+from watchword.api.meta import (
+    Object,
+    ObjectKey,
+    annotations_of,
+    finalizers_of,
+    is_deleting,
+    list_at,
+    mapping_at,
+    rows_at,
+    uid_of,
+)
 from watchword.api.names import (
     ADDON_NAMESPACE,
     KUBE_CLIENT_SIGNER,
@@ -39,10 +49,10 @@ class AddonSubject(Struct, frozen=True):
     organization_units: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, row: Mapping[str, Any] | None) -> AddonSubject:
-        row = row or {}
-        units = row.get("organizationUnits") or row.get("organizationUnit") or ()
-        return cls(str(row.get("user") or ""), tuple(row.get("groups") or ()), tuple(units))
+    def read(cls, row: Any) -> AddonSubject:
+        units = list_at(row, "organizationUnits") or list_at(row, "organizationUnit")
+        user = str(mapping_at(row).get("user") or "")
+        return cls(user, tuple(map(str, list_at(row, "groups"))), tuple(map(str, units)))
 
     def document(self) -> Object:
         """Return the subject as a status holds it; empty fields are left out."""
@@ -62,12 +72,12 @@ class Registration(Struct, frozen=True):
     @classmethod
     def read(cls, row: Mapping[str, Any], status: Mapping[str, Any]) -> Registration:
         if row.get("type") == KUBE_CLIENT:
-            inner: Mapping[str, Any] = row.get(KUBE_CLIENT) or {}
+            inner = mapping_at(row, KUBE_CLIENT)
             return cls(
                 KUBE_CLIENT, KUBE_CLIENT_SIGNER, AddonSubject.read(inner.get("subject")), str(inner.get("driver") or "")
             )
         if row.get("type") == CUSTOM_SIGNER:
-            inner = row.get(CUSTOM_SIGNER) or {}
+            inner = mapping_at(row, CUSTOM_SIGNER)
             return cls(CUSTOM_SIGNER, str(inner.get("signerName") or ""), AddonSubject.read(inner.get("subject")))
         signer, subject = str(row.get("signerName") or ""), AddonSubject.read(row.get("subject"))
         if signer == KUBE_CLIENT_SIGNER:
@@ -107,7 +117,7 @@ class Addon(HiddenFields, frozen=True):
     @classmethod
     def read(cls, obj: Object) -> Addon:
         """Read the object; absent fields take the schema's defaults."""
-        status: Mapping[str, Any] = obj.get("status") or {}
+        status = mapping_at(obj, "status")
         key = ObjectKey.of(obj)
         return cls(
             name=key.name,
@@ -116,8 +126,8 @@ class Addon(HiddenFields, frozen=True):
             deleting=is_deleting(obj),
             finalizers=tuple(finalizers_of(obj)),
             install_namespace=str(status.get("namespace") or "") or requested_namespace(obj),
-            registrations=tuple(Registration.read(row, status) for row in status.get("registrations") or ()),
-            healthy_by_lease=(status.get("healthCheck") or {}).get("mode", "Lease") == "Lease",
+            registrations=tuple(Registration.read(row, status) for row in rows_at(status, "registrations")),
+            healthy_by_lease=mapping_at(status, "healthCheck").get("mode", "Lease") == "Lease",
             object=obj,
         )
 
@@ -160,7 +170,7 @@ def requested_namespace(obj: Object) -> str:
     """Return the namespace that an administrator chose for an add-on; its agent cannot change it."""
     said = annotations_of(obj).get(Annotation.INSTALL_NAMESPACE, "")
     asked = "" if said == EXPLICITLY_EMPTY else said
-    return str(asked or (obj.get("spec") or {}).get("installNamespace") or "")
+    return str(asked or mapping_at(obj, "spec").get("installNamespace") or "")
 
 
 def certificate_subject(cluster: str, addon: str) -> AddonSubject:

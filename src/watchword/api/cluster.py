@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any
 
 from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, labels_of, uid_of
+from watchword.api.limits import DEFAULT_LEASE_SECONDS, LONGEST_LEASE
+from watchword.api.meta import (
+    Object,
+    ObjectKey,
+    annotations_of,
+    finalizers_of,
+    is_deleting,
+    labels_of,
+    mapping_at,
+    uid_of,
+)
 from watchword.api.names import (
     CLUSTER_LEASE,
     HUB_NAMESPACES,
@@ -16,12 +26,10 @@ from watchword.api.names import (
     ConditionType,
     Label,
 )
-from watchword.api.selectors import parse_structured_selector
+from watchword.api.selectors import SelectorError, parse_structured_selector
 from watchword.api.sensitive import HiddenFields
 from watchword.api.time import parse_rfc3339
-from watchword.api.validation import is_dns_label
-
-DEFAULT_LEASE_SECONDS = 60
+from watchword.api.validation import is_dns_label, parse_seconds
 
 
 class Cluster(HiddenFields, frozen=True):
@@ -42,14 +50,13 @@ class Cluster(HiddenFields, frozen=True):
     @classmethod
     def read(cls, obj: Object) -> Cluster:
         """Read the object; absent fields take the schema's defaults."""
-        spec: Mapping[str, Any] = obj.get("spec") or {}
-        seconds = spec.get("leaseDurationSeconds") or DEFAULT_LEASE_SECONDS
+        spec = mapping_at(obj, "spec")
         return cls(
             name=obj["metadata"]["name"],
             uid=uid_of(obj),
             accepted=spec.get("hubAcceptsClient") is True,
             deleting=is_deleting(obj),
-            lease_duration=timedelta(seconds=max(1, int(seconds))),
+            lease_duration=read_lease_duration(spec.get("leaseDurationSeconds")),
             cluster_set=labels_of(obj).get(Label.CLUSTER_SET, ""),
             finalizers=tuple(finalizers_of(obj)),
             annotations=annotations_of(obj),
@@ -84,6 +91,12 @@ class Cluster(HiddenFields, frozen=True):
         return self.annotations.get(Annotation.CLUSTER_UID, "")
 
 
+def read_lease_duration(seconds: object) -> timedelta:
+    """Read the lease duration of a cluster, which its agent may write."""
+    default = timedelta(seconds=DEFAULT_LEASE_SECONDS)
+    return parse_seconds(seconds or None, shortest=timedelta(seconds=1), longest=LONGEST_LEASE) or default
+
+
 def is_accepted(cluster: Object) -> bool:
     """Whether the administrator accepts a ManagedCluster, and the hub has verified and granted it."""
     return Cluster.read(cluster).accepted and is_true(cluster, ConditionType.HUB_ACCEPTED)
@@ -104,12 +117,14 @@ def validate_cluster_name(name: str) -> str | None:
 
 
 def is_member(cluster_set: Object, labels: Mapping[str, str]) -> bool:
-    """Whether a cluster with these labels belongs to the set; an unknown selector type selects nothing."""
-    selector: Mapping[str, Any] = (cluster_set.get("spec") or {}).get("clusterSelector") or {}
+    """Whether a cluster with these labels belongs to the set; a selector that cannot be read selects nothing."""
+    selector = mapping_at(cluster_set, "spec", "clusterSelector")
     match selector.get("selectorType", "ExclusiveClusterSetLabel"):
         case "ExclusiveClusterSetLabel":
             return labels.get(Label.CLUSTER_SET) == str(cluster_set["metadata"]["name"])
         case "LabelSelector":
-            return parse_structured_selector(selector.get("labelSelector") or {}).matches(labels)
+            with suppress(SelectorError):
+                return parse_structured_selector(mapping_at(selector, "labelSelector")).matches(labels)
+            return False
         case _:
             return False

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from watchword.api.meta import Object
+from watchword.api.meta import Object, mapping_at, rows_at
 from watchword.api.time import rfc3339
 
 Status = Literal["True", "False", "Unknown"]
@@ -29,7 +29,6 @@ class Condition(Struct, frozen=True):
 
     @classmethod
     def false(cls, type_: str, reason: str, message: str = "") -> Condition:
-        """Return the condition with status False."""
         return cls(type_, "False", reason, message)
 
     @classmethod
@@ -39,7 +38,7 @@ class Condition(Struct, frozen=True):
 
 def conditions_of(obj: Mapping[str, Any]) -> list[Object]:
     """Return the list under `status.conditions`, empty when there is none."""
-    return (obj.get("status") or {}).get("conditions") or []
+    return rows_at(obj, "status", "conditions")
 
 
 def find_condition(obj: Mapping[str, Any], type_: str) -> Condition | None:
@@ -59,7 +58,7 @@ def without_messages(obj: Object) -> Object:
     """Return an object without its version and without the wording and instants of its conditions, to be compared."""
     metadata = {name: value for name, value in obj["metadata"].items() if name not in _VERSIONS}
     rows = [(row.get("type"), row.get("status"), row.get("reason")) for row in conditions_of(obj)]
-    return {**obj, "metadata": metadata, "status": {**(obj.get("status") or {}), "conditions": rows}}
+    return {**obj, "metadata": metadata, "status": {**mapping_at(obj, "status"), "conditions": rows}}
 
 
 def merge_condition(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 LONGEST_LABEL = 63
 LONGEST_SUBDOMAIN = 253
 """What Kubernetes allows as the name of a namespace, and of most other objects."""
@@ -20,3 +22,13 @@ LEFT_CLUSTER_RETENTION = "24h"
 """How long clusters are kept that left by `unjoin`."""
 
 PULL_SECRET_TOKENS_PER_SECOND = 100.0
+
+DEFAULT_LEASE_SECONDS = 60
+LONGEST_LEASE = timedelta(days=7)
+"""Of a cluster: the hub notices a silent agent after five of them."""
+
+SHORTEST_TOKEN_LIFETIME, LONGEST_TOKEN_LIFETIME = timedelta(minutes=10), timedelta(seconds=2**32)
+"""What kube-apiserver lets a TokenRequest ask for."""
+
+LONGEST_CERTIFICATE_REQUEST = timedelta(seconds=2**31 - 1)
+"""`expirationSeconds` of a CertificateSigningRequest is a 32-bit number."""

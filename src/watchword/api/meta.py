@@ -95,6 +95,24 @@ class ObjectRef(Struct, frozen=True, cache_hash=True):
         return f"{self.resource.group_resource} {self.key}"
 
 
+def mapping_at(obj: Any, *path: str) -> Mapping[str, Any]:
+    """Return the mapping at a path of field names, empty when there is none: objects come from other writers."""
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, Mapping) else None
+    return obj if isinstance(obj, Mapping) else {}
+
+
+def list_at(obj: Any, *path: str) -> list[Any]:
+    """Return the list at a path of field names, empty when there is none."""
+    found = mapping_at(obj, *path[:-1]).get(path[-1])
+    return found if isinstance(found, list) else []
+
+
+def rows_at(obj: Any, *path: str) -> list[Object]:
+    """Return the mappings in the list at a path of field names."""
+    return [row for row in list_at(obj, *path) if isinstance(row, dict)]
+
+
 Manifest: TypeAlias = tuple[Resource, Object]
 """An object to apply, with its resource."""
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from watchword.api.meta import list_at, mapping_at, rows_at
+
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _PREFIX = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
@@ -123,14 +125,15 @@ def parse_label_selector(text: str) -> LabelSelector:
 def parse_structured_selector(structure: Mapping[str, Any]) -> LabelSelector:
     """Read the structured form with `matchLabels` and `matchExpressions`; raises `SelectorError`."""
     requirements = [
-        _checked(Requirement(key, Operator.IN, frozenset({value})))
-        for key, value in sorted((structure.get("matchLabels") or {}).items())
+        _checked(Requirement(key, Operator.IN, frozenset({str(value)})))
+        for key, value in sorted(mapping_at(structure, "matchLabels").items())
     ]
-    for row in structure.get("matchExpressions") or []:
-        operator = _STRUCTURED.get(row.get("operator", ""))
+    for row in rows_at(structure, "matchExpressions"):
+        operator = _STRUCTURED.get(str(row.get("operator")))
         if operator is None:
             raise SelectorError(f"{row.get('operator')!r} is not a valid label selector operator")
-        requirements.append(_checked(Requirement(row.get("key", ""), operator, frozenset(row.get("values") or ()))))
+        values = frozenset(map(str, list_at(row, "values")))
+        requirements.append(_checked(Requirement(str(row.get("key", "")), operator, values)))
     return LabelSelector(tuple(requirements))
 
 

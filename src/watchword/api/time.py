@@ -12,6 +12,7 @@ _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}T(?:[01]\d|2[0-3]):\d{2}:\d{2}(?:[.,]\d
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT", re.ASCII)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
+_EARLIEST, _LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 _ZONE = len("+00:00")
 
 
@@ -25,7 +26,16 @@ def rfc3339_micro(instant: datetime) -> str:
 
 
 def parse_rfc3339(text: str) -> datetime | None:
-    """Read an instant; None when the text is not RFC 3339 with a zone."""
+    """Read an instant of another writer; None when the text is not RFC 3339 with a zone.
+
+    An instant before the year 1000 or after 9000 is read as the bound, so that adding a span cannot overflow.
+    """
+    instant = parse_any_rfc3339(text)
+    return None if instant is None else max(_EARLIEST, min(instant, _LATEST))
+
+
+def parse_any_rfc3339(text: str) -> datetime | None:
+    """Read an instant without bounds: for values that are compared or stored, and not computed with."""
     if not _RFC3339.fullmatch(text):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What Kubernetes accepts as a name or a duration."""
+"""What Kubernetes accepts as a name or a duration, and bounds for what other writers put into objects."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ _MICROSECONDS = {
     "h": Decimal(3_600_000_000),
 }
 _GO_LIMIT_MICROSECONDS = (1 << 63) // 1000  # Go counts nanoseconds in 64 bits
+
+
+LONGEST_SPAN = timedelta(days=73000)
+"""Longer spans are read as this one: an instant within `api.time`'s bounds plus some of them cannot overflow."""
 
 
 class DurationError(ValueError):
@@ -69,6 +73,17 @@ def parse_duration(text: str) -> timedelta:
     if total >= _GO_LIMIT_MICROSECONDS:
         raise DurationError(f"{text!r} is longer than a duration can be (about 292 years)")
     return timedelta(microseconds=int(-total if found.group(1) == "-" else total))
+
+
+def parse_seconds(
+    value: object, *, shortest: timedelta = timedelta(0), longest: timedelta = LONGEST_SPAN
+) -> timedelta | None:
+    """Read a number of seconds, also one in digits, clamped to the bounds; None when it is not one, or negative."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        value = int(value.lstrip("0")[:20] or "0")
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        return None
+    return timedelta(seconds=max(shortest.total_seconds(), min(value, longest.total_seconds())))
 
 
 def format_duration(duration: timedelta) -> str:

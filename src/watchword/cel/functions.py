@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 from msgspec import Struct
 
 from watchword.api.json import same_json, show
-from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.api.time import parse_any_rfc3339, rfc3339
 from watchword.cel.re2_patterns import compile_pattern
 
 Function: TypeAlias = Callable[..., Any]
@@ -57,7 +57,7 @@ def _compare(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 def _as_instant(value: Any, beside: Any) -> Any:
     """Return a text as an instant where it meets one: a field of format date-time is a text here."""
-    return parse_rfc3339(value) if type(value) is str and type(beside) is datetime else value
+    return parse_any_rfc3339(value) if type(value) is str and type(beside) is datetime else value
 
 
 def _arithmetic(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

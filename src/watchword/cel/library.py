@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from watchword.api.quantity import parse_quantity
-from watchword.api.time import parse_rfc3339
+from watchword.api.time import parse_any_rfc3339
 from watchword.cel import network_functions, text_functions
 from watchword.cel.functions import NONE, CelError, Function, OptionalValue, no_overload
 
@@ -78,7 +78,7 @@ def _duration(value: Any) -> timedelta:
 def _timestamp(value: Any) -> datetime:
     if type(value) is datetime:
         return value
-    instant = parse_rfc3339(value) if type(value) is str else no_overload()
+    instant = parse_any_rfc3339(value) if type(value) is str else no_overload()
     if instant is None:
         raise CelError("invalid timestamp")
     return instant
@@ -186,7 +186,7 @@ FORMATS: Final = {
     "uuid": _readable(uuid.UUID, "must be a UUID"),
     "byte": _readable(lambda text: base64.b64decode(text, validate=True), "must be base64"),
     "date": _readable(date.fromisoformat, "must be a date as RFC 3339 writes it"),
-    "datetime": _readable(parse_rfc3339, "must be a time as RFC 3339 writes it"),
+    "datetime": _readable(parse_any_rfc3339, "must be a time as RFC 3339 writes it"),
 }
 
 

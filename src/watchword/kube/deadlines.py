@@ -17,6 +17,7 @@ class Deadlines:
     """Limits waits in time: `TimeoutError` for one that exceeds its deadline.
 
     A timer of its own for each wait would cost more than most of the work that it limits, which ends long before.
+    As an asynchronous context, it cancels the timer at the end.
     """
 
     __slots__ = ("_due", "_timer")
@@ -24,6 +25,13 @@ class Deadlines:
     def __init__(self) -> None:
         self._due: dict[DeadlineScope, float] = {}
         self._timer: tuple[asyncio.AbstractEventLoop, float, asyncio.Handle] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer[2].cancel()
 
     def after(self, seconds: float) -> DeadlineScope:
         return self.at(asyncio.get_running_loop().time() + seconds)

@@ -74,11 +74,11 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
     connection breaks, and the server's own refusal. Close the generator (`aclosing`) to close the connection.
     """
     path = resource.path(namespace=query.namespace)
-    async with client.open(path, query=query.parameters()) as response:
+    async with client.open(path, query=query.parameters()) as response, Deadlines() as deadlines:
         if response.stream is None:
             raise MalformedResponse("the server answered a watch with a whole body: is this a Kubernetes API server?")
         chunks = aiter(response.stream)
-        splitter, deadlines = LineSplitter(), Deadlines()
+        splitter = LineSplitter()
         # A server sends bookmarks only for revisions after the start of the watch: an unchanged kind gets none.
         begun, unheard = query.resource_version, max(query.stall_after, query.timeout_seconds + 30.0)
         patience = query.initial_events_timeout if query.send_initial_events else unheard

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from watchword.api.accounts import ACCOUNTS_GATE
-from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
+from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, mapping_at, rows_at
 from watchword.api.names import HUB_NAMESPACE, IMAGE, Annotation
 from watchword.api.resources import CRON_JOBS, NAMESPACES, SERVICES
 from watchword.api.validation import DurationError, parse_duration
@@ -95,7 +95,7 @@ TOKEN_NAMESPACES = ("kube-system", "kube-public")
 
 def hub_flags(manager: Object, catalog: Catalog = CATALOG) -> list[str]:
     flags = [f"--namespace={HUB_NAMESPACE}"]
-    names = [str(entry.get("authType") or catalog.default) for entry in _registration(manager).get(DRIVER_LIST) or []]
+    names = [str(entry.get("authType") or catalog.default) for entry in rows_at(_registration(manager), DRIVER_LIST)]
     if names:
         flags.append(f"--enabled-registration-drivers={','.join(names)}")
     flags += settings_to_flags(catalog.options(Side.HUB), hub_settings(manager, catalog))
@@ -128,9 +128,9 @@ def hub_settings(manager: Object, catalog: Catalog) -> Settings:
 
 def exposed_hosts(manager: Object, protocol: str) -> list[str]:
     """Return by which hosts agents reach the server of a protocol, as `serverConfiguration` says."""
-    server: Mapping[str, Any] = (manager.get("spec") or {}).get("serverConfiguration") or {}
-    ways = [row.get(protocol) or {} for row in server.get("endpointsExposure") or [] if row.get("protocol") == protocol]
-    hosts = [str((way.get(str(way.get("type") or "hostname")) or {}).get("host") or "") for way in ways]
+    rows = rows_at(manager, "spec", "serverConfiguration", "endpointsExposure")
+    ways = [mapping_at(row, protocol) for row in rows if row.get("protocol") == protocol]
+    hosts = [str(mapping_at(way, str(way.get("type") or "hostname")).get("host") or "") for way in ways]
     return [host for host in hosts if host]
 
 
@@ -148,17 +148,18 @@ def account_annotations(manager: Object, catalog: Catalog = CATALOG) -> dict[str
 
 def enabled_drivers(manager: Object, catalog: Catalog) -> list[ClusterDriver]:
     """Return the drivers by which clusters register with this hub; the default one where the spec lists none."""
-    listed = _registration(manager).get(DRIVER_LIST) or []
+    listed = rows_at(_registration(manager), DRIVER_LIST)
     return catalog.known(str(entry.get("authType") or catalog.default) for entry in listed or [{}])
 
 
 def _registration(manager: Object) -> Mapping[str, Any]:
-    return (manager.get("spec") or {}).get("registrationConfiguration") or {}
+    return mapping_at(manager, "spec", "registrationConfiguration")
 
 
 def _entry(registration: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
-    entries: list[Mapping[str, Any]] = registration.get(DRIVER_LIST) or []
-    return next((entry for entry in entries if str(entry.get("authType") or "") in names), {})
+    return next(
+        (entry for entry in rows_at(registration, DRIVER_LIST) if str(entry.get("authType") or "") in names), {}
+    )
 
 
 def hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
@@ -205,7 +206,7 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
 def replicas_of(manager: Object) -> int:
     """Return how many replicas of the controllers run: one, unless the annotation has a positive number."""
     text = annotations_of(manager).get(Annotation.REPLICAS, "")
-    return max(int(text), 1) if text.isdecimal() and text.isascii() else 1
+    return max(int(text), 1) if text.isdecimal() and text.isascii() and len(text) <= 4 else 1
 
 
 def cleaner_job(image: str, retention: str = "", pod_fields: Mapping[str, Any] | None = None) -> Manifest:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from watchword.api.accounts import ACCOUNTS_GATE
-from watchword.api.meta import Object
+from watchword.api.meta import Object, rows_at
 
 AGENT_FEATURES = frozenset(
     {
@@ -39,9 +39,8 @@ HUB_FEATURES = frozenset(
 
 def gates_of(obj: Object) -> list[Mapping[str, Any]]:
     """Return the feature gates of a Klusterlet or ClusterManager; of several rows about one feature the last counts."""
-    spec: Mapping[str, Any] = obj.get("spec") or {}
     parts = ("registrationConfiguration", "workConfiguration", "addOnManagerConfiguration")
-    return [row for part in parts for row in (spec.get(part) or {}).get("featureGates") or []]
+    return [row for part in parts for row in rows_at(obj, "spec", part, "featureGates")]
 
 
 def is_enabled(obj: Object, feature: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from watchword.addons.catalog import ADDON_CATALOG
-from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
+from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, list_at, mapping_at, rows_at
 from watchword.api.names import (
     ADDON_NAMESPACE,
     AGENT_NAMESPACE,
@@ -35,14 +35,13 @@ BOOTSTRAP_ANNOTATION = "operator.watchword.dev/bootstrap"
 
 
 def namespace_of(klusterlet: Object) -> str:
-    return str((klusterlet.get("spec") or {}).get("namespace") or AGENT_NAMESPACE)
+    return str(mapping_at(klusterlet, "spec").get("namespace") or AGENT_NAMESPACE)
 
 
 def agent_flags(klusterlet: Object, catalog: Catalog = CATALOG) -> list[str]:
     """Return the agent's command line, rendered from the spec; what is unset is left to the agent's defaults."""
-    spec: Mapping[str, Any] = klusterlet.get("spec") or {}
-    registration: Mapping[str, Any] = spec.get("registrationConfiguration") or {}
-    work: Mapping[str, Any] = spec.get("workConfiguration") or {}
+    spec = mapping_at(klusterlet, "spec")
+    registration, work = mapping_at(spec, "registrationConfiguration"), mapping_at(spec, "workConfiguration")
     flags = [
         f"--spoke-cluster-name={spec.get('clusterName') or klusterlet['metadata']['name']}",
         f"--namespace={namespace_of(klusterlet)}",
@@ -52,7 +51,7 @@ def agent_flags(klusterlet: Object, catalog: Catalog = CATALOG) -> list[str]:
         *_registration_flags(registration),
         *_work_flags(work),
     ]
-    urls = [str(row.get("url")) for row in spec.get("externalServerURLs") or [] if row.get("url")]
+    urls = [str(row.get("url")) for row in rows_at(spec, "externalServerURLs") if row.get("url")]
     if urls:
         flags.append(f"--spoke-external-server-urls={','.join(urls)}")
     return [*flags, *format_gates(klusterlet, AGENT_FEATURES)]
@@ -61,14 +60,15 @@ def agent_flags(klusterlet: Object, catalog: Catalog = CATALOG) -> list[str]:
 def _registration_flags(registration: Mapping[str, Any]) -> list[str]:
     flags = []
     for flag, field in (("--cluster-annotations", "clusterAnnotations"), ("--cluster-labels", "clusterLabels")):
-        pairs = ",".join(f"{name}={value}" for name, value in sorted((registration.get(field) or {}).items()))
+        pairs = ",".join(f"{name}={value}" for name, value in sorted(mapping_at(registration, field).items()))
         if pairs:
             flags.append(f"{flag}={pairs}")
-    claims: Mapping[str, Any] = registration.get("clusterClaimConfiguration") or {}
+    claims = mapping_at(registration, "clusterClaimConfiguration")
     if claims.get("maxCustomClusterClaims") is not None:
         flags.append(f"--max-custom-cluster-claims={claims['maxCustomClusterClaims']}")
-    if claims.get("reservedClusterClaimSuffixes"):
-        flags.append(f"--reserved-cluster-claim-suffixes={','.join(claims['reservedClusterClaimSuffixes'])}")
+    suffixes = ",".join(map(str, list_at(claims, "reservedClusterClaimSuffixes")))
+    if suffixes:
+        flags.append(f"--reserved-cluster-claim-suffixes={suffixes}")
     return flags
 
 
@@ -78,7 +78,7 @@ def _driver_flags(registration: Mapping[str, Any], catalog: Catalog) -> list[str
         ("--registration-auth", "registrationDriver"),
         ("--addon-kubeclient-registration-auth", "addOnKubeClientRegistrationDriver"),
     )
-    chosen = [(flag, (registration.get(field) or {}).get("authType")) for flag, field in names]
+    chosen = [(flag, mapping_at(registration, field).get("authType")) for flag, field in names]
     flags = [f"{flag}={name}" for flag, name in chosen if name]
     return [*flags, *settings_to_flags(options, settings_from_spec(options, registration))]
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from msgspec import Struct
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.cluster import validate_cluster_name
-from watchword.api.meta import Object
+from watchword.api.meta import Object, mapping_at, rows_at
 from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, settings_from_spec, validate_options
 from watchword.credentials.errors import UnknownDriver
 from watchword.operator.cluster_manager_manifests import hub_settings
@@ -27,9 +24,8 @@ class SpecError(Struct, frozen=True):
 
 def validate_klusterlet(klusterlet: Object) -> SpecError | None:
     """Return what has to be changed first, or None."""
-    spec: Mapping[str, Any] = klusterlet.get("spec") or {}
-    registration: Mapping[str, Any] = spec.get("registrationConfiguration") or {}
-    mode = str((spec.get("deployOption") or {}).get("mode") or "Default")
+    spec, registration = mapping_at(klusterlet, "spec"), mapping_at(klusterlet, "spec", "registrationConfiguration")
+    mode = str(mapping_at(spec, "deployOption").get("mode") or "Default")
     if mode not in AGENT_MODES:
         message = f"deployOption.mode {mode!r} is not supported: choose one of {', '.join(AGENT_MODES)}"
         return SpecError("UnsupportedDeployOption", message)
@@ -37,8 +33,8 @@ def validate_klusterlet(klusterlet: Object) -> SpecError | None:
     if name:
         return SpecError("InvalidClusterName", f"clusterName: {name}")
     return _validate_drivers(
-        str((registration.get("registrationDriver") or {}).get("authType") or ""),
-        str((registration.get("addOnKubeClientRegistrationDriver") or {}).get("authType") or ""),
+        str(mapping_at(registration, "registrationDriver").get("authType") or ""),
+        str(mapping_at(registration, "addOnKubeClientRegistrationDriver").get("authType") or ""),
         settings_from_spec((*CATALOG.options(Side.CLUSTER), *ADDON_CATALOG.options), registration),
     )
 
@@ -63,13 +59,12 @@ def _validate_settings(objections: list[str]) -> SpecError | None:
 
 def validate_cluster_manager(manager: Object) -> SpecError | None:
     """Return what has to be changed first, or None."""
-    spec: Mapping[str, Any] = manager.get("spec") or {}
-    mode = str((spec.get("deployOption") or {}).get("mode") or "Default")
+    spec = mapping_at(manager, "spec")
+    mode = str(mapping_at(spec, "deployOption").get("mode") or "Default")
     if mode != "Default":
         return SpecError("UnsupportedDeployOption", f"deployOption.mode {mode!r} is not supported: use Default")
-    registration: Mapping[str, Any] = spec.get("registrationConfiguration") or {}
     enabled = []
-    for entry in registration.get(DRIVER_LIST) or ():
+    for entry in rows_at(spec, "registrationConfiguration", DRIVER_LIST):
         try:
             enabled.append(CATALOG.find(str(entry.get("authType") or "")).name)
         except UnknownDriver as unknown:

@@ -20,7 +20,7 @@ from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
-from watchword.api.resources import CONFIG_MAPS, LEASES, MANIFEST_WORKS
+from watchword.api.resources import CONFIG_MAPS, LEASES
 from watchword.credentials.driver import HubContext
 from watchword.credentials.driver_options import Settings
 from watchword.discovery.cluster_info import ClusterAuthorities
@@ -49,7 +49,7 @@ from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec
-from watchword.work.work_expiry import WorkExpiryReconciler, may_expire
+from watchword.work.hub import work_controllers
 
 LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
 
@@ -148,8 +148,7 @@ async def run_hub(
     manager.add(*registration.controllers(parts))
     clusters = parts.drivers.catalog.find_credential
     manager.add(*credential_event_controllers(parts.cache, parts.events, clusters, find_addon_credential))
-    expiry = WorkExpiryReconciler(connection.cache, connection.client, clock)
-    manager.add(ControllerSpec("work-expiry", MANIFEST_WORKS, expiry, workers=2, concerns=may_expire))
+    manager.add(*work_controllers(connection.cache, connection.client, clock))
     manager.add(
         *discovery_controllers(
             connection.cache,

@@ -115,7 +115,6 @@ class EventRecorder:
         self._audit: Any = structlog.get_logger("watchword.audit")
 
     def normal(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
-        """Record a normal event."""
         self._record("Normal", obj, reason, note, action or reason)
 
     def warning(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
@@ -204,7 +203,7 @@ class EventRecorder:
             object_kind=str(obj.get("kind") or ""),
             object=str(ObjectKey.of(obj)),
             uid=uid_of(obj),
-            note=_cut(redact_text(note), NOTE_LIMIT),
+            note=_note(note),
         )
 
     def _event(self, who: _Identity, obj: Mapping[str, Any], note: str, now: datetime) -> Object:
@@ -224,7 +223,7 @@ class EventRecorder:
             type=who.type,
             reason=who.reason,
             action=who.action,
-            note=_cut(redact_text(note), NOTE_LIMIT),
+            note=_note(note),
             regarding={name: value for name, value in regarding.items() if value},
             **self._reporter,
         )
@@ -240,7 +239,16 @@ class EventRecorder:
 
     async def _send(self, who: _Identity) -> None:
         series = self._series.get(who)
-        if series is None or series.count == series.written:
+        if series is None:
+            return
+        note = _note(series.last_note)
+        if series.written and note != series.event["note"]:  # only the series of an Event can be changed: tell another
+            name = self._name(series.event["regarding"]["name"])
+            metadata = {**series.event["metadata"], "name": name}
+            instant = rfc3339_micro(series.last_observed)
+            series.event = {**series.event, "metadata": metadata, "note": note, "eventTime": instant}
+            series.count, series.written = 1, 0
+        if series.count == series.written:
             return
         first, series.written = series.written == 0, series.count
         try:
@@ -259,6 +267,10 @@ class EventRecorder:
 def is_news(happened: datetime | None, *, now: datetime) -> bool:
     """Whether a decision that was made then is told by a process that sees it first: Events of older ones are gone."""
     return happened is not None and now - happened < EVENT_RETENTION
+
+
+def _note(text: str) -> str:
+    return _cut(redact_text(text), NOTE_LIMIT)
 
 
 def _short(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from random import Random
@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from msgspec import Struct, field
 
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, mapping_at
 from watchword.api.resources import LEASES
 from watchword.api.time import rfc3339_micro
 from watchword.kube.client import Client
@@ -73,7 +73,7 @@ def build_held_lease(lease: Object, *, identity: str, timing: ElectionTiming, no
     }
     if spec.get("holderIdentity") != identity:
         renewed["acquireTime"] = rfc3339_micro(now)
-        renewed["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+        renewed["leaseTransitions"] = _transitions(spec) + 1
     return {**lease, "spec": renewed}
 
 
@@ -108,7 +108,7 @@ class LeaderElector(Struct):
     @property
     def term(self) -> int:
         """How often the lease has changed its holder, as far as known."""
-        return int(_spec(self._seen.lease).get("leaseTransitions") or 0) if self._seen else 0
+        return _transitions(_spec(self._seen.lease)) if self._seen else 0
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
         leading = asyncio.ensure_future(lead())
@@ -187,5 +187,10 @@ class LeaderElector(Struct):
                     await self.client.update(LEASES, {**self._seen.lease, "spec": spec})
 
 
-def _spec(lease: Object) -> Object:
-    return lease.get("spec") or {}
+def _spec(lease: Object) -> Mapping[str, Any]:
+    return mapping_at(lease, "spec")
+
+
+def _transitions(spec: Mapping[str, Any]) -> int:
+    count = spec.get("leaseTransitions")
+    return count if isinstance(count, int) and 0 <= count < 2**31 - 1 else 0  # 32 bits: counting begins anew

@@ -26,9 +26,7 @@ class Sample(NamedTuple):
 class Series(Protocol):
     """The numbers under one set of label values."""
 
-    def samples(self) -> Iterable[Sample]:
-        """Return the present values."""
-        ...
+    def samples(self) -> Iterable[Sample]: ...
 
 
 S = TypeVar("S", bound=Series)
@@ -46,7 +44,6 @@ class CounterSeries:
         self._value += amount
 
     def samples(self) -> Iterable[Sample]:
-        """Return the number."""
         return (Sample("_total", {}, self._value),)
 
 
@@ -65,7 +62,6 @@ class GaugeSeries:
         self._read = read
 
     def samples(self) -> Iterable[Sample]:
-        """Return the number."""
         return (Sample("", {}, float(self._read())),)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, finalizers_of, is_deleting, uid_of
+from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, finalizers_of, is_deleting, rows_at, uid_of
 from watchword.api.names import Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS
 from watchword.kube.client import Client
@@ -62,7 +62,7 @@ class AppliedResource(Struct, frozen=True):
 
 
 def read_applied_resources(record: Mapping[str, Any]) -> list[AppliedResource]:
-    return [AppliedResource.read(row) for row in (record.get("status") or {}).get("appliedResources") or ()]
+    return [AppliedResource.read(row) for row in rows_at(record, "status", "appliedResources")]
 
 
 class AppliedWorkStore(Struct, frozen=True):

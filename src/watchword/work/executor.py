@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from watchword.api.meta import ObjectKey, ObjectRef
+from watchword.api.meta import ObjectKey, ObjectRef, mapping_at
 from watchword.api.names import service_account_user
 from watchword.api.resources import RBAC_GROUP
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may
@@ -29,13 +29,12 @@ def executor_of(work: Mapping[str, Any]) -> ObjectKey | None:
 
     Raises `NotPermitted` for a subject of any other kind: the agent's own rights must not stand in for it.
     """
-    executor = (work.get("spec") or {}).get("executor") or {}
-    subject = executor.get("subject")
+    subject = mapping_at(work, "spec", "executor").get("subject")
     if not subject:
         return None
-    account = subject.get("serviceAccount") or {}
+    account = mapping_at(subject, "serviceAccount")
     namespace, name = account.get("namespace"), account.get("name")
-    if subject.get("type") != "ServiceAccount" or not namespace or not name:
+    if mapping_at(subject).get("type") != "ServiceAccount" or not namespace or not name:
         raise NotPermitted("the executor of the work is not a ServiceAccount with a namespace and a name")
     return ObjectKey(str(namespace), str(name))
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.api.limits import LONGEST_SUBDOMAIN
-from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource
+from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, list_at, mapping_at
 from watchword.api.validation import is_dns_label, is_dns_subdomain
 from watchword.kube.rest_mapper import RestMapper
 
@@ -99,10 +99,8 @@ class RejectedManifest(Struct, frozen=True):
 
 
 def meta_of(ordinal: int, manifest: Any) -> ManifestMeta:
-    if not isinstance(manifest, Mapping):
-        return ManifestMeta(ordinal)
-    metadata = manifest.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = mapping_at(manifest, "metadata")
+    manifest = mapping_at(manifest)
     group, _, version = _text(manifest.get("apiVersion")).rpartition("/")
     return ManifestMeta(
         ordinal,
@@ -122,7 +120,11 @@ def validate_manifest(manifest: Any) -> str:
     """Say why a manifest is refused whatever its kind; empty when nothing speaks against it."""
     if not isinstance(manifest, Mapping):
         return "the manifest is not an object"
-    if len(orjson.dumps(manifest)) > MAX_MANIFEST_BYTES:
+    try:
+        size = len(orjson.dumps(manifest))
+    except TypeError:
+        return "the manifest has a number of more than 64 bits"
+    if size > MAX_MANIFEST_BYTES:
         return f"the manifest is larger than {MAX_MANIFEST_BYTES // 1024} KiB: split it"
     group, _, version = _text(manifest.get("apiVersion")).rpartition("/")
     if not _VERSION.fullmatch(version) or not (group == "" or is_dns_subdomain(group)):
@@ -209,9 +211,7 @@ def reject_duplicates(
 
 
 def manifests_of(work: Mapping[str, Any]) -> Sequence[Any]:
-    workload = (work.get("spec") or {}).get("workload") or {}
-    manifests = workload.get("manifests")
-    return manifests if isinstance(manifests, list) else []
+    return list_at(work, "spec", "workload", "manifests")
 
 
 def apply_rank(kind: str) -> int:
@@ -220,7 +220,7 @@ def apply_rank(kind: str) -> int:
 
 
 def choose_apply_order(manifests: Iterable[ResolvedManifest]) -> list[ResolvedManifest]:
-    """Return the manifests in the order in which to apply them; those of one apply_rank stay as they were."""
+    """Return the manifests in the order in which to apply them; those of one rank keep their order."""
     return sorted(manifests, key=lambda one: apply_rank(one.meta.kind))
 
 

@@ -36,7 +36,7 @@ WatchKey = tuple[Resource, WatchScope]
 
 
 def choose_watches(targets: Iterable[ObjectRef], *, most: int = MAX_WATCHES) -> dict[WatchKey, frozenset[ObjectKey]]:
-    """Choose how to list_and_watch objects: few and narrow watches, at most so many of them."""
+    """Choose the watches for objects: few and narrow ones, at most `most`."""
     groups: dict[tuple[Resource, str], set[ObjectKey]] = {}
     for target in targets:
         groups.setdefault((target.resource, target.key.namespace), set()).add(target.key)
@@ -56,7 +56,7 @@ def _order(group: tuple[Resource, str]) -> tuple[str, ...]:
 
 
 class _Unwatchable(Exception):
-    """The server will not let us list_and_watch this."""
+    """The server refuses to list or watch these objects."""
 
 
 class _Watch(Struct):

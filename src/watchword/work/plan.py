@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from watchword.api.conditions import find_condition
-from watchword.api.meta import Object, ObjectKey, ObjectRef, owner_reference, uid_of
+from watchword.api.meta import Object, ObjectKey, ObjectRef, mapping_at, owner_reference, rows_at, uid_of
 from watchword.api.names import ConditionType
 from watchword.kube.errors import ApiStatusError
 from watchword.work.applied_work_store import AppliedResource, choose_stale_resources, read_applied_resources
@@ -44,34 +44,32 @@ class ManifestConfig(Struct, frozen=True):
 
 def choose_manifest_config(spec: Mapping[str, Any], target: ObjectRef) -> ManifestConfig:
     """Return the configuration of one object: an exact match first, then a match by pattern."""
-    matching = [row for row in spec.get("manifestConfigs") or () if is_match(row.get("resourceIdentifier"), target)]
+    matching = [row for row in rows_at(spec, "manifestConfigs") if is_match(row.get("resourceIdentifier"), target)]
     exact = [row for row in matching if is_exact_match(row.get("resourceIdentifier"), target)]
     return read_manifest_config((exact or matching)[0]) if matching else ManifestConfig()
 
 
 def read_manifest_config(config: Mapping[str, Any]) -> ManifestConfig:
     """Read one configuration; an unknown strategy is read as the one that writes nothing."""
-    asked = config.get("updateStrategy") or {}
-    kind = asked.get("type") or Strategy.UPDATE
-    apply = asked.get("serverSideApply") or {}
+    kind = mapping_at(config, "updateStrategy").get("type") or Strategy.UPDATE
+    apply = mapping_at(config, "updateStrategy", "serverSideApply")
     manager = str(apply.get("fieldManager") or FIELD_MANAGER)
     return ManifestConfig(
-        Strategy(kind) if kind in set(Strategy) else Strategy.READ_ONLY,
+        Strategy(kind) if kind in tuple(Strategy) else Strategy.READ_ONLY,
         manager if manager.startswith(FIELD_MANAGER) else FIELD_MANAGER,
         force=apply.get("force") is True,
-        ignored=tuple(apply.get("ignoreFields") or ()),
-        feedback=tuple(config.get("feedbackRules") or ()),
-        rules=tuple(config.get("conditionRules") or ()),
+        ignored=tuple(rows_at(apply, "ignoreFields")),
+        feedback=tuple(rows_at(config, "feedbackRules")),
+        rules=tuple(rows_at(config, "conditionRules")),
     )
 
 
 def is_orphaned(spec: Mapping[str, Any], target: ObjectRef) -> bool:
     if target.identity[:2] == ("", "namespaces") and target.key.name in UNDELETABLE_NAMESPACES:
         return True
-    option = spec.get("deleteOption") or {}
-    policy = option.get("propagationPolicy") or "Foreground"
+    policy = mapping_at(spec, "deleteOption").get("propagationPolicy") or "Foreground"
     if policy == "SelectivelyOrphan":
-        rules = (option.get("selectivelyOrphans") or {}).get("orphaningRules") or ()
+        rules = rows_at(spec, "deleteOption", "selectivelyOrphans", "orphaningRules")
         return any(is_match(rule, target) for rule in rules)
     return bool(policy == "Orphan")
 

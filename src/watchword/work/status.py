@@ -49,7 +49,7 @@ def decide_applied_condition(outcome: ApplyOutcome) -> Condition:
 
 
 def decide_available_condition(present: Object | None, trouble: str = "") -> Condition:
-    """Say whether an object is there; how well it is, only feedback can tell."""
+    """Return Available=True when the object exists."""
     if trouble:
         return Condition.unknown(ConditionType.WORK_AVAILABLE, "FetchingResourceFailed", trouble[:MAX_MESSAGE_LENGTH])
     if present is None:
@@ -58,7 +58,7 @@ def decide_available_condition(present: Object | None, trouble: str = "") -> Con
 
 
 def refused(meta: ManifestMeta, why: str) -> ManifestStatus:
-    """ManifestStatus a manifest that stands for no object."""
+    """Return the status of a manifest that names no object."""
     message = "the manifest does not say which object is meant"
     unknown = Condition.unknown(ConditionType.WORK_AVAILABLE, "IncompleteResourceMeta", message)
     return ManifestStatus(meta, Condition.false(ConditionType.WORK_APPLIED, AppliedReason.FAILED, why), unknown)

@@ -18,7 +18,7 @@ from watchword.addons.templates.rendering import (
     workload_namespace,
 )
 from watchword.api.addon import Addon, AddonSubject, requested_namespace
-from watchword.api.meta import Object, ObjectKey, Resource, annotations_of
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, mapping_at, rows_at
 from watchword.api.names import ADDON_NAMESPACE, HUB_NAMESPACE, Annotation
 from watchword.api.resources import (
     ADDON_DEPLOYMENT_CONFIGS,
@@ -86,15 +86,14 @@ def config_keys(addon: Object, known: Object, resource: Resource) -> Iterator[Ob
 
     The status is left out: the agent can write it.
     """
-    yield from _named((addon.get("spec") or {}).get("configs"), resource)
-    spec: Mapping[str, Any] = known.get("spec") or {}
-    yield from _named(spec.get("defaultConfigs"), resource)
-    for row in spec.get("supportedConfigs") or ():
-        yield from _named([{**row, **(row.get("defaultConfig") or {})}], resource)
+    yield from _named(rows_at(addon, "spec", "configs"), resource)
+    yield from _named(rows_at(known, "spec", "defaultConfigs"), resource)
+    for row in rows_at(known, "spec", "supportedConfigs"):
+        yield from _named([{**row, **mapping_at(row, "defaultConfig")}], resource)
 
 
-def _named(rows: Any, resource: Resource) -> Iterator[ObjectKey]:
-    for row in rows or ():
+def _named(rows: Iterable[Object], resource: Resource) -> Iterator[ObjectKey]:
+    for row in rows:
         if (row.get("group"), row.get("resource")) == (resource.group, resource.plural) and row.get("name"):
             yield ObjectKey(str(row.get("namespace") or "") if resource.namespaced else "", str(row["name"]))
 
@@ -110,10 +109,9 @@ def trusted_grants(known: Object) -> frozenset[str]:
 
 
 def read_template(template: Object, addon: Object, config: DeploymentConfig) -> AddonDefinition:
-    spec: Mapping[str, Any] = template.get("spec") or {}
-    rows: list[Mapping[str, Any]] = spec.get("registration") or []
-    work: Mapping[str, Any] = spec.get("agentSpec") or {}
-    manifests: list[Object] = (work.get("workload") or {}).get("manifests") or []
+    spec = mapping_at(template, "spec")
+    rows, work = rows_at(spec, "registration"), mapping_at(spec, "agentSpec")
+    manifests = rows_at(work, "workload", "manifests")
     key, name = ObjectKey.of(addon), str(spec.get("addonName") or "")
     namespace = config.namespace or requested_namespace(addon) or ADDON_NAMESPACE
     context = TemplateContext(name, key.namespace, namespace, read_registrations(rows), config)
@@ -125,9 +123,9 @@ def read_template(template: Object, addon: Object, config: DeploymentConfig) -> 
     return AddonDefinition(
         name=name,
         grants=tuple(grant for row in rows if row.get("type") == "KubeClient" for grant in _grants(row)),
-        signers=tuple(_signer(row.get("customSigner") or {}) for row in rows if row.get("type") == "CustomSigner"),
+        signers=tuple(_signer(mapping_at(row, "customSigner")) for row in rows if row.get("type") == "CustomSigner"),
         manifests=render,
-        manifest_configs=tuple(work.get("manifestConfigs") or ()),
+        manifest_configs=tuple(rows_at(work, "manifestConfigs")),
         uses_hub=any(row.get("type") == "KubeClient" for row in rows),
         # The credential must lie where the pods are that mount it.
         install_namespace=workload_namespace(manifests, context) or namespace,
@@ -136,22 +134,22 @@ def read_template(template: Object, addon: Object, config: DeploymentConfig) -> 
 
 
 def _grants(row: Mapping[str, Any]) -> Iterable[Grant]:
-    for permission in (row.get("kubeClient") or {}).get("hubPermissions") or ():
+    for permission in rows_at(row, "kubeClient", "hubPermissions"):
         if permission.get("type") == "CurrentCluster":
-            name = str((permission.get("currentCluster") or {}).get("clusterRoleName") or "")
+            name = str(mapping_at(permission, "currentCluster").get("clusterRoleName") or "")
             yield Grant(name, role=name)
         elif permission.get("type") == "SingleNamespace":
-            single: Mapping[str, Any] = permission.get("singleNamespace") or {}
-            role: Mapping[str, Any] = single.get("roleRef") or {}
+            single = mapping_at(permission, "singleNamespace")
+            role = mapping_at(single, "roleRef")
             name = str(role.get("name") or "")
             yield Grant(name, role=name, role_kind=str(role.get("kind")), namespace=str(single.get("namespace") or ""))
 
 
 def _signer(row: Mapping[str, Any]) -> Signer:
-    authority: Mapping[str, Any] = row.get("signingCA") or {}
+    authority = mapping_at(row, "signingCA")
     key = ObjectKey(str(authority.get("namespace") or HUB_NAMESPACE), str(authority.get("name") or ""))
-    declared = row.get("subject")
-    if not declared or not declared.get("user"):
+    declared = mapping_at(row, "subject")
+    if not declared.get("user"):
         return Signer(str(row.get("signerName") or ""), key)
     return Signer(
         str(row.get("signerName") or ""),

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from msgspec import Struct, field
 
-from watchword.api.meta import Object
+from watchword.api.meta import Object, mapping_at, rows_at
 
 
 class ImageMirror(Struct, frozen=True):
@@ -47,17 +47,21 @@ class DeploymentConfig(Struct, frozen=True):
 
     @classmethod
     def read(cls, obj: Object) -> DeploymentConfig:
-        spec: Mapping[str, Any] = obj.get("spec") or {}
-        placement: Mapping[str, Any] = spec.get("nodePlacement") or {}
+        spec, placement = mapping_at(obj, "spec"), mapping_at(obj, "spec", "nodePlacement")
         registries = spec.get("registries")
         return cls(
-            variables={str(row["name"]): str(row.get("value") or "") for row in spec.get("customizedVariables") or ()},
+            variables={
+                str(row.get("name")): str(row.get("value") or "") for row in rows_at(spec, "customizedVariables")
+            },
             namespace=str(spec.get("agentInstallNamespace") or ""),
             node_selector=placement.get("nodeSelector"),
             tolerations=placement.get("tolerations"),
-            registries=None if registries is None else read_mirrors(registries),
-            proxy=_read_proxy(spec.get("proxyConfig") or {}),
-            resources=tuple((row["containerID"], row["resources"]) for row in spec.get("resourceRequirements") or ()),
+            registries=None if spec.get("registries") is None else read_mirrors(rows_at(spec, "registries")),
+            proxy=_read_proxy(mapping_at(spec, "proxyConfig")),
+            resources=tuple(
+                (str(row.get("containerID")), dict(mapping_at(row, "resources")))
+                for row in rows_at(spec, "resourceRequirements")
+            ),
         )
 
     def resources_of(self, container: str) -> Object | None:
@@ -97,6 +101,6 @@ def _read_proxy(row: Mapping[str, Any]) -> ProxyConfig:
     )
     try:
         bundle = base64.b64decode(row.get("caBundle") or "", validate=True).decode()
-    except ValueError:  # no base64, characters beyond ASCII, or no UTF-8 inside
+    except (TypeError, ValueError):  # no base64, characters beyond ASCII, or no UTF-8 inside
         bundle = ""
     return ProxyConfig(variables, bundle)

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from watchword.addons.templates.deployment_config import DeploymentConfig, ImageMirror, rewrite_image
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Registration
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, mapping_at
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.api.resources import CONFIG_MAPS
 
@@ -68,7 +68,7 @@ def read_registrations(rows: Iterable[Mapping[str, Any]]) -> tuple[Registration,
     return tuple(
         Registration(KUBE_CLIENT, KUBE_CLIENT_SIGNER)
         if row.get("type") == "KubeClient"
-        else Registration(CUSTOM_SIGNER, str((row.get("customSigner") or {}).get("signerName") or ""))
+        else Registration(CUSTOM_SIGNER, str(mapping_at(row, "customSigner").get("signerName") or ""))
         for row in rows
         if row.get("type") in ("KubeClient", "CustomSigner")
     )

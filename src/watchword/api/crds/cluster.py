@@ -23,6 +23,7 @@ from watchword.api.crds.schema import (
     version,
     whole,
 )
+from watchword.api.limits import DEFAULT_LEASE_SECONDS, LONGEST_LEASE
 from watchword.api.meta import Object
 
 _CLIENT_CONFIG = record(
@@ -47,7 +48,11 @@ _TAINT = record(
 
 _CLUSTER_SPEC: dict[str, Object] = {
     "hubAcceptsClient": boolean("Whether the hub grants this cluster access; setting it needs managedclusters/accept."),
-    "leaseDurationSeconds": whole("How often the agent renews its lease.", default=60),
+    "leaseDurationSeconds": whole(
+        "How often the agent renews its lease.",
+        default=DEFAULT_LEASE_SECONDS,
+        maximum=int(LONGEST_LEASE.total_seconds()),
+    ),
     "managedClusterClientConfigs": array("How the hub can reach the cluster.", _CLIENT_CONFIG),
     "taints": array("Marks that keep workloads away.", _TAINT),
 }

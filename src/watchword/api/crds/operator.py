@@ -141,7 +141,7 @@ _REGISTRATION: dict[str, Object] = {
             "authType": string("csr or token; csr when unset.", maxLength=63),
             "token": record(
                 "Details of token.",
-                {"expirationSeconds": whole("The life asked; 0 means a year.", bits=64, minimum=0)},
+                {"expirationSeconds": whole("The life asked; 0 means a year.", bits=64, maximum=2**32)},
             ),
         },
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object, Resource
 
 PART_OF, PROJECT = "app.kubernetes.io/part-of", "watchword"
@@ -23,17 +24,25 @@ EKS_ARN = r"^arn:aws(-cn|-us-gov)?:eks:[a-z0-9-]+:\d{12}:cluster/[0-9A-Za-z][A-Z
 SHORT_DURATION = r"^([0-9]+(s|m|h))+$"
 
 
+# Far beyond any sensible value: Open Cluster Management has no such bounds, and readers compute with what they read.
+LONGEST_TEXT = 65536
+MOST_ITEMS = 10000
+_LARGEST = {32: 2**31 - 1, 64: 2**53}
+
+
 def string(description: str, **constraints: Any) -> Object:
-    return {"type": "string", "description": description, **constraints}
+    return {"type": "string", "description": description, "maxLength": LONGEST_TEXT, **constraints}
 
 
 def string_enum(description: str, *values: str, default: str | None = None) -> Object:
-    node = string(description, enum=list(values))
+    node: Object = {"type": "string", "description": description, "enum": list(values)}
     return node if default is None else {**node, "default": default}
 
 
 def whole(description: str, *, bits: int = 32, **constraints: Any) -> Object:
-    return {"type": "integer", "format": f"int{bits}", "description": description, **constraints}
+    """Return an integer, by default not a negative one."""
+    bounds = {"minimum": 0, "maximum": _LARGEST[bits]}
+    return {"type": "integer", "format": f"int{bits}", "description": description, **bounds, **constraints}
 
 
 def boolean(description: str) -> Object:
@@ -50,7 +59,7 @@ def date_time(description: str, *, nullable: bool = False) -> Object:
 
 
 def base64_bytes(description: str) -> Object:
-    return {"type": "string", "format": "byte", "description": description}
+    return {"type": "string", "format": "byte", "description": description, "maxLength": 2 * MAX_DOCUMENT_BYTES}
 
 
 def record(description: str, fields: dict[str, Object], *, required: tuple[str, ...] = (), **more: Any) -> Object:
@@ -60,7 +69,8 @@ def record(description: str, fields: dict[str, Object], *, required: tuple[str, 
 
 def array(description: str, items: Object, *, keys: tuple[str, ...] = (), **constraints: Any) -> Object:
     """Return a list; with keys, a list that merges item by item."""
-    node: Object = {"type": "array", "description": description, "items": items, **constraints}
+    bounds = {"maxItems": MOST_ITEMS}
+    node: Object = {"type": "array", "description": description, "items": items, **bounds, **constraints}
     if keys:
         node["x-kubernetes-list-type"] = "map"
         node["x-kubernetes-list-map-keys"] = list(keys)
@@ -68,7 +78,7 @@ def array(description: str, items: Object, *, keys: tuple[str, ...] = (), **cons
 
 
 def map_of(description: str, values: Object) -> Object:
-    return {"type": "object", "description": description, "additionalProperties": values}
+    return {"type": "object", "description": description, "additionalProperties": values, "maxProperties": MOST_ITEMS}
 
 
 def quantity_map(description: str) -> Object:

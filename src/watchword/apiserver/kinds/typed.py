@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from watchword.api.meta import Object, Resource
-from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
+from watchword.api.time import parse_any_rfc3339, rfc3339, rfc3339_micro
 from watchword.apiserver.bodies import json_type
 from watchword.apiserver.errors import WrongFieldType
 from watchword.apiserver.kinds.schemas import UNIONS, Field, Messages, messages, zero
@@ -120,7 +120,7 @@ def _time(value: Any, *, micro: bool) -> str:
 
 
 def _canonical_time(value: str, *, micro: bool) -> str | None:
-    instant = parse_rfc3339(value)
+    instant = parse_any_rfc3339(value)
     if instant is None or (micro and not _MICRO_TIME.fullmatch(value)):
         return None
     return rfc3339_micro(instant) if micro else rfc3339(instant)

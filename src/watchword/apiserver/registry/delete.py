@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting
 from watchword.api.time import rfc3339
+from watchword.api.validation import parse_seconds
 from watchword.apiserver.bodies import decode, media_type
 from watchword.apiserver.errors import bad_request, conflict, invalid_kind, not_found, server_timeout, success
 from watchword.apiserver.field_errors import invalid, not_supported
@@ -191,9 +192,9 @@ def mark_deleting(kind: ResourceKind, old: Object, options: DeleteOptions, *, no
         held = metadata.get("deletionGracePeriodSeconds") or 0
         if grace < held:
             metadata["deletionGracePeriodSeconds"] = grace
-            metadata["deletionTimestamp"] = rfc3339(now() + timedelta(seconds=grace))
+            metadata["deletionTimestamp"] = rfc3339(now() + (parse_seconds(grace) or timedelta(0)))
     else:
-        metadata["deletionTimestamp"] = rfc3339(now() + timedelta(seconds=grace))
+        metadata["deletionTimestamp"] = rfc3339(now() + (parse_seconds(grace) or timedelta(0)))
         if not _is_namespace(kind):  # these end by finalizers of their own, not by grace
             metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import date
 from urllib.parse import urlsplit
 
-from watchword.api.time import parse_rfc3339
+from watchword.api.time import parse_any_rfc3339
 
 
 def is_formatted(text: str, name: str) -> bool:
@@ -44,7 +44,7 @@ def _is_date(text: str) -> bool:
 
 
 def _is_datetime(text: str) -> bool:
-    return parse_rfc3339(text.upper()) is not None
+    return parse_any_rfc3339(text.upper()) is not None
 
 
 def _is_base64(text: str) -> bool:

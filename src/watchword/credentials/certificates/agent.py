@@ -11,9 +11,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.conditions import is_true
+from watchword.api.limits import LONGEST_CERTIFICATE_REQUEST
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
+from watchword.api.validation import parse_seconds
 from watchword.credentials.certificates.decisions import (
     CERTIFICATE,
     IMMEDIATELY,
@@ -57,9 +59,11 @@ MIN_LIFETIME = timedelta(hours=1)
 
 def validate_lifetime(value: str) -> str:
     """Return why certificates cannot have this lifetime; empty when they can."""
-    if timedelta(seconds=int(value)) >= MIN_LIFETIME:
+    lifetime = parse_seconds(value)
+    if lifetime is not None and MIN_LIFETIME <= lifetime <= LONGEST_CERTIFICATE_REQUEST:
         return ""
-    return f"a certificate lives at least an hour: set {LIFETIME.flag} to 0 or 3600 and more"
+    longest = int(LONGEST_CERTIFICATE_REQUEST.total_seconds())
+    return f"a certificate lives at least an hour: set {LIFETIME.flag} to 0, or to a number from 3600 to {longest}"
 
 
 LIFETIME = DriverOption(
@@ -75,7 +79,7 @@ LIFETIME = DriverOption(
 def certificate_lifetime(settings: Settings) -> timedelta | None:
     """Return the lifetime to request, None to leave it to the hub."""
     value = LIFETIME.read(settings)
-    return timedelta(seconds=int(value)) if value else None
+    return parse_seconds(value, longest=LONGEST_CERTIFICATE_REQUEST) if value else None
 
 
 JOIN_REQUEST_GRACE = timedelta(minutes=1)

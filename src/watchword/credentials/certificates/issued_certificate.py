@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from watchword.api.meta import Object
+from watchword.api.validation import parse_seconds
 from watchword.kube.files import read_small_file, write_private_file
 from watchword.pki.authority import BACKDATE, Authority
 from watchword.pki.certificates import Certificate, join_bundle, split_bundle, verify_chain
@@ -114,8 +115,7 @@ def sign_request(
     csr: Object, asked: ParsedCsr, authority: Authority, *, longest: timedelta, now: datetime
 ) -> Certificate:
     """Return the certificate for a request that was validated: as long as it asks, and not longer than allowed."""
-    seconds = (csr.get("spec") or {}).get("expirationSeconds")
-    lifetime = min(timedelta(seconds=seconds), longest) if seconds else longest
+    lifetime = parse_seconds((csr.get("spec") or {}).get("expirationSeconds") or None, longest=longest) or longest
     return authority.issue_client(asked.key, asked.subject, now=now, lifetime=lifetime)
 
 

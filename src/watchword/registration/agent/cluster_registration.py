@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from watchword.api.cluster import DEFAULT_LEASE_SECONDS, Cluster
+from watchword.api.cluster import Cluster
+from watchword.api.limits import DEFAULT_LEASE_SECONDS
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import AGENT_ANNOTATION_PREFIX, Annotation, Label
 from watchword.api.resources import MANAGED_CLUSTERS

@@ -118,7 +118,7 @@ def choose_next_to_delete(objects: Iterable[Object]) -> list[Object]:
 def cleanup_priority(obj: Object) -> int:
     """Return 0 to 100; an unreadable value counts as unset."""
     text = annotations_of(obj).get(Annotation.CLEANUP_PRIORITY, "0")
-    return min(LAST_PRIORITY, int(text)) if text.isascii() and text.isdigit() else 0
+    return min(LAST_PRIORITY, int(text.lstrip("0")[:4] or "0")) if text.isascii() and text.isdigit() else 0
 
 
 def is_abandoned(cluster: Object) -> bool:

@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.meta import Object, ObjectKey, labels_of, mapping_at
 from watchword.api.names import HUB_NAMESPACE, ConditionType, Label, agent_user, cluster_group
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, RBAC_GROUP
 from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
+from watchword.api.validation import parse_seconds
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.name_ownership import NameOwner, choose_name_owner, first_requests
 from watchword.registration.hub.cluster_rbac import cluster_subjects
@@ -135,9 +136,9 @@ def retired_name(lease: Object) -> str:
 
 def lease_end(lease: Object) -> datetime | None:
     """Return when a lease ends; None when it has no duration."""
-    spec: Object = lease.get("spec") or {}
+    spec = mapping_at(lease, "spec")
     since = parse_rfc3339(str(spec.get("acquireTime") or ""))
-    return None if since is None else since + timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0))
+    return None if since is None else since + (parse_seconds(spec.get("leaseDurationSeconds")) or timedelta(0))
 
 
 def clusters_with_retired_name(lease: Object) -> list[ObjectKey]:

@@ -1,24 +1,27 @@
-"""Deletes completed works after their time to live."""
+"""The hub's part in ManifestWorks: deletes completed works after their time to live."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
 from msgspec import Struct
 
 from watchword.api.conditions import conditions_of
-from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
+from watchword.api.meta import Object, ObjectKey, is_deleting, mapping_at, uid_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANIFEST_WORKS
 from watchword.api.time import parse_rfc3339
+from watchword.api.validation import parse_seconds
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter
 
-LONGEST = timedelta(days=36500)
+
+def work_controllers(reader: Reader, client: Client, clock: Clock) -> list[ControllerSpec]:
+    expiry = WorkExpiryReconciler(reader, client, clock)
+    return [ControllerSpec("work-expiry", MANIFEST_WORKS, expiry, workers=2, concerns=_may_expire)]
 
 
 class WorkExpiryReconciler(Struct, frozen=True):
@@ -29,7 +32,6 @@ class WorkExpiryReconciler(Struct, frozen=True):
     clock: Clock
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Delete the work when its time has come."""
         work = self.reader.get(MANIFEST_WORKS, key)
         due = None if work is None or is_deleting(work) else decide_work_expiry(work)
         if work is None or due is None:
@@ -41,18 +43,17 @@ class WorkExpiryReconciler(Struct, frozen=True):
         return Done()
 
 
-def may_expire(work: Object) -> bool:
+def _may_expire(work: Object) -> bool:
     return decide_work_expiry(work) is not None
 
 
 def decide_work_expiry(work: Object) -> datetime | None:
     """Return the instant after which a work is not wanted any more; None when there is none."""
-    option: Any = (work.get("spec") or {}).get("deleteOption") or {}
-    seconds = option.get("ttlSecondsAfterFinished")
-    if not isinstance(seconds, int) or isinstance(seconds, bool) or not 0 <= seconds <= LONGEST.total_seconds():
+    ttl = parse_seconds(mapping_at(work, "spec", "deleteOption").get("ttlSecondsAfterFinished"))
+    if ttl is None:
         return None
     for row in conditions_of(work):
         if row.get("type") == ConditionType.WORK_COMPLETE and row.get("status") == "True":
             since = parse_rfc3339(str(row.get("lastTransitionTime") or ""))
-            return None if since is None else since + timedelta(seconds=seconds)
+            return None if since is None else since + ttl
     return None
