@@ -32,12 +32,16 @@ from watchword.credentials.certificates.request_validation import (
     read_signer_request,
 )
 from watchword.kube.client import Client
-from watchword.pki.errors import PkiError
+from watchword.pki.authority import Authority
+from watchword.pki.errors import CertificateRefused, PkiError
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 INDEX = "addon-requests"
+ADDON_SIGNING = "addon-signing"  # the purpose of a key that signs certificates for add-ons
+RESERVED_SIGNER_DOMAINS = ("kubernetes.io", "k8s.io", "open-cluster-management.io", "watchword.dev")
+RECHECK_INTERVAL = timedelta(minutes=5)  # an administrator has to repair a missing or damaged Secret
 
 
 class RequestFacts(Struct, frozen=True):
@@ -127,22 +131,30 @@ def _validate_signer_request(csr: Object, facts: RequestFacts) -> None:
     signer, addon, cluster = facts.signer, facts.addon, facts.cluster
     if signer is None or addon is None or cluster is None:
         raise CertificateRequestRefused("the add-on has no such signer")
-    if is_kubernetes_signer(signer.name):
+    if is_reserved_signer(signer.name):
         raise CertificateRequestRefused(
-            "signers of Kubernetes itself make nodes and users of this hub: an add-on names its own"
+            "signers of this domain issue the certificates of nodes, clusters and users: an add-on names its own"
         )
     if signer.objection:
         raise CertificateRequestRefused(signer.objection)
     request = read_signer_request(csr, signer.name)
-    expected = signer.subject_for(AddonInstance(addon, Cluster.read(cluster)))
+    instance = AddonInstance(addon, Cluster.read(cluster))
+    expected = signer.subject_for(instance)
+    if expected != Signer(signer.name).subject_for(instance) and is_reserved_subject(expected):
+        raise CertificateRequestRefused("user and groups that begin with system: are no subject for an add-on's signer")
     if requested_subject(request) != normalized_subject(expected):
         raise CertificateRequestRefused("the subject is not the one that the add-on declares for this signer")
 
 
-def is_kubernetes_signer(signer: str) -> bool:
-    """Whether a signer is one of Kubernetes' own, whose certificates no add-on may get."""
-    domain = signer.partition("/")[0]
-    return any(domain == own or domain.endswith(f".{own}") for own in ("kubernetes.io", "k8s.io"))
+def is_reserved_signer(signer: str) -> bool:
+    """Whether a signer is one of Kubernetes, Open Cluster Management or Watchword, and never an add-on's."""
+    domain = signer.partition("/")[0].lower()
+    return any(domain == own or domain.endswith(f".{own}") for own in RESERVED_SIGNER_DOMAINS)
+
+
+def is_reserved_subject(subject: AddonSubject) -> bool:
+    """Whether a subject is one that an API server, or the hub's gRPC server, takes for a part of the system."""
+    return any(name.strip().lower().startswith("system:") for name in (subject.user, *subject.groups))
 
 
 def requested_subject(request: SignerRequest) -> AddonSubject:
@@ -167,9 +179,6 @@ def pending_requests(reader: Reader, addon: Object) -> list[ObjectKey]:
     return [ObjectKey.of(csr) for csr in reader.by_index(CERTIFICATE_SIGNING_REQUESTS, INDEX, str(ObjectKey.of(addon)))]
 
 
-RECHECK_INTERVAL = timedelta(minutes=5)  # an administrator has to repair a missing or damaged Secret
-
-
 class AddonSigningReconciler(Struct, frozen=True):
     """Reconciles CertificateSigningRequest of add-ons. The key is read when it is needed, and not kept."""
 
@@ -191,7 +200,7 @@ class AddonSigningReconciler(Struct, frozen=True):
             return Done()
         try:
             validate_addon_request(csr, facts, self.catalog)
-            authority = read_authority(await self.client.find(SECRETS, signer.authority))
+            authority = read_signing_authority(await self.client.find(SECRETS, signer.authority))
             asked = read_signer_request(csr, signer.name).asked
             certificate = sign_request(csr, asked, authority, longest=signer.lifetime, now=self.clock.now())
         except CertificateRequestRefused as objection:
@@ -203,6 +212,16 @@ class AddonSigningReconciler(Struct, frozen=True):
         signed = with_certificate(csr, certificate)
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, signed, subresource="status")
         return Done()
+
+
+def read_signing_authority(secret: Object | None) -> Authority:
+    """Return the authority of a Secret that is labelled for this purpose; raise `PkiError` for any other Secret.
+
+    The hub can read other keys in the same namespace, and the author of a template chooses the Secret's name.
+    """
+    if secret is not None and labels_of(secret).get(Label.KEY_PURPOSE) != ADDON_SIGNING:
+        raise CertificateRefused(f"it has no label {Label.KEY_PURPOSE}={ADDON_SIGNING}, so add-ons may not use its key")
+    return read_authority(secret)
 
 
 def is_awaiting_signature(csr: Object) -> bool:

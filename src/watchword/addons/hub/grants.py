@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from watchword.addons.catalog import AddonCatalog
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
-from watchword.addons.driver import RequestsAddonCertificate
-from watchword.api.addon import Registration
+from watchword.addons.driver import AddonDriver, HasSubjectObject, RequestsAddonCertificate
+from watchword.api.addon import AddonSubject, Registration
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
 from watchword.api.names import HUB_NAMESPACES, Label
 from watchword.api.resources import (
@@ -49,14 +49,14 @@ def role_manifest(instance: AddonInstance, grant: Grant) -> Object:
     return ROLES.manifest(key, metadata=_metadata(instance, key), rules=list(grant.rules))
 
 
-def binding_manifest(instance: AddonInstance, grant: Grant, subject: Object) -> Object:
+def binding_manifest(instance: AddonInstance, grant: Grant, subjects: list[Object]) -> Object:
     key = _name(instance, grant)
     kind, name = (grant.role_kind, grant.role) if grant.role else ("Role", key.name)
     return ROLE_BINDINGS.manifest(
         key,
         metadata=_metadata(instance, key),
         roleRef={"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
-        subjects=[subject],
+        subjects=subjects,
     )
 
 
@@ -226,6 +226,33 @@ class GrantWriter(Struct, frozen=True):
         role = self.reader.get(kind, key) or await self.client.find(kind, key)
         return None if role is None else list(role.get("rules") or [])
 
+    def subjects(self, instance: AddonInstance, grant: Grant, identity: Registration) -> list[Object]:
+        """Return whom a grant is bound to: the identity, and the former one until the new credential is reported.
+
+        A subject that is an object on the hub counts only while the object exists and was made for this add-on.
+        """
+        driver = self.catalog.by_name[identity.driver]
+        said = driver.credential.find_condition(instance.addon.object)
+        binding = self.reader.get(ROLE_BINDINGS, _name(instance, grant))
+        bound = [] if binding is None or (said is not None and said.status == "True") else binding.get("subjects") or []
+        found = self._subject(instance, driver, identity.subject)
+        former = [
+            self._subject(instance, other, other.subjects.default(instance.cluster.name, instance.addon.name))
+            for other in self.catalog.drivers
+            if other is not driver
+        ]
+        return [row for row in (found, *(row for row in former if row in bound)) if row is not None]
+
+    def _subject(self, instance: AddonInstance, driver: AddonDriver, subject: AddonSubject) -> Object | None:
+        cluster, addon = instance.cluster, instance.addon
+        if isinstance(driver, HasSubjectObject) and not driver.subject_object.is_present(self.reader, addon, subject):
+            return None
+        if isinstance(driver, RequestsAddonCertificate) and cluster.name_used_before:
+            # Credentials of the earlier cluster's add-on have the group, too.
+            user = driver.subject_in_reused_name(cluster.name, addon.name, cluster.uid).user
+            return {"kind": "User", "apiGroup": RBAC_GROUP, "name": user}
+        return driver.subjects.rbac_subject(cluster.name, addon.name, subject)
+
     def is_written(self, instance: AddonInstance, grant: Grant, identity: Registration) -> bool:
         """Whether the cache shows a grant exactly as wanted, so that no request is needed."""
         rows = [(ROLE_BINDINGS, self._binding(instance, grant, identity))]
@@ -242,12 +269,7 @@ class GrantWriter(Struct, frozen=True):
         await self.ensurer.ensure(ROLE_BINDINGS, self._binding(instance, grant, identity), ours=ours)
 
     def _binding(self, instance: AddonInstance, grant: Grant, identity: Registration) -> Object:
-        driver = self.catalog.by_name[identity.driver]
-        subject = driver.subjects.rbac_subject(instance.cluster.name, instance.addon.name, identity.subject)
-        if isinstance(driver, RequestsAddonCertificate) and instance.cluster.name_used_before:
-            # Credentials of the earlier cluster's add-on have the group, too.
-            subject = {"kind": "User", "apiGroup": RBAC_GROUP, "name": identity.subject.user}
-        return binding_manifest(instance, grant, subject)
+        return binding_manifest(instance, grant, self.subjects(instance, grant, identity))
 
     async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:
         """Take away what was granted once and is not granted any more."""
