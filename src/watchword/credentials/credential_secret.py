@@ -70,9 +70,7 @@ class CredentialSpec(Struct, frozen=True):
 class CredentialObserver(Protocol):
     """Is notified of the results of one credential."""
 
-    async def on_answer(self, answer: ObtainResult, data: SecretData) -> None:
-        """Receive the driver's result and the content of the Secret after it."""
-        ...
+    async def on_answer(self, answer: ObtainResult, data: SecretData) -> None: ...
 
 
 class CredentialKeeper(Struct, frozen=True, kw_only=True):
@@ -84,7 +82,6 @@ class CredentialKeeper(Struct, frozen=True, kw_only=True):
     csr_watch: PendingCsrWatch
 
     async def advance(self, key: ObjectKey, spec: CredentialSpec, observer: CredentialObserver) -> Outcome:
-        """Take as many steps as can be taken now, and return when the next one is due."""
         for _ in range(MAX_STEPS):
             secret = self.reader.get(SECRETS, key)
             held = decode_data(secret)
@@ -102,7 +99,6 @@ class CredentialKeeper(Struct, frozen=True, kw_only=True):
         return RetryAfter(timedelta(seconds=1))
 
     def release(self, key: ObjectKey) -> None:
-        """Wait for nothing more on behalf of a Secret."""
         self.csr_watch.track_pending(key, None)
 
     def _requeue_delay(self, answer: ObtainResult) -> timedelta | None:

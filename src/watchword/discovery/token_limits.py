@@ -49,7 +49,6 @@ class BootstrapTokenLimits(Struct, frozen=True):
         return cls(patterns, None if count is None else int(count))
 
     def to_annotations(self) -> dict[str, str]:
-        """Write the limits, nothing when there are none."""
         annotations = {}
         if self.patterns:
             annotations[ANNOTATION_ALLOWED_CLUSTERS] = ",".join(self.patterns)

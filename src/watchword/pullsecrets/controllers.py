@@ -172,7 +172,6 @@ def register_informers(parts: PullSecretParts) -> None:
 
 
 def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...]:
-    """Return every controller, ready to run."""
     cache, client, settings = parts.cache, parts.client, parts.settings
     accounts = ServiceAccountReconciler(cache, client, parts.clock, parts.events, settings, parts.only_used)
     pull_secrets = ImagePullSecretReconciler(
@@ -236,12 +235,10 @@ def legacy_secrets_for_token(cache: Cache, token: Object) -> Iterable[ObjectKey]
 
 
 def all_secret_keys(cache: Cache) -> list[ObjectKey]:
-    """Return the keys of every Secret in the cache."""
     return [ObjectKey.of(secret) for secret in cache.list(SECRETS)]
 
 
 def managed_secret_keys(cache: Cache) -> list[ObjectKey]:
-    """Return the keys of every managed pull secret."""
     found = (PullSecret.read(secret) for secret in cache.list(SECRETS))
     return [secret.key for secret in found if secret is not None and not secret.is_legacy]
 

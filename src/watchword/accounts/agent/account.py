@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from watchword.accounts.agent.token_decision import REVOKED, HeldToken, LocalAccount, decide_token
 from watchword.accounts.agent.token_secrets import TokenSecrets
-from watchword.accounts.metrics import AgentAccountMetrics
 from watchword.api.accounts import Account, choose_declaration, resource_of
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
@@ -20,6 +19,7 @@ from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.credentials.bound_token import read_bound_token
 from watchword.credentials.lifecycle import Decision, Keep, Obtain, Reason
+from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from watchword.kube.tokens import account_replaced, request_token
@@ -69,12 +69,10 @@ def _scheduled(held: HeldToken, renew_at: datetime | None) -> Condition:
 
 
 def invalid_account(objection: str) -> StatusChange:
-    """Say why no token is requested for an account."""
     return StatusChange(conditions=(Condition.false(REPORTED, "InvalidAccount", objection),))
 
 
 def absent_account(reason: str, message: str) -> StatusChange:
-    """Say why the ServiceAccount is not on the cluster."""
     return StatusChange(
         conditions=(
             Condition.false(PRESENT, reason, message),
@@ -84,7 +82,6 @@ def absent_account(reason: str, message: str) -> StatusChange:
 
 
 def unstored_token(message: str) -> StatusChange:
-    """Say why the hub's Secret was not written."""
     return StatusChange(
         conditions=(
             Condition.false(SECRET, "NameConflict", message),
@@ -99,7 +96,6 @@ def failed_request(message: str) -> StatusChange:
 
 
 def revoked_account(service_account: str) -> StatusChange:
-    """Say that nothing of a deleted account is left on the cluster."""
     message = f"service account {service_account} is removed from the cluster, and its tokens with it"
     return StatusChange(conditions=(Condition.false(PRESENT, REVOKED, message),))
 
@@ -136,8 +132,8 @@ class ServiceAccounts(Struct, frozen=True):
     namespace: str
     agent: AgentAccount
 
-    async def ensure(self, account: Account, declared: Sequence[Object]) -> Object:
-        """Return the ServiceAccount as it stands afterwards.
+    async def ensure(self, account: Account, declared: Sequence[Object], *, known_uid: str = "") -> Object:
+        """Return the ServiceAccount as it stands afterwards; the one with the known UID is the account's in any case.
 
         Raises `NameConflict` when one of that name exists that no managed account made, `BeingDeleted` while one goes
         that was made for an account of that name which is gone.
@@ -158,7 +154,9 @@ class ServiceAccounts(Struct, frozen=True):
         wanted = SERVICE_ACCOUNTS.manifest(key, metadata=metadata, automountServiceAccountToken=False)
         try:
             return await Ensurer(self.reader, self.client).ensure(
-                SERVICE_ACCOUNTS, wanted, ours=lambda present: is_made_for(present, uids)
+                SERVICE_ACCOUNTS,
+                wanted,
+                ours=lambda present: uid_of(present) == known_uid or is_made_for(present, uids),
             )
         except Forbidden:  # a manager of Open Cluster Management grants no changes: one of its agent serves as it is
             present = self.reader.get(SERVICE_ACCOUNTS, key)
@@ -166,21 +164,36 @@ class ServiceAccounts(Struct, frozen=True):
                 raise
             return present
 
-    async def remove(self, name: str, *, look: bool = False) -> bool:
+    async def remove(self, name: str, *, look: bool = False, known_uid: str = "", was_reported: bool = False) -> bool:
         """Delete the ServiceAccount if a managed account made it; return whether one is left.
 
-        With `look`, the server is asked, too: the cache does not show one whose label was removed.
+        With `look`, the server is asked, too: the cache does not show one whose label was removed. Raises
+        `NameConflict` when tokens were reported and nothing tells whether they are of the one that is there.
         """
         key = ObjectKey(self.namespace, name)
         found = self.reader.get(SERVICE_ACCOUNTS, key)
         if found is None and look:
             found = await self.client.find(SERVICE_ACCOUNTS, key)
-        if found is None or not is_managed(found):
+        if found is None:
             return False
+        if not (is_managed(found) or self._is_own(found) or uid_of(found) == known_uid):
+            if known_uid or not was_reported:
+                return False  # another one: tokens end with the one that they are of
+            raise NameConflict(
+                f"service account {key} has no mark of a managed account and may be the one whose tokens were "
+                "reported: delete it if it is"
+            )
         if not is_deleting(found):
             with contextlib.suppress(NotFound):
-                await self.client.delete(SERVICE_ACCOUNTS, ObjectKey.of(found), uid=uid_of(found))
-        return self.reader.get(SERVICE_ACCOUNTS, ObjectKey.of(found)) is not None
+                await self.client.delete(SERVICE_ACCOUNTS, key, uid=uid_of(found))
+        if look:
+            left = await self.client.find(SERVICE_ACCOUNTS, key)
+            return left is not None and uid_of(left) == uid_of(found)
+        return self.reader.get(SERVICE_ACCOUNTS, key) is not None
+
+    def _is_own(self, found: Object) -> bool:
+        owners = found["metadata"].get("ownerReferences") or []
+        return bool(self.agent.uid) and any(owner.get("uid") == self.agent.uid for owner in owners)
 
     async def _remove_predecessor(self, key: ObjectKey, uids: set[str]) -> None:
         """Delete what an account of that name left that is gone: its tokens must not outlive it."""
@@ -218,7 +231,7 @@ class AccountReconciler(Struct, frozen=True):
     secrets: TokenSecrets
     clock: Clock
     kinds: tuple[Resource, ...]
-    metrics: AgentAccountMetrics
+    metrics: TokenRefreshMetrics
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         declared = [obj for kind in self.kinds if (obj := self.hub.get(kind, key)) is not None]
@@ -236,7 +249,8 @@ class AccountReconciler(Struct, frozen=True):
 
     async def _keep(self, account: Account, declared: Sequence[Object]) -> Outcome:
         try:
-            service_account = await self.accounts.ensure(account, declared)
+            known = self.secrets.account_uid(account.key)
+            service_account = await self.accounts.ensure(account, declared, known_uid=known)
         except BeingDeleted as trouble:
             await self._report(account, declared, absent_account("BeingReplaced", str(trouble)))
             return RetryAfter(SHORTEST_DELAY)
@@ -303,9 +317,16 @@ class AccountReconciler(Struct, frozen=True):
         return held
 
     async def _revoke(self, key: ObjectKey, declared: Sequence[Object]) -> Outcome:
+        known = self.secrets.account_uid(key)
+        reported = any((obj.get("status") or {}).get("tokenSecretRef") for obj in declared)
+        try:
+            if await self.accounts.remove(key.name, look=bool(declared), known_uid=known, was_reported=reported):
+                return RetryAfter(SHORTEST_DELAY)
+        except NameConflict as conflict:
+            for obj in declared:
+                await self._write(obj, absent_account("NameConflict", str(conflict)))
+            return RetryAfter(CONFLICT_RECHECK)
         self.secrets.forget(key)
-        if await self.accounts.remove(key.name, look=bool(declared)):
-            return RetryAfter(SHORTEST_DELAY)
         for obj in declared:
             await self._write(obj, revoked_account(self._local_name(key)))
         return Done()

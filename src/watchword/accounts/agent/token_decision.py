@@ -91,5 +91,4 @@ def decide_token(
 
 
 def digest(ca: bytes) -> str:
-    """Return a digest of an authority, so that a change is noticed."""
     return hashlib.sha256(ca).hexdigest()

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken, LocalAccount, digest
 from watchword.api.accounts import Account, AccountSecret, content_digest, is_owned_by
-from watchword.api.meta import Object, ObjectKey, owner_reference, uid_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, owner_reference, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
@@ -94,7 +94,7 @@ def is_adoptable(account: Account, held: HeldToken, local: LocalAccount, ca: byt
 
 
 _FIRST_ONLY = (Annotation.TOKEN_SERVER,)
-"""What the agent says when it creates a Secret, and what the hub may know better later."""
+"""What the agent says where a Secret does not say it: the hub may know better."""
 
 
 class TokenSecrets(Struct):
@@ -115,7 +115,6 @@ class TokenSecrets(Struct):
         return ClusterTrust(self.ca, self.evidence)
 
     def known_accounts(self) -> list[ObjectKey]:
-        """Return the accounts whose tokens are known."""
         return list(self._held)
 
     async def held(self, account: Account, declared: Sequence[Object], local: LocalAccount) -> HeldToken | None:
@@ -166,13 +165,22 @@ class TokenSecrets(Struct):
                 stored = await self._take_over(wanted, declared)
         return self._remember(account, HeldToken.read(AccountSecret.read(stored)))
 
+    def account_uid(self, key: ObjectKey) -> str:
+        """Return the UID of the ServiceAccount whose token the hub holds; empty when it is not known."""
+        held = self._held.get(key)
+        return "" if held is None else held.token.account_uid
+
     def forget(self, key: ObjectKey) -> None:
         self._held.pop(key, None)
 
     async def _replace(self, uid: str, wanted: Object) -> Object | None:
         notes = {name: text for name, text in wanted["metadata"]["annotations"].items() if name not in _FIRST_ONLY}
         patch = {"metadata": {**wanted["metadata"], "annotations": notes}, "data": {**wanted["data"]}}
-        return await self.secrets.change(ObjectKey.of(wanted), uid, patch)
+        stored = await self.secrets.change(ObjectKey.of(wanted), uid, patch)
+        if stored is None or Annotation.TOKEN_SERVER in annotations_of(stored):
+            return stored
+        missing = {name: wanted["metadata"]["annotations"][name] for name in _FIRST_ONLY}
+        return await self.secrets.change(ObjectKey.of(wanted), uid, {"metadata": {"annotations": missing}})
 
     async def _take_over(self, wanted: Object, declared: Sequence[Object]) -> Object:
         key = ObjectKey.of(wanted)

@@ -163,7 +163,6 @@ def requested_subject(request: SignerRequest) -> AddonSubject:
 
 
 def normalized_subject(subject: AddonSubject) -> AddonSubject:
-    """Return a subject with its sets in order."""
     return AddonSubject(subject.user, tuple(sorted(subject.groups)), tuple(sorted(subject.organization_units)))
 
 
@@ -225,6 +224,5 @@ def read_signing_authority(secret: Object | None) -> Authority:
 
 
 def is_awaiting_signature(csr: Object) -> bool:
-    """Whether a request of an add-on is approved and not signed."""
     done = (csr.get("status") or {}).get("certificate")
     return Label.ADDON_NAME in labels_of(csr) and is_approved(csr) and not done

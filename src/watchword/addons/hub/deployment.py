@@ -70,7 +70,6 @@ def deploy_name(addon: str, number: int) -> str:
 
 
 def hook_name(addon: str) -> str:
-    """Return the name of the work that runs before an add-on is removed."""
     return f"addon-{addon}-pre-delete"
 
 
@@ -211,7 +210,6 @@ def _unready(work: Object) -> Iterable[str]:
 
 
 def is_completed(work: Object, hooks: Sequence[Object]) -> bool:
-    """Whether every hook of a work has run to its end."""
     done = {
         (meta.get("kind"), meta.get("namespace") or "", meta.get("name"))
         for row in _reports(work)

@@ -272,7 +272,6 @@ class GrantWriter(Struct, frozen=True):
         return binding_manifest(instance, grant, self.subjects(instance, grant, identity))
 
     async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:
-        """Take away what was granted once and is not granted any more."""
         for resource in (ROLE_BINDINGS, ROLES):
             for obj in self.reader.by_index(resource, INDEX, str(addon)):
                 if ObjectKey.of(obj) not in keep:

@@ -52,7 +52,6 @@ class Placements:
 
     @property
     def followed(self) -> bool:
-        """Whether every decision is known at this moment."""
         return self._informer is not None and self._informer.synced and self.served
 
     def chosen(self, placements: Iterable[Mapping[str, Any]]) -> frozenset[str] | None:
@@ -77,7 +76,6 @@ class Placements:
         await self._informer.sync()
 
     def stop_watching(self) -> None:
-        """Follow decisions no longer, and forget them."""
         if self._informer is not None:
             self._cache.drop(self._informer)
         self._informer = None
@@ -277,7 +275,6 @@ class AddonInstallationReconciler(Struct, frozen=True):
     strategies: InstallStrategies
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Take the one step that is due, if any."""
         known = self.reader.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(key.name))
         if known is None:
             return Done()
@@ -320,7 +317,6 @@ class AddonInstallationReconciler(Struct, frozen=True):
         return [key for known in kinds for key in self._due(known, clusters_of(decision))]
 
     def by_placements(self) -> list[ObjectKey]:
-        """Return everything that is due once all decisions are known."""
         return [key for known in self.strategies.automatic(PLACEMENTS) for key in self.by_kind(known)]
 
     def _due(self, known: Object, clusters: Iterable[str]) -> list[ObjectKey]:

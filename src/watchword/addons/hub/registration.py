@@ -70,7 +70,6 @@ class RegistrationReconciler(Struct, frozen=True):
     async def _grant(
         self, definition: AddonDefinition, instance: AddonInstance, rows: tuple[Registration, ...]
     ) -> Condition:
-        """Write the rights, once it is clear whose they are, and say how it went."""
         # The condition comes after the hub's notes on the cluster, which decide whom the rights are bound to.
         if not (instance.cluster.accepted and is_true(instance.cluster.object, ConditionType.HUB_ACCEPTED)):
             await self.rights.remove(instance.addon.key, keep=set())
@@ -174,7 +173,6 @@ def _initial_subject(instance: AddonInstance, catalog: AddonCatalog) -> AddonSub
 
 
 def is_own_subject(instance: AddonInstance, declared: Registration, catalog: AddonCatalog) -> bool:
-    """Whether an agent has declared no subject, or one that this add-on can be."""
     driver = catalog.by_name.get(declared.driver)
     if declared.subject == AddonSubject():
         return True

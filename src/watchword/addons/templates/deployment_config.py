@@ -20,7 +20,6 @@ class ImageMirror(Struct, frozen=True):
     mirror: str
 
     def rewrite(self, image: str) -> str:
-        """Return the image under its mirror, unchanged when it is not from the source."""
         source, mirror = self.source.removesuffix("/"), self.mirror.removesuffix("/")
         if not mirror or not image.startswith(source):
             return image

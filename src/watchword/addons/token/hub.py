@@ -80,7 +80,6 @@ def account_name(subject: AddonSubject) -> str:
 
 
 def token_subject(cluster: str, account: str) -> AddonSubject:
-    """Return the subject of an add-on whose credential is a token."""
     return AddonSubject(service_account_user(cluster, account))
 
 
@@ -339,7 +338,6 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
         return waiting
 
     async def _correct_subject(self, addon: Addon) -> None:
-        """Put the rebuilt subject where an agent claimed another one."""
         right = SUBJECTS.default(addon.cluster, addon.name)
         rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
         change = StatusChange(fields=addon.registration_fields(rows))
