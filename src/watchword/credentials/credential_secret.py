@@ -22,55 +22,7 @@ from watchword.runtime.event_loop import running
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
-
-def csr_scope(cluster: str) -> WatchScope:
-    return WatchScope(labels=f"{Label.CLUSTER_NAME}={cluster}")
-
-
-class PendingCsrWatch:
-    """Runs a cache while any credential is pending; begins with the one it is made for."""
-
-    def __init__(self, cache: Cache, first: ObjectKey) -> None:
-        self._cache = cache
-        self._waiting = {first}
-        self._changed = asyncio.Event()
-
-    def track_pending(self, secret: ObjectKey, answer: ObtainResult | None) -> None:
-        """Record the last result about the credential in a Secret; None when none is wanted any more."""
-        if isinstance(answer, Pending):
-            self._waiting.add(secret)
-        else:
-            self._waiting.discard(secret)
-        self._changed.set()
-
-    async def run(self) -> None:
-        while True:
-            async with running(self._cache.run(), "requests"):
-                await self._until(waiting=False)
-            await self._until(waiting=True)
-
-    async def _until(self, *, waiting: bool) -> None:
-        while bool(self._waiting) is not waiting:
-            self._changed.clear()
-            await self._changed.wait()
-
-
 MAX_STEPS = 4  # key, request, decision: enough for a hub that decides immediately, too few to spin
-
-
-class CredentialSpec(Struct, frozen=True):
-    """One credential that is kept: what is wanted, which driver obtains it, what the Secret holds beside it."""
-
-    wanted: WantedCredential
-    driver: AgentDriver
-    extras: SecretExtras
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-class CredentialObserver(Protocol):
-    """Is notified of the results of one credential."""
-
-    async def on_answer(self, answer: ObtainResult, data: SecretData) -> None: ...
 
 
 class CredentialKeeper(Struct, frozen=True, kw_only=True):
@@ -121,6 +73,53 @@ class CredentialKeeper(Struct, frozen=True, kw_only=True):
         await self.cluster.patch(SECRETS, key, patch)
 
 
+class CredentialSpec(Struct, frozen=True):
+    """One credential that is kept: what is wanted, which driver obtains it, what the Secret holds beside it."""
+
+    wanted: WantedCredential
+    driver: AgentDriver
+    extras: SecretExtras
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class CredentialObserver(Protocol):
+    """Is notified of the results of one credential."""
+
+    async def on_answer(self, answer: ObtainResult, data: SecretData) -> None: ...
+
+
 def is_worth_storing(answer: ObtainResult) -> bool:
     """Whether a response is reason enough to make a Secret: waiting alone is not."""
     return not isinstance(answer, Pending) or bool(answer.keep)
+
+
+class PendingCsrWatch:
+    """Runs a cache while any credential is pending; begins with the one it is made for."""
+
+    def __init__(self, cache: Cache, first: ObjectKey) -> None:
+        self._cache = cache
+        self._waiting = {first}
+        self._changed = asyncio.Event()
+
+    def track_pending(self, secret: ObjectKey, answer: ObtainResult | None) -> None:
+        """Record the last result about the credential in a Secret; None when none is wanted any more."""
+        if isinstance(answer, Pending):
+            self._waiting.add(secret)
+        else:
+            self._waiting.discard(secret)
+        self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            async with running(self._cache.run(), "requests"):
+                await self._until(waiting=False)
+            await self._until(waiting=True)
+
+    async def _until(self, *, waiting: bool) -> None:
+        while bool(self._waiting) is not waiting:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def csr_scope(cluster: str) -> WatchScope:
+    return WatchScope(labels=f"{Label.CLUSTER_NAME}={cluster}")

@@ -85,8 +85,60 @@ class AddonApprovalReconciler(Struct, frozen=True):
         return Done()
 
 
+class AddonSigningReconciler(Struct, frozen=True):
+    """Reconciles CertificateSigningRequest of add-ons. The key is read when it is needed, and not kept."""
+
+    reader: Reader
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    definitions: DefinitionLookup
+    catalog: AddonCatalog
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Sign an approved request after judging it once more: an approval by hand is not a subject."""
+        csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        if csr is None or not is_awaiting_signature(csr):
+            return Done()
+        facts = find_request_facts(self.reader, self.definitions, csr)
+        signer = facts.signer
+        if signer is None or signer.authority is None:
+            return Done()
+        try:
+            validate_addon_request(csr, facts, self.catalog)
+            authority = read_signing_authority(await self.client.find(SECRETS, signer.authority))
+            asked = read_signer_request(csr, signer.name).asked
+            certificate = sign_request(csr, asked, authority, longest=signer.lifetime, now=self.clock.now())
+        except CertificateRequestRefused as objection:
+            self.events.refusal(csr, "SigningRefused", str(objection))
+            return Done()
+        except PkiError as trouble:
+            self.events.warning(csr, "SigningAuthorityUnusable", f"Secret {signer.authority}: {trouble}")
+            return RetryAfter(RECHECK_INTERVAL)
+        signed = with_certificate(csr, certificate)
+        await self.client.update(CERTIFICATE_SIGNING_REQUESTS, signed, subresource="status")
+        return Done()
+
+
+def index_open_requests(csr: Object) -> list[str]:
+    """Return the add-on of a request that waits for a decision or a signature, as `cluster/name`: the index `INDEX`."""
+    labels = labels_of(csr)
+    cluster, name = labels.get(Label.CLUSTER_NAME), labels.get(Label.ADDON_NAME)
+    is_open = not (csr.get("status") or {}).get("certificate")
+    return [f"{cluster}/{name}"] if is_open and cluster and name else []
+
+
+def pending_requests(reader: Reader, addon: Object) -> list[ObjectKey]:
+    return [ObjectKey.of(csr) for csr in reader.by_index(CERTIFICATE_SIGNING_REQUESTS, INDEX, str(ObjectKey.of(addon)))]
+
+
 def is_pending_addon_request(csr: Object) -> bool:
     return Label.ADDON_NAME in labels_of(csr) and is_pending(csr)
+
+
+def is_awaiting_signature(csr: Object) -> bool:
+    done = (csr.get("status") or {}).get("certificate")
+    return Label.ADDON_NAME in labels_of(csr) and is_approved(csr) and not done
 
 
 def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Object) -> RequestFacts:
@@ -166,53 +218,6 @@ def normalized_subject(subject: AddonSubject) -> AddonSubject:
     return AddonSubject(subject.user, tuple(sorted(subject.groups)), tuple(sorted(subject.organization_units)))
 
 
-def index_open_requests(csr: Object) -> list[str]:
-    """Return the add-on of a request that waits for a decision or a signature, as `cluster/name`: the index `INDEX`."""
-    labels = labels_of(csr)
-    cluster, name = labels.get(Label.CLUSTER_NAME), labels.get(Label.ADDON_NAME)
-    is_open = not (csr.get("status") or {}).get("certificate")
-    return [f"{cluster}/{name}"] if is_open and cluster and name else []
-
-
-def pending_requests(reader: Reader, addon: Object) -> list[ObjectKey]:
-    return [ObjectKey.of(csr) for csr in reader.by_index(CERTIFICATE_SIGNING_REQUESTS, INDEX, str(ObjectKey.of(addon)))]
-
-
-class AddonSigningReconciler(Struct, frozen=True):
-    """Reconciles CertificateSigningRequest of add-ons. The key is read when it is needed, and not kept."""
-
-    reader: Reader
-    client: Client
-    events: EventRecorder
-    clock: Clock
-    definitions: DefinitionLookup
-    catalog: AddonCatalog
-
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Sign an approved request after judging it once more: an approval by hand is not a subject."""
-        csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
-        if csr is None or not is_awaiting_signature(csr):
-            return Done()
-        facts = find_request_facts(self.reader, self.definitions, csr)
-        signer = facts.signer
-        if signer is None or signer.authority is None:
-            return Done()
-        try:
-            validate_addon_request(csr, facts, self.catalog)
-            authority = read_signing_authority(await self.client.find(SECRETS, signer.authority))
-            asked = read_signer_request(csr, signer.name).asked
-            certificate = sign_request(csr, asked, authority, longest=signer.lifetime, now=self.clock.now())
-        except CertificateRequestRefused as objection:
-            self.events.refusal(csr, "SigningRefused", str(objection))
-            return Done()
-        except PkiError as trouble:
-            self.events.warning(csr, "SigningAuthorityUnusable", f"Secret {signer.authority}: {trouble}")
-            return RetryAfter(RECHECK_INTERVAL)
-        signed = with_certificate(csr, certificate)
-        await self.client.update(CERTIFICATE_SIGNING_REQUESTS, signed, subresource="status")
-        return Done()
-
-
 def read_signing_authority(secret: Object | None) -> Authority:
     """Return the authority of a Secret that is labelled for this purpose; raise `PkiError` for any other Secret.
 
@@ -221,8 +226,3 @@ def read_signing_authority(secret: Object | None) -> Authority:
     if secret is not None and labels_of(secret).get(Label.KEY_PURPOSE) != ADDON_SIGNING:
         raise CertificateRefused(f"it has no label {Label.KEY_PURPOSE}={ADDON_SIGNING}, so add-ons may not use its key")
     return read_authority(secret)
-
-
-def is_awaiting_signature(csr: Object) -> bool:
-    done = (csr.get("status") or {}).get("certificate")
-    return Label.ADDON_NAME in labels_of(csr) and is_approved(csr) and not done

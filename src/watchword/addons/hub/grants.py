@@ -28,71 +28,6 @@ from watchword.runtime.diff import choose_changes
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.reconcile import Reader
 
-
-def _name(instance: AddonInstance, grant: Grant) -> ObjectKey:
-    if not grant.namespace or grant.namespace == instance.cluster.name:
-        return ObjectKey(instance.cluster.name, f"open-cluster-management:{instance.addon.name}:{grant.name}:agent")
-    # In a namespace that clusters share, the name contains the cluster: otherwise they would overwrite each other.
-    name = f"open-cluster-management:{instance.cluster.name}:{instance.addon.name}:{grant.name}:agent"
-    return ObjectKey(grant.namespace, name)
-
-
-def _metadata(instance: AddonInstance, key: ObjectKey) -> Object:
-    labels = {Label.ADDON_NAME: instance.addon.name, Label.ADDON_CLUSTER: instance.cluster.name}
-    if key.namespace != instance.cluster.name:
-        return {"labels": labels}  # owners live in the same namespace; this one is removed by its mark
-    return {"labels": labels, "ownerReferences": [owner_reference(instance.addon.object)]}
-
-
-def role_manifest(instance: AddonInstance, grant: Grant) -> Object:
-    key = _name(instance, grant)
-    return ROLES.manifest(key, metadata=_metadata(instance, key), rules=list(grant.rules))
-
-
-def binding_manifest(instance: AddonInstance, grant: Grant, subjects: list[Object]) -> Object:
-    key = _name(instance, grant)
-    kind, name = (grant.role_kind, grant.role) if grant.role else ("Role", key.name)
-    return ROLE_BINDINGS.manifest(
-        key,
-        metadata=_metadata(instance, key),
-        roleRef={"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
-        subjects=subjects,
-    )
-
-
-def is_made_for(addon: ObjectKey) -> Callable[[Object], bool]:
-    """Return the test whether a role or binding was made for an add-on's agent.
-
-    Every user who may edit an object can set labels. So its name must be ours, too, and in the cluster's own namespace
-    the add-on must own it: a forged label makes us neither delete nor adopt another owner's object.
-    """
-
-    def test(obj: Object) -> bool:
-        labels, key = labels_of(obj), ObjectKey.of(obj)
-        marked = (labels.get(Label.ADDON_NAME), labels.get(Label.ADDON_CLUSTER)) == (addon.name, addon.namespace)
-        at_home = key.namespace == addon.namespace
-        whose = addon.name if at_home else f"{addon.namespace}:{addon.name}"
-        named = key.name.startswith(f"open-cluster-management:{whose}:") and key.name.endswith(":agent")
-        return marked and named and (not at_home or _is_owned(obj, addon.name))
-
-    return test
-
-
-def _is_owned(obj: Object, addon: str) -> bool:
-    owners = obj["metadata"].get("ownerReferences") or []
-    return any((owner.get("kind"), owner.get("name")) == (MANAGED_CLUSTER_ADDONS.kind, addon) for owner in owners)
-
-
-def addon_from_labels(obj: Object) -> list[ObjectKey]:
-    labels = labels_of(obj)
-    cluster, name = labels.get(Label.ADDON_CLUSTER), labels.get(Label.ADDON_NAME)
-    return [ObjectKey(cluster, name)] if cluster and name else []
-
-
-def wanted_keys(instance: AddonInstance, grants: Iterable[Grant]) -> set[ObjectKey]:
-    return {_name(instance, grant) for grant in grants}
-
-
 ALWAYS_DANGEROUS_VERBS = frozenset({"*", "escalate", "bind", "impersonate", "approve", "sign", "attest"})
 READING = frozenset({"get", "list", "watch"})
 DANGEROUS_RESOURCES = frozenset(
@@ -139,54 +74,6 @@ CONNECTING = frozenset({"pods/attach", "pods/exec", "pods/portforward", "pods/pr
 
 SECRET_RESOURCES = frozenset({"secrets"})
 """Reading these gives credentials of others."""
-
-
-def validate_rules(rules: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what is dangerous about the rules, one sentence each; nothing for rules that an add-on may have."""
-    return [objection for rule in rules for objection in _validate_rule(rule)]
-
-
-def _validate_rule(rule: Mapping[str, Any]) -> Iterable[str]:
-    verbs = {str(verb) for verb in rule.get("verbs") or ()}
-    groups = {str(group) for group in rule.get("apiGroups") or ()}
-    resources = {str(resource) for resource in rule.get("resources") or ()}
-    if rule.get("nonResourceURLs"):
-        yield "paths outside of resources are for administrators"
-    if "*" in groups or any("*" in resource for resource in resources):
-        yield "a wildcard includes resources that do not exist yet: name groups and resources"
-    risky = verbs & ALWAYS_DANGEROUS_VERBS
-    if risky:
-        yield f"verbs that give an add-on another identity: {', '.join(sorted(risky))}"
-    yield from _validate_resources(groups, resources, verbs, named=bool(rule.get("resourceNames")))
-
-
-def _validate_resources(groups: set[str], resources: set[str], verbs: set[str], *, named: bool) -> Iterable[str]:
-    writes = bool(verbs - READING)
-    found = resources & DANGEROUS_RESOURCES
-    if found and writes:
-        yield f"resources that decide identities: {', '.join(sorted(found))}"
-    written = {resource for group, resource in DANGEROUS_TO_WRITE if group in groups and resource in resources}
-    if written and writes:
-        yield f"resources that act with the rights of others: {', '.join(sorted(written))}"
-    connected = resources & CONNECTING
-    if connected:
-        yield f"connections into running programs: {', '.join(sorted(connected))}"
-    if RBAC_GROUP in groups and writes:
-        yield "rights that change rights"
-    if resources & SECRET_RESOURCES and "" in groups and not named:
-        yield "secrets without names: name those that are needed"
-
-
-def validate_grant_namespace(namespace: str, *, own: str, clusters: Iterable[str], reserved: Iterable[str]) -> str:
-    """Return why an add-on gets no rights in a namespace; empty when it may."""
-    if namespace == own:
-        return ""
-    if namespace in set(clusters):
-        return f"namespace {namespace} belongs to another cluster"
-    if namespace in set(reserved):
-        return f"namespace {namespace} belongs to the hub itself"
-    return ""
-
 
 INDEX = "addon-rights"
 BY_ROLE = "addon-rights-by-role"
@@ -290,3 +177,114 @@ def addons_affected_by_role(reader: Reader, role: Object) -> list[ObjectKey]:
     """Map a role to the add-ons that have it: what was harmless when it was granted may be so no longer."""
     found = reader.by_index(ROLE_BINDINGS, BY_ROLE, str(ObjectKey.of(role)))
     return [key for binding in found for key in addon_from_labels(binding)]
+
+
+def addon_from_labels(obj: Object) -> list[ObjectKey]:
+    labels = labels_of(obj)
+    cluster, name = labels.get(Label.ADDON_CLUSTER), labels.get(Label.ADDON_NAME)
+    return [ObjectKey(cluster, name)] if cluster and name else []
+
+
+def wanted_keys(instance: AddonInstance, grants: Iterable[Grant]) -> set[ObjectKey]:
+    return {_name(instance, grant) for grant in grants}
+
+
+def role_manifest(instance: AddonInstance, grant: Grant) -> Object:
+    key = _name(instance, grant)
+    return ROLES.manifest(key, metadata=_metadata(instance, key), rules=list(grant.rules))
+
+
+def binding_manifest(instance: AddonInstance, grant: Grant, subjects: list[Object]) -> Object:
+    key = _name(instance, grant)
+    kind, name = (grant.role_kind, grant.role) if grant.role else ("Role", key.name)
+    return ROLE_BINDINGS.manifest(
+        key,
+        metadata=_metadata(instance, key),
+        roleRef={"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
+        subjects=subjects,
+    )
+
+
+def _name(instance: AddonInstance, grant: Grant) -> ObjectKey:
+    if not grant.namespace or grant.namespace == instance.cluster.name:
+        return ObjectKey(instance.cluster.name, f"open-cluster-management:{instance.addon.name}:{grant.name}:agent")
+    # In a namespace that clusters share, the name contains the cluster: otherwise they would overwrite each other.
+    name = f"open-cluster-management:{instance.cluster.name}:{instance.addon.name}:{grant.name}:agent"
+    return ObjectKey(grant.namespace, name)
+
+
+def _metadata(instance: AddonInstance, key: ObjectKey) -> Object:
+    labels = {Label.ADDON_NAME: instance.addon.name, Label.ADDON_CLUSTER: instance.cluster.name}
+    if key.namespace != instance.cluster.name:
+        return {"labels": labels}  # owners live in the same namespace; this one is removed by its mark
+    return {"labels": labels, "ownerReferences": [owner_reference(instance.addon.object)]}
+
+
+def is_made_for(addon: ObjectKey) -> Callable[[Object], bool]:
+    """Return the test whether a role or binding was made for an add-on's agent.
+
+    Every user who may edit an object can set labels. So its name must be ours, too, and in the cluster's own namespace
+    the add-on must own it: a forged label makes us neither delete nor adopt another owner's object.
+    """
+
+    def test(obj: Object) -> bool:
+        labels, key = labels_of(obj), ObjectKey.of(obj)
+        marked = (labels.get(Label.ADDON_NAME), labels.get(Label.ADDON_CLUSTER)) == (addon.name, addon.namespace)
+        at_home = key.namespace == addon.namespace
+        whose = addon.name if at_home else f"{addon.namespace}:{addon.name}"
+        named = key.name.startswith(f"open-cluster-management:{whose}:") and key.name.endswith(":agent")
+        return marked and named and (not at_home or _is_owned(obj, addon.name))
+
+    return test
+
+
+def _is_owned(obj: Object, addon: str) -> bool:
+    owners = obj["metadata"].get("ownerReferences") or []
+    return any((owner.get("kind"), owner.get("name")) == (MANAGED_CLUSTER_ADDONS.kind, addon) for owner in owners)
+
+
+def validate_rules(rules: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what is dangerous about the rules, one sentence each; nothing for rules that an add-on may have."""
+    return [objection for rule in rules for objection in _validate_rule(rule)]
+
+
+def _validate_rule(rule: Mapping[str, Any]) -> Iterable[str]:
+    verbs = {str(verb) for verb in rule.get("verbs") or ()}
+    groups = {str(group) for group in rule.get("apiGroups") or ()}
+    resources = {str(resource) for resource in rule.get("resources") or ()}
+    if rule.get("nonResourceURLs"):
+        yield "paths outside of resources are for administrators"
+    if "*" in groups or any("*" in resource for resource in resources):
+        yield "a wildcard includes resources that do not exist yet: name groups and resources"
+    risky = verbs & ALWAYS_DANGEROUS_VERBS
+    if risky:
+        yield f"verbs that give an add-on another identity: {', '.join(sorted(risky))}"
+    yield from _validate_resources(groups, resources, verbs, named=bool(rule.get("resourceNames")))
+
+
+def _validate_resources(groups: set[str], resources: set[str], verbs: set[str], *, named: bool) -> Iterable[str]:
+    writes = bool(verbs - READING)
+    found = resources & DANGEROUS_RESOURCES
+    if found and writes:
+        yield f"resources that decide identities: {', '.join(sorted(found))}"
+    written = {resource for group, resource in DANGEROUS_TO_WRITE if group in groups and resource in resources}
+    if written and writes:
+        yield f"resources that act with the rights of others: {', '.join(sorted(written))}"
+    connected = resources & CONNECTING
+    if connected:
+        yield f"connections into running programs: {', '.join(sorted(connected))}"
+    if RBAC_GROUP in groups and writes:
+        yield "rights that change rights"
+    if resources & SECRET_RESOURCES and "" in groups and not named:
+        yield "secrets without names: name those that are needed"
+
+
+def validate_grant_namespace(namespace: str, *, own: str, clusters: Iterable[str], reserved: Iterable[str]) -> str:
+    """Return why an add-on gets no rights in a namespace; empty when it may."""
+    if namespace == own:
+        return ""
+    if namespace in set(clusters):
+        return f"namespace {namespace} belongs to another cluster"
+    if namespace in set(reserved):
+        return f"namespace {namespace} belongs to the hub itself"
+    return ""
