@@ -14,12 +14,10 @@ from watchword.api.rate_limit import TokenBucket
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
-from watchword.credentials.bound_token import read_bound_token
-from watchword.credentials.evidence import TokenEvidence
+from watchword.credentials.evidence import TokenEvidence, TokenRequest
 from watchword.credentials.lifecycle import Keep, Obtain, Reason, Retire
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
-from watchword.kube.tokens import account_replaced, request_token
 from watchword.pullsecrets.account_plan import belongs_to, choose_secret_name
 from watchword.pullsecrets.dockercfg import render_dockercfg
 from watchword.pullsecrets.metrics import PullSecretMetrics
@@ -117,20 +115,14 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             self.metrics.first_token.observe(max(0.0, waited.total_seconds()))
 
     async def _request_token(self, secret: PullSecret, settings: Settings) -> Sensitive[str]:
-        issued = await request_token(
-            self.client,
-            secret.account_key,
-            expiration_seconds=int(settings.lifetime.total_seconds()),
-            audiences=settings.audiences,
+        wanted = TokenRequest(
+            account=secret.account_key,
             uid=secret.owner_uid,
+            lifetime=settings.lifetime,
+            audiences=settings.audiences,
             bound_to={"apiVersion": "v1", "kind": "Secret", "name": secret.key.name, "uid": secret.uid},
         )
-        token = read_bound_token(issued.token.reveal())
-        if token is not None and token.account_uid != secret.owner_uid:
-            raise account_replaced(secret.account_key, wanted=secret.owner_uid, found=token.account_uid)
-        if token is not None:
-            self.evidence.observe_issued(token, requested=settings.lifetime, now=self.clock.now())
-        return issued.token
+        return (await self.evidence.obtain(self.client, wanted, now=self.clock.now())).token
 
     async def _write(self, found: Object, secret: PullSecret, dockercfg: bytes | None) -> None:
         """Patch this very Secret at this very version: a deleted one stays deleted, a newer token stays.

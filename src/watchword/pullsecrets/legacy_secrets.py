@@ -78,7 +78,8 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
     async def _delete_token(self, secret: PullSecret, *, deliberate: bool) -> None:
         key = ObjectKey(secret.key.namespace, secret.legacy_token)
         token = self.reader.get(SECRETS, key)
-        if deliberate and token is not None and is_token_of(token, secret):
+        same = token is not None and annotations_of(token).get(ANNOTATION_ACCOUNT_NAME) == secret.account
+        if deliberate and token is not None and same and is_legacy_token(token):
             with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
                 await self.client.delete(SECRETS, key, uid=uid_of(token))
                 self.events.normal(token, "LegacyTokenRemoved", f"token {key} was deleted with its pull secret")
@@ -112,7 +113,3 @@ def is_legacy_token(secret: Object) -> bool:
         and annotations.get(ANNOTATION_CREATED_BY) == CREATED_BY_LEGACY_CONTROLLER
         and bool(annotations.get(ANNOTATION_ACCOUNT_NAME))
     )
-
-
-def is_token_of(token: Object, secret: PullSecret) -> bool:
-    return is_legacy_token(token) and annotations_of(token).get(ANNOTATION_ACCOUNT_NAME) == secret.account

@@ -9,20 +9,18 @@ from datetime import datetime, timedelta
 import structlog
 from msgspec import Struct
 
-from watchword.accounts.agent.token_decision import REVOKED, HeldToken, LocalAccount, decide_token
-from watchword.accounts.agent.token_secrets import TokenSecrets
+from watchword.accounts.agent.token_secrets import HeldToken, LocalAccount, TokenSecrets, decide_token
 from watchword.api.accounts import Account, choose_declaration, resource_of
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.evidence import TokenRequest
 from watchword.credentials.lifecycle import Decision, Keep, Obtain, Reason
 from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound
-from watchword.kube.tokens import account_replaced, request_token
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import BeingDeleted, NameConflict
@@ -60,7 +58,7 @@ class AccountReconciler(Struct, frozen=True):
         leaving = [obj for obj in declared if is_deleting(obj)]
         declared = [obj for obj in declared if not is_deleting(obj)]
         for obj in leaving:  # the other object still declares the account, so there is nothing to revoke
-            await self._write(obj, revoked_account(self._local_name(key)))
+            await self._write(obj, revoked_account(str(self._local_key(key))))
         if account.objection:
             await self._report(account, declared, invalid_account(account.objection))
             return Done()
@@ -115,17 +113,10 @@ class AccountReconciler(Struct, frozen=True):
     ) -> HeldToken | None:
         began = self.clock.now()
         try:
-            issued = await request_token(
-                self.accounts.client,
-                local.key,
-                expiration_seconds=int(account.validity.total_seconds()),
-                audiences=account.audiences,
-                uid=local.uid,
+            wanted = TokenRequest(
+                account=local.key, uid=local.uid, lifetime=account.validity, audiences=account.audiences
             )
-            token = read_bound_token(issued.token.reveal())
-            if token is None or token.account_uid != local.uid:
-                raise account_replaced(local.key, wanted=local.uid, found="" if token is None else token.account_uid)
-            self.secrets.evidence.observe_issued(token, requested=account.validity, now=began)
+            issued = await self.secrets.evidence.obtain(self.accounts.client, wanted, now=began)
             held = await self.secrets.write(account, declared, issued, self.clock.now())
         except (KubeError, NameConflict) as trouble:
             self.metrics.failed(because, trouble)
@@ -147,7 +138,7 @@ class AccountReconciler(Struct, frozen=True):
             return RetryAfter(CONFLICT_RECHECK)
         self.secrets.forget(key)
         for obj in declared:
-            await self._write(obj, revoked_account(self._local_name(key)))
+            await self._write(obj, revoked_account(str(self._local_key(key))))
         return Done()
 
     async def _report(self, account: Account, declared: Sequence[Object], change: StatusChange) -> None:
@@ -159,9 +150,6 @@ class AccountReconciler(Struct, frozen=True):
             await self.status.write(resource_of(obj), obj, change)
         except NotFound:
             return  # the object is gone, and its end is reconciled next
-
-    def _local_name(self, key: ObjectKey) -> str:
-        return str(self._local_key(key))
 
     def _local_key(self, key: ObjectKey) -> ObjectKey:
         return ObjectKey(self.accounts.namespace, key.name)
@@ -341,7 +329,7 @@ def failed_request(message: str) -> StatusChange:
 
 def revoked_account(service_account: str) -> StatusChange:
     message = f"service account {service_account} is removed from the cluster, and its tokens with it"
-    return StatusChange(conditions=(Condition.false(PRESENT, REVOKED, message),))
+    return StatusChange(conditions=(Condition.false(PRESENT, "Revoked", message),))
 
 
 def for_declaration(change: StatusChange, obj: Object, account: Account) -> StatusChange:

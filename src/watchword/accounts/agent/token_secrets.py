@@ -1,21 +1,26 @@
-"""Writes tokens to the hub: into the Secret of the account's name, and never over one that the account does not own."""
+"""The tokens of accounts at the hub: which one a Secret holds, what becomes of it, and how another one is written.
+
+A Secret that the account does not own is never written.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
 
-from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken, LocalAccount, digest
 from watchword.api.accounts import Account, AccountSecret, content_digest, is_owned_by
 from watchword.api.meta import Object, ObjectKey, annotations_of, owner_reference, uid_of
-from watchword.api.names import Annotation, Label
+from watchword.api.names import Annotation, Label, service_account_user
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
+from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.credentials.evidence import TokenClientFactory, TokenEvidence
+from watchword.credentials.lifecycle import Decision, Held, Obtain, Reason, Subject, Wanted, decide
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint, read
@@ -23,75 +28,6 @@ from watchword.kube.errors import AlreadyExists, ConfigError, Conflict, Forbidde
 from watchword.kube.tokens import IssuedToken
 from watchword.runtime.diff import apply_merge_patch
 from watchword.runtime.errors import NameConflict
-
-
-class HubSecrets(Struct, frozen=True):
-    """The Secrets of one cluster's accounts.
-
-    The agent may read a Secret only by name, and only once the account owns it: a refusal means that there is none.
-    """
-
-    client: Client
-
-    async def find(self, key: ObjectKey) -> Object | None:
-        """Return a Secret, None when there is none that the agent may read."""
-        try:
-            return await self.client.find(SECRETS, key)
-        except Forbidden:
-            return None
-
-    async def change(self, key: ObjectKey, uid: str, patch: Object) -> Object | None:
-        """Change a Secret and return it, None when it is another one by now or none that the agent may change."""
-        patch = {**patch, "metadata": {**patch["metadata"], "uid": uid}}
-        try:
-            return await self.client.patch(SECRETS, key, patch)
-        except (NotFound, Conflict):
-            return None
-        except Forbidden:
-            return await self._update(key, uid, patch)
-
-    async def _update(self, key: ObjectKey, uid: str, patch: Object) -> Object | None:
-        """Replace a Secret, and what was added to it.
-
-        A manager of Open Cluster Management grants `update`, and not `patch`; ours refuses keys that it does not know.
-        """
-        found = await self.find(key)
-        if found is None or uid_of(found) != uid:
-            return None
-        replaced = {"data": patch["data"]} if "data" in patch else {}
-        try:
-            return await self.client.update(SECRETS, {**apply_merge_patch(found, patch), **replaced})
-        except (NotFound, Forbidden, Conflict):
-            return None
-
-
-class TokenTrial(Struct, frozen=True):
-    """Shows a token to the cluster: the agent may not review tokens, and every token may ask whose it is."""
-
-    connect: TokenClientFactory
-
-    async def is_accepted(self, token: Sensitive[str], account: LocalAccount) -> bool:
-        try:
-            client = self.connect(token)
-        except ConfigError:  # no server would accept such a text
-            return False
-        try:
-            found = await who_am_i(client)
-        except (Unauthorized, Forbidden):
-            return False
-        finally:
-            await client.close()
-        return (found.username, found.uid) == (account.user, account.uid)
-
-
-def is_adoptable(account: Account, held: HeldToken, local: LocalAccount, ca: bytes) -> bool:
-    """Whether a token that was requested elsewhere is one that the account asks for, if the cluster accepts it.
-
-    Servers may shorten a life, so a shorter one than requested is accepted.
-    """
-    fits = held.token.account_uid == local.uid and held.ca_digest == digest(ca)
-    return fits and not account.audiences and held.token.lifetime <= account.validity
-
 
 _FIRST_ONLY = (Annotation.TOKEN_SERVER,)
 """What the agent says where a Secret does not say it: the hub may know better."""
@@ -219,3 +155,148 @@ class TokenSecrets(Struct):
 
 def _encode(value: bytes) -> str:
     return base64.b64encode(value).decode()
+
+
+class HubSecrets(Struct, frozen=True):
+    """The Secrets of one cluster's accounts.
+
+    The agent may read a Secret only by name, and only once the account owns it: a refusal means that there is none.
+    """
+
+    client: Client
+
+    async def find(self, key: ObjectKey) -> Object | None:
+        """Return a Secret, None when there is none that the agent may read."""
+        try:
+            return await self.client.find(SECRETS, key)
+        except Forbidden:
+            return None
+
+    async def change(self, key: ObjectKey, uid: str, patch: Object) -> Object | None:
+        """Change a Secret and return it, None when it is another one by now or none that the agent may change."""
+        patch = {**patch, "metadata": {**patch["metadata"], "uid": uid}}
+        try:
+            return await self.client.patch(SECRETS, key, patch)
+        except (NotFound, Conflict):
+            return None
+        except Forbidden:
+            return await self._update(key, uid, patch)
+
+    async def _update(self, key: ObjectKey, uid: str, patch: Object) -> Object | None:
+        """Replace a Secret, and what was added to it.
+
+        A manager of Open Cluster Management grants `update`, and not `patch`; ours refuses keys that it does not know.
+        """
+        found = await self.find(key)
+        if found is None or uid_of(found) != uid:
+            return None
+        replaced = {"data": patch["data"]} if "data" in patch else {}
+        try:
+            return await self.client.update(SECRETS, {**apply_merge_patch(found, patch), **replaced})
+        except (NotFound, Forbidden, Conflict):
+            return None
+
+
+class TokenTrial(Struct, frozen=True):
+    """Shows a token to the cluster: the agent may not review tokens, and every token may ask whose it is."""
+
+    connect: TokenClientFactory
+
+    async def is_accepted(self, token: Sensitive[str], account: LocalAccount) -> bool:
+        try:
+            client = self.connect(token)
+        except ConfigError:  # no server would accept such a text
+            return False
+        try:
+            found = await who_am_i(client)
+        except (Unauthorized, Forbidden):
+            return False
+        finally:
+            await client.close()
+        return (found.username, found.uid) == (account.user, account.uid)
+
+
+def is_adoptable(account: Account, held: HeldToken, local: LocalAccount, ca: bytes) -> bool:
+    """Whether a token that was requested elsewhere is one that the account asks for, if the cluster accepts it.
+
+    Servers may shorten a life, so a shorter one than requested is accepted.
+    """
+    fits = held.token.account_uid == local.uid and held.ca_digest == digest(ca)
+    return fits and not account.audiences and held.token.lifetime <= account.validity
+
+
+class LocalAccount(Struct, frozen=True):
+    """The ServiceAccount of an account on the cluster."""
+
+    key: ObjectKey
+    uid: str
+
+    @property
+    def user(self) -> str:
+        return service_account_user(self.key.namespace, self.key.name)
+
+
+class HeldToken(Struct, frozen=True):
+    """What is known of the token that the hub holds; the token itself is not kept."""
+
+    secret_uid: str
+    token: BoundToken
+    request: str
+    ca_digest: str
+    rotation_request: str
+
+    @classmethod
+    def read(cls, secret: AccountSecret) -> HeldToken | None:
+        """Return what a Secret says, None when it holds no token that was recorded by an agent."""
+        return cls.read_claims(secret) if secret.is_intact else None
+
+    @classmethod
+    def read_claims(cls, secret: AccountSecret) -> HeldToken | None:
+        """Return what the token itself says, unverified: what is recorded beside it may be about another one."""
+        token = read_bound_token(secret.token.reveal())
+        if token is None:
+            return None
+        return cls(
+            secret_uid=uid_of(secret.object),
+            token=token,
+            request=secret.annotations.get(Annotation.TOKEN_REQUEST, ""),
+            ca_digest=digest(secret.ca),
+            rotation_request=secret.annotations.get(Annotation.ROTATION_REQUEST, ""),
+        )
+
+
+class ClusterTrust(Struct, frozen=True):
+    """What the cluster says of itself now: the authority of its server, and what it says of tokens."""
+
+    ca: bytes
+    evidence: TokenEvidence
+
+
+def decide_token(
+    account: Account, local: LocalAccount, held: HeldToken | None, trust: ClusterTrust, *, now: datetime
+) -> Decision:
+    if held is None:
+        return Obtain(Reason.MISSING)
+    wanted = Wanted(
+        Subject(local.user, account_uid=local.uid),
+        seed=account.uid,
+        request=account.request,
+        place=digest(trust.ca),
+        rotation=account.rotation_request,
+        renews=account.rotates,
+    )
+    token = held.token
+    found = Held(
+        Subject(token.subject, account_uid=token.account_uid),
+        token.issued_at,
+        token.expires_at,
+        request=held.request,
+        place=held.ca_digest,
+        rotation=held.rotation_request,
+    )
+    evidence = trust.evidence.about(token, seed=account.uid, requested=account.validity)
+    return decide(wanted, found, evidence, now=now)
+
+
+def digest(ca: bytes) -> str:
+    return hashlib.sha256(ca).hexdigest()

@@ -55,9 +55,11 @@ class AccountGuardReconciler(Struct, frozen=True):
         """Hold the account while it may have to be revoked; release it when the cluster has confirmed."""
         found = self.reader.get(self.kind, key)
         cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
-        if found is None or (cluster is None and not _was_on_cluster(found)):
+        if found is None:
             return Done()
         account = Account.read(found)
+        if cluster is None and not (account.deleting and Finalizer.ACCOUNT in finalizers_of(found)):
+            return Done()
         if account.deleting:
             return await self._release(account, cluster)
         ends = account.expires_at()
@@ -202,10 +204,6 @@ def server_of(cluster: Mapping[str, Any]) -> str:
     configs = (cluster.get("spec") or {}).get("managedClusterClientConfigs") or []
     said = str(configs[0].get("url") or "").rstrip("/") if configs else ""
     return "" if validate_server_address(said) else said
-
-
-def _was_on_cluster(account: Object) -> bool:
-    return is_deleting(account) and Finalizer.ACCOUNT in finalizers_of(account)
 
 
 def is_kept_by_ocm(account: Object) -> bool:

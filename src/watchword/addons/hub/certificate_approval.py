@@ -26,7 +26,6 @@ from watchword.credentials.certificates.approval import (
 from watchword.credentials.certificates.issued_certificate import read_authority, sign_request, with_certificate
 from watchword.credentials.certificates.request import CertificateRequestRefused
 from watchword.credentials.certificates.request_validation import (
-    SignerRequest,
     is_agent_of,
     read_addon_request,
     read_signer_request,
@@ -194,7 +193,8 @@ def _validate_signer_request(csr: Object, facts: RequestFacts) -> None:
     expected = signer.subject_for(instance)
     if expected != Signer(signer.name).subject_for(instance) and is_reserved_subject(expected):
         raise CertificateRequestRefused("user and groups that begin with system: are no subject for an add-on's signer")
-    if requested_subject(request) != normalized_subject(expected):
+    requested = AddonSubject(request.asked.common_name, request.asked.organisations, request.asked.organisational_units)
+    if normalized_subject(requested) != normalized_subject(expected):
         raise CertificateRequestRefused("the subject is not the one that the add-on declares for this signer")
 
 
@@ -207,11 +207,6 @@ def is_reserved_signer(signer: str) -> bool:
 def is_reserved_subject(subject: AddonSubject) -> bool:
     """Whether a subject is one that an API server, or the hub's gRPC server, takes for a part of the system."""
     return any(name.strip().lower().startswith("system:") for name in (subject.user, *subject.groups))
-
-
-def requested_subject(request: SignerRequest) -> AddonSubject:
-    asked = request.asked
-    return normalized_subject(AddonSubject(asked.common_name, asked.organisations, asked.organisational_units))
 
 
 def normalized_subject(subject: AddonSubject) -> AddonSubject:

@@ -111,7 +111,7 @@ class AddonDeploymentReconciler(Struct, frozen=True):
         if Finalizer.ADDON_PRE_DELETE not in instance.addon.finalizers:
             return
         if addon_manifests.hooks:
-            name = hook_name(instance.addon.name)
+            name = f"addon-{instance.addon.name}-pre-delete"
             work = await self._write(instance, work_manifest(instance, name, addon_manifests.hooks))
             if not is_completed(work, addon_manifests.hooks):
                 message = "waiting for the add-on's hooks to run to their end"
@@ -160,10 +160,6 @@ def split_manifests(manifests: Sequence[Object], *, limit: int = LARGEST_WORK) -
 
 def deploy_name(addon: str, number: int) -> str:
     return f"addon-{addon}-deploy-{number}"
-
-
-def hook_name(addon: str) -> str:
-    return f"addon-{addon}-pre-delete"
 
 
 def work_manifest(

@@ -119,16 +119,16 @@ class GrantWriter(Struct, frozen=True):
         A subject that is an object on the hub counts only while the object exists and was made for this add-on.
         """
         driver = self.catalog.by_name[identity.driver]
-        said = driver.credential.find_condition(instance.addon.object)
-        binding = self.reader.get(ROLE_BINDINGS, _name(instance, grant))
-        bound = [] if binding is None or (said is not None and said.status == "True") else binding.get("subjects") or []
         found = self._subject(instance, driver, identity.subject)
-        former = [
-            self._subject(instance, other, other.subjects.default(instance.cluster.name, instance.addon.name))
-            for other in self.catalog.drivers
-            if other is not driver
-        ]
-        return [row for row in (found, *(row for row in former if row in bound)) if row is not None]
+        subjects = [found] if found is not None else []
+        binding = self.reader.get(ROLE_BINDINGS, _name(instance, grant)) or {}
+        others = [row for row in binding.get("subjects") or () if row not in subjects]
+        said = driver.credential.find_condition(instance.addon.object) if others else None
+        for other in self.catalog.drivers if others and (said is None or said.status != "True") else ():
+            default = other.subjects.default(instance.cluster.name, instance.addon.name)
+            former = self._subject(instance, other, default) if other is not driver else None
+            subjects += [former] if former in others else []
+        return subjects
 
     def _subject(self, instance: AddonInstance, driver: AddonDriver, subject: AddonSubject) -> Object | None:
         cluster, addon = instance.cluster, instance.addon

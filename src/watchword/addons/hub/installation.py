@@ -84,7 +84,11 @@ class AddonInstallationReconciler(Struct, frozen=True):
 
     def by_decision(self, decision: Object) -> list[ObjectKey]:
         named = placement_of(decision)
-        kinds = [known for known in self.strategies.automatic(PLACEMENTS) if named in _placements(known)]
+        kinds = [
+            known
+            for known in self.strategies.automatic(PLACEMENTS)
+            if any(placement_key(row) == named for row in strategy_of(known).get("placements") or ())
+        ]
         return [key for known in kinds for key in self._due(known, clusters_of(decision))]
 
     def by_placements(self) -> list[ObjectKey]:
@@ -148,10 +152,6 @@ def instance_manifest(known: Object, key: ObjectKey) -> Object:
         "annotations": {Annotation.ADDON_INSTALLED_BY: str(strategy_of(known).get("type"))},
     }
     return MANAGED_CLUSTER_ADDONS.manifest(key, metadata=metadata, spec={})
-
-
-def _placements(known: Object) -> set[str]:
-    return {placement_key(row) for row in strategy_of(known).get("placements") or ()}
 
 
 class InstallStrategyReconciler(Struct, frozen=True):
