@@ -127,7 +127,8 @@ class GrantWriter(Struct, frozen=True):
         for other in self.catalog.drivers if others and (said is None or said.status != "True") else ():
             default = other.subjects.default(instance.cluster.name, instance.addon.name)
             former = self._subject(instance, other, default) if other is not driver else None
-            subjects += [former] if former in others else []
+            if former is not None and former in others:
+                subjects.append(former)
         return subjects
 
     def _subject(self, instance: AddonInstance, driver: AddonDriver, subject: AddonSubject) -> Object | None:
