@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from watchword.accounts.metrics import AgentAccountMetrics, HubAccountMetrics
-from watchword.pullsecrets.metrics import KnownSecrets, PullSecretMetrics
+from watchword.accounts.metrics import WHERE, HubAccountMetrics
+from watchword.credentials.token_metrics import TokenRefreshMetrics
+from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.prometheus import CollectorRegistry, MetricFamily, Series
@@ -39,10 +40,10 @@ def render_metrics() -> str:
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     assert metrics.credentials is metrics.credentials  # made when first asked for
-    PullSecretMetrics(registry, KnownSecrets(), now=lambda: datetime.now(UTC))
+    PullSecretMetrics(registry, now=lambda: datetime.now(UTC))
     TokenCounts(registry)
     HubAccountMetrics(registry, now=lambda: datetime.now(UTC))
-    AgentAccountMetrics(registry)
+    TokenRefreshMetrics(registry, "account", WHERE)
     rows = [_row(family) for family in registry.families]
     return "\n".join([INTRODUCTION, "| metric | type | labels | says |", "|---|---|---|---|", *sorted(rows), ""])
 

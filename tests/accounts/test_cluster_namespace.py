@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.accounts.fleet import PRESENT, REPORTED, AccountsFleet, says
 
-from watchword.api.accounts import AccountSecret, is_owned_by
+from watchword.accounts.hub.account_guard import server_of
+from watchword.api.accounts import ADDON_NAME, AccountSecret, is_owned_by
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import (
+    MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     MANAGED_SERVICE_ACCOUNTS,
     OCM_MANAGED_SERVICE_ACCOUNTS,
@@ -19,7 +21,7 @@ from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import Invalid
 from watchword.pki.jwt import read_unverified_claims
 from watchword.testing.builders import a_secret, a_service_account
-from watchword.testing.eventually import eventually
+from watchword.testing.eventually import eventually, is_gone
 
 KINDS = (MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS)
 
@@ -174,6 +176,49 @@ async def test_changed_endpoint_of_the_cluster_takes_effect_at_once(fleet: Accou
     patch = {"spec": {"managedClusterClientConfigs": configs}}
     await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(member.name), patch)
     await fleet.secret(key, lambda secret: secret.server == "https://edge.example:6443")
+
+
+async def test_endpoint_that_the_cluster_no_longer_names_is_replaced_by_that_of_the_agent(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot")
+    await fleet.until(key)
+    first = (await fleet.secret(key)).server
+    cluster = ObjectKey.cluster(member.name)
+    named: Object = {"spec": {"managedClusterClientConfigs": [{"url": "https://edge.example:6443"}]}}
+    await fleet.client.patch(MANAGED_CLUSTERS, cluster, named)
+    await fleet.secret(key, lambda secret: secret.server == "https://edge.example:6443")
+
+    await fleet.client.patch(MANAGED_CLUSTERS, cluster, {"spec": {"managedClusterClientConfigs": None}})
+    await fleet.secret(key, lambda secret: secret.server == first)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param("http://edge.example", id="not encrypted"),
+        pytest.param("https://edge.example/\nserver: x", id="another line"),
+        pytest.param("https://user:word@edge.example", id="password"),
+        pytest.param("https://", id="no host"),
+        pytest.param("https://edge.example/" + "a" * 3000, id="very long"),
+    ],
+)
+def test_text_that_is_no_address_is_taken_from_no_cluster(url: str) -> None:
+    secret = a_secret("robot", namespace="edge", annotations={Annotation.TOKEN_SERVER: url})
+
+    assert server_of({"spec": {"managedClusterClientConfigs": [{"url": url}]}}) == ""
+    assert AccountSecret.read(secret).server == ""
+
+
+async def test_dead_token_is_removed_when_the_add_on_is_disabled(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot")
+    await fleet.until(key)
+    await fleet.stop_agent(member)
+
+    await fleet.client.delete(MANAGED_CLUSTER_ADDONS, ObjectKey(member.name, ADDON_NAME))
+
+    await fleet.until(key, ConditionType.TOKEN_REPORTED, "False", "AddonNotEnabled")
+    await eventually(fleet.client, SECRETS, key, is_gone)
 
 
 def spoilt(secret: AccountSecret) -> dict[str, object]:

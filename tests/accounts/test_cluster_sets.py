@@ -101,6 +101,9 @@ async def test_status_names_clusters_that_lack_the_account_and_why(fleet: Accoun
     assert f"{bare.name} (AddonNotEnabled)" in said.message
     assert f"{taken.name} (NameConflict" in said.message
 
+    await fleet.client.delete(OCM_MANAGED_SERVICE_ACCOUNTS, ObjectKey(taken.name, "robot"))
+    await fleet.secret(copy_of(namespace, taken))
+
 
 async def test_two_namespaces_cannot_share_an_account_of_one_name(fleet: AccountsFleet) -> None:
     name, namespace, (member,) = await a_set_with(fleet, 1)

@@ -8,11 +8,11 @@ import pytest
 from tests.accounts.fleet import AccountsFleet
 
 from watchword.accounts.metrics import (
+    WHERE,
     AccountPhase,
-    AccountState,
-    AgentAccountMetrics,
     HubAccountMetrics,
     decide_phase,
+    read_token_times,
 )
 from watchword.admin.doctor.model import Level
 from watchword.admin.doctor.runner import decide_account_findings
@@ -21,6 +21,7 @@ from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.credentials.lifecycle import Reason
+from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.kube.errors import Forbidden
 from watchword.runtime.prometheus import CollectorRegistry
 from watchword.testing.eventually import eventually, is_gone
@@ -73,7 +74,7 @@ def test_doctor_judges_accounts_by_their_phase(accounts: list[Object], expected:
 def test_age_and_expiry_are_those_of_the_worst_token() -> None:
     registry = CollectorRegistry()
     metrics = HubAccountMetrics(registry, now=lambda: EPOCH)
-    metrics.known.states["u1"] = AccountState.read(an_account({REPORTED: "True"}))
+    metrics.observe("u1", an_account({REPORTED: "True"}))
 
     assert registry.get_sample_value("watchword_account_oldest_token_age_seconds") == HOUR.total_seconds()
     assert registry.get_sample_value("watchword_account_soonest_expiry_seconds") == 4 * HOUR.total_seconds()
@@ -81,13 +82,13 @@ def test_age_and_expiry_are_those_of_the_worst_token() -> None:
 
 
 def test_token_that_is_not_renewed_does_not_count_as_about_to_expire() -> None:
-    state = AccountState.read(an_account({REPORTED: "True", ConditionType.ROTATION_SCHEDULED: "False"}))
-    assert state.expires_at is None
+    times = read_token_times(an_account({REPORTED: "True", ConditionType.ROTATION_SCHEDULED: "False"}))
+    assert times.expires_at is None
 
 
 def test_failed_refresh_is_counted_by_reason_and_error() -> None:
     registry = CollectorRegistry()
-    AgentAccountMetrics(registry).failed(Reason.RENEWAL_DUE, Forbidden("no", code=403))
+    TokenRefreshMetrics(registry, "account", WHERE).failed(Reason.RENEWAL_DUE, Forbidden("no", code=403))
     labels = {"reason": "renewal-due", "error": "Forbidden"}
     assert registry.get_sample_value("watchword_account_refresh_failure_total", labels) == 1
 

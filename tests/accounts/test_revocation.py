@@ -8,8 +8,8 @@ import pytest
 from tests.accounts.fleet import AccountsFleet
 
 from watchword.api.accounts import ADDON_NAME
-from watchword.api.meta import ObjectKey, finalizers_of, uid_of
-from watchword.api.names import ConditionType, Finalizer, Label
+from watchword.api.meta import Object, ObjectKey, finalizers_of, labels_of, uid_of
+from watchword.api.names import Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
@@ -97,6 +97,55 @@ async def test_service_account_without_its_label_is_removed_with_its_account(fle
     await fleet.start_agent(member)
     await eventually(fleet.client, MSA, key, is_gone)
     await eventually(fleet.client, SERVICE_ACCOUNTS, local, is_gone)
+
+
+UNMARKED: Object = {
+    "metadata": {"labels": {Label.MANAGED_ACCOUNT: None}, "annotations": {Annotation.ACCOUNT_UID: None}}
+}
+
+
+async def test_service_account_that_lost_every_mark_gets_them_back(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    await a_reported_account(fleet, member.name)
+    local = fleet.local(member, "robot")
+
+    await fleet.client.patch(SERVICE_ACCOUNTS, local, UNMARKED)
+
+    await eventually(fleet.client, SERVICE_ACCOUNTS, local, lambda obj: Label.MANAGED_ACCOUNT in labels_of(obj or {}))
+
+
+async def test_service_account_without_any_mark_is_removed_with_its_account(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key, token = await a_reported_account(fleet, member.name)
+    local = fleet.local(member, "robot")
+    await fleet.stop_agent(member)
+    await fleet.client.patch(SERVICE_ACCOUNTS, local, UNMARKED)
+    await fleet.client.delete(MSA, key)
+
+    await fleet.start_agent(member)
+    await eventually(fleet.client, MSA, key, is_gone)
+    assert await fleet.client.find(SERVICE_ACCOUNTS, local) is None
+    await until_refused(fleet, token)
+
+
+async def test_revocation_is_not_confirmed_while_tokens_may_be_of_the_service_account_that_is_there(
+    fleet: AccountsFleet,
+) -> None:
+    member = await fleet.cluster()
+    key, token = await a_reported_account(fleet, member.name)
+    local = fleet.local(member, "robot")
+    await fleet.stop_agent(member)
+    unowned = {"metadata": {**UNMARKED["metadata"], "ownerReferences": None}}
+    await fleet.client.patch(SERVICE_ACCOUNTS, local, unowned)
+    await fleet.client.delete(MSA, key)
+    await fleet.start_agent(member)
+
+    await fleet.until(key, ConditionType.ALL_ACCOUNTS_PRESENT, "False", "NameConflict")
+    await who_am_i(fleet.as_token(token))
+
+    await fleet.client.delete(SERVICE_ACCOUNTS, local)
+    await eventually(fleet.client, MSA, key, is_gone)
+    await until_refused(fleet, token)
 
 
 async def test_account_that_was_removed_while_the_agent_was_away_is_revoked(fleet: AccountsFleet) -> None:

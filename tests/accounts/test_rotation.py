@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.accounts.fleet import REPORTED, AccountsFleet, says
 from tests.helpers.replaced_account import ReplacedAccountTransport
 
-from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken, LocalAccount, decide_token, digest
+from watchword.accounts.agent.token_secrets import ClusterTrust, HeldToken, LocalAccount, decide_token, digest
 from watchword.api.accounts import Account, AccountSecret
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType

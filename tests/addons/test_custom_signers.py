@@ -11,7 +11,7 @@ from tests.addons.fleet import AddonFleet, decoded
 from tests.helpers.fleet import lifetime_settings
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import HUB_NAMESPACE, ConditionType
+from watchword.api.names import HUB_NAMESPACE, ConditionType, Label
 from watchword.api.resources import (
     ADDON_TEMPLATES,
     CERTIFICATE_SIGNING_REQUESTS,
@@ -27,6 +27,7 @@ from watchword.pki.keys import PrivateKey
 from watchword.testing.builders import a_secret, an_addon
 from watchword.testing.eventually import eventually, is_told
 
+SIGNS_FOR_ADDONS = {Label.KEY_PURPOSE: "addon-signing"}
 ONE, TWO = "example.com/one", "example.com/two"
 
 
@@ -77,7 +78,7 @@ async def signed(addon_fleet: AddonFleet) -> Signed:
     cluster = await addon_fleet.cluster(auth="csr", settings=lifetime_settings(certificate=timedelta(hours=1)))
     authority = Authority.make("add-on", now=addon_fleet.plane.clock.now())
     data = {"tls.crt": authority.certificate.pem, "tls.key": authority.key.pem.reveal()}
-    await client.create(SECRETS, a_secret(name, namespace=HUB_NAMESPACE, data=data))
+    await client.create(SECRETS, a_secret(name, namespace=HUB_NAMESPACE, data=data, labels=SIGNS_FOR_ADDONS))
     spec = {
         "addonName": name,
         "agentSpec": {"workload": {"manifests": []}},

@@ -8,13 +8,15 @@ import pytest
 from tests.addons.fleet import AddonFleet, drivers_of
 from tests.helpers.fleet import lifetime_settings
 
+from watchword.addons.definition import AddonDefinition, Grant
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.certificates import parse_certificate
+from watchword.testing.eventually import eventually
 
 CERTIFICATE_KEYS = {"cluster-name", "kubeconfig", "tls.crt", "tls.key"}
 TOKEN_KEYS = {"cluster-name", "expiration", "kubeconfig", "refresh-at", "service-account-uid", "token"}
@@ -103,6 +105,32 @@ async def test_old_credential_stays_usable_until_the_new_one_is_there(addon_flee
 
     during = await addon_fleet.secret(key)
     assert during == before
+
+
+async def test_old_credential_keeps_its_rights_until_the_new_one_is_there(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster(auth="csr")
+    rule: Object = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
+    definition = AddonDefinition(
+        "reporter", grants=(Grant("reads", rules=(rule,)),), install_namespace=addon_fleet.namespace
+    )
+    addon_fleet.start_addon(definition)
+    key = await addon_fleet.enable("reporter", cluster)
+    old = addon_fleet.as_certificate(await addon_fleet.secret(key))
+    await addon_fleet.says(key, ConditionType.REGISTRATION_APPLIED)
+
+    await addon_fleet.start_agent(cluster, auth="token", life=timedelta(minutes=1))  # the hub refuses it
+    await addon_fleet.says(key, ConditionType.ADDON_TOKEN_REFRESHED, "False")
+    await addon_fleet.says(key, ConditionType.REGISTRATION_APPLIED)
+    assert (await old.list(CONFIG_MAPS, namespace=cluster)).items is not None
+
+    await addon_fleet.start_agent(cluster, auth="token")
+    await addon_fleet.refreshed(key)
+    binding = ObjectKey(cluster, "open-cluster-management:reporter:reads:agent")
+    await eventually(addon_fleet.client, ROLE_BINDINGS, binding, lambda obj: subject_kinds(obj) == ["ServiceAccount"])
+
+
+def subject_kinds(binding: Object | None) -> list[str]:
+    return [row["kind"] for row in (binding or {}).get("subjects") or ()]
 
 
 async def test_there_and_back_again(addon_fleet: AddonFleet) -> None:

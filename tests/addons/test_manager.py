@@ -20,6 +20,7 @@ from watchword.api.resources import (
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
     ROLE_BINDINGS,
+    ROLES,
 )
 from watchword.testing.builders import a_cluster_role, a_config_map, a_lease
 from watchword.testing.eventually import eventually, is_gone, is_told
@@ -206,3 +207,18 @@ async def test_rights_in_a_shared_namespace_are_one_for_each_cluster_and_go_with
 def _reason(obj: Object | None) -> str:
     rows = ((obj or {}).get("status") or {}).get("conditions") or []
     return next((row["reason"] for row in rows if row["type"] == APPLIED), "")
+
+
+async def test_rights_are_written_once_the_name_is_free(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
+    rule: Object = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
+    foreign = ObjectKey(cluster, "open-cluster-management:reporter:reads:agent")
+    await addon_fleet.client.create(ROLES, ROLES.manifest(foreign, rules=[]))
+    grants = (Grant("reads", rules=(rule,)),)
+    addon_fleet.start_addon(AddonDefinition("reporter", grants=grants, install_namespace=addon_fleet.namespace))
+    key = await addon_fleet.enable("reporter", cluster)
+    await addon_fleet.says(key, ConditionType.REGISTRATION_APPLIED, "False", "NameConflict")
+
+    await addon_fleet.client.delete(ROLES, foreign)
+
+    await addon_fleet.says(key, ConditionType.REGISTRATION_APPLIED, within=90)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from watchword.accounts.metrics import AgentAccountMetrics, HubAccountMetrics
+from watchword.accounts.metrics import WHERE, HubAccountMetrics
 from watchword.api import yaml
 from watchword.cli.main import COMMANDS
-from watchword.pullsecrets.metrics import KnownSecrets, PullSecretMetrics
+from watchword.credentials.token_metrics import TokenRefreshMetrics
+from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts
 from watchword.runtime.metrics import Metrics
 
@@ -27,10 +28,10 @@ def measured() -> set[str]:
     """Return every series that a process may show, as Prometheus names it."""
     metrics = Metrics()
     metrics.credentials.rotation_failed("nothing", "asked for")  # made when first asked for
-    PullSecretMetrics(metrics.registry, KnownSecrets(), now=lambda: datetime.now(UTC))
+    PullSecretMetrics(metrics.registry, now=lambda: datetime.now(UTC))
     TokenCounts(metrics.registry)
     HubAccountMetrics(metrics.registry, now=lambda: datetime.now(UTC))
-    AgentAccountMetrics(metrics.registry)
+    TokenRefreshMetrics(metrics.registry, "account", WHERE)
     names: set[str] = set()
     for family in metrics.registry.families:
         counted = {f"{family.name}_total"} if family.kind == "counter" else set()

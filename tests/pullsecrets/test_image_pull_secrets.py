@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 
 import orjson
@@ -73,6 +74,21 @@ async def test_registries_are_followed_without_a_restart(cluster: PullSecretHarn
     await cluster.configure(registries="second.example")
 
     await cluster.secret(name, lambda s: s is not None and set(content_of(s)) == {"second.example"})
+
+
+async def test_registries_that_change_often_are_followed_each_time(cluster: PullSecretHarness) -> None:
+    cluster.start()
+    await cluster.account("builder")
+    name = (await cluster.listed("builder"))["metadata"]["name"]
+
+    for number in range(12):
+        wanted = {f"r{number}.example"}
+        await cluster.configure(registries=f"r{number}.example")
+        await cluster.secret(name, partial(_is_for, wanted), within=20)
+
+
+def _is_for(registries: set[str], secret: Object | None) -> bool:
+    return secret is not None and set(content_of(secret)) == registries
 
 
 async def test_registry_service_is_followed_when_it_comes_and_goes(cluster: PullSecretHarness) -> None:

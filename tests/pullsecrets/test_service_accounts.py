@@ -242,6 +242,27 @@ async def test_secret_that_only_claims_an_account_gets_no_token(cluster: PullSec
     assert not [row for row in cluster.written if row.startswith("PATCH") and row.endswith("/claim")]
 
 
+@pytest.mark.parametrize("owned", [False, True])
+async def test_copy_that_a_user_made_of_a_pull_secret_stays(cluster: PullSecretHarness, *, owned: bool) -> None:
+    cluster.start()
+    await cluster.account("builder")
+    first = await cluster.listed("builder")
+    kept = ("annotations", "ownerReferences") if owned else ("annotations",)
+    metadata = {name: first["metadata"][name] for name in kept}
+    copy = SECRETS.manifest(cluster.key("copy"), metadata=metadata, type=DOCKERCFG_TYPE, data=first["data"])
+    made = await cluster.client.create(SECRETS, copy)
+
+    await cluster.configure(registries="second.example")
+    await cluster.secret(
+        first["metadata"]["name"], lambda s: s is not None and set(content_of(s)) == {"second.example"}
+    )
+    labels = {"metadata": {"labels": {LABEL_PULL_SECRETS: "disabled"}}}
+    await cluster.client.patch(SERVICE_ACCOUNTS, cluster.key("builder"), labels)
+    await eventually(cluster.client, SECRETS, ObjectKey.of(first), is_gone)
+
+    assert await cluster.client.get(SECRETS, cluster.key("copy")) == made
+
+
 async def test_owner_reference_that_was_lost_is_restored_without_a_new_token(cluster: PullSecretHarness) -> None:
     cluster.start()
     account = await cluster.account("builder")

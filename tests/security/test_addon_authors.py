@@ -25,28 +25,28 @@ from watchword.credentials.driver import CredentialSubject, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.testing.builders import a_secret
-from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.eventually import eventually, is_gone, is_told
 
 OWN, OTHER = "example.com/own", "example.com/other"
 READS_CONFIG_MAPS: Object = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
 READS_SECRETS: Object = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}
+PUMP = AddonSubject("pump", ("example:pumps",))
 GRANT = Grant("stays", rules=(READS_CONFIG_MAPS,))
 APPLIED = ConditionType.REGISTRATION_APPLIED
 
 
 def described(namespace: str, signer: str) -> AddonDefinition:
-    node = AddonSubject("system:node:n1", ("system:nodes",))
-    signers = (Signer(OWN, subject=lambda _: node), Signer(signer, subject=lambda _: node))
+    signers = (Signer(OWN, subject=lambda _: PUMP), Signer(signer, subject=lambda _: PUMP))
     return AddonDefinition("reporter", signers=signers, install_namespace=namespace)
 
 
-async def ask(addons: AddonFleet, cluster: str, signer: str, addon: str = "reporter") -> ObjectKey:
+async def ask(
+    addons: AddonFleet, cluster: str, signer: str, addon: str = "reporter", subject: AddonSubject = PUMP
+) -> ObjectKey:
     agent = addons.plane.client(
         f"system:open-cluster-management:{cluster}:x", [f"system:open-cluster-management:{cluster}"]
     )
-    wanted = WantedCredential(
-        cluster, CredentialSubject("system:node:n1", ("system:nodes",)), addon=addon, signer=signer
-    )
+    wanted = WantedCredential(cluster, CredentialSubject(subject.user, subject.groups), addon=addon, signer=signer)
     manifest = request_manifest(wanted, PrivateKey.generate())
     return ObjectKey.of(await agent.create(CERTIFICATE_SIGNING_REQUESTS, manifest))
 
@@ -61,6 +61,8 @@ def approved(csr: Object | None) -> bool:
         pytest.param("kubernetes.io/kube-apiserver-client-kubelet", id="nodes"),
         pytest.param("kubernetes.io/kubelet-serving", id="what nodes serve"),
         pytest.param("evil.k8s.io/anything", id="a domain of Kubernetes"),
+        pytest.param("open-cluster-management.io/grpc", id="agents over gRPC"),
+        pytest.param("signers.watchword.dev/anything", id="a domain of this project"),
     ],
 )
 async def test_no_addon_makes_a_node_of_the_hub(addons: AddonFleet, signer: str) -> None:
@@ -142,14 +144,68 @@ async def test_template_signs_with_no_key_that_the_hub_can_read_elsewhere(addons
     for namespace in ("kube-system", HUB_NAMESPACE):
         authority = Authority.make("any", now=addons.plane.clock.now())
         data = {"tls.crt": authority.certificate.pem, "tls.key": authority.key.pem.reveal()}
-        await addons.client.create(SECRETS, a_secret(name, namespace=namespace, data=data))
-    node = {"user": "system:node:n1", "groups": ["system:nodes"]}
+        labels = {Label.KEY_PURPOSE: "addon-signing"}
+        await addons.client.create(SECRETS, a_secret(name, namespace=namespace, data=data, labels=labels))
+    pump = {"user": PUMP.user, "groups": list(PUMP.groups)}
     places = {OTHER: {"name": name, "namespace": "kube-system"}, OWN: {"name": name}}
-    signers = [{"signerName": signer, "subject": node, "signingCA": where} for signer, where in places.items()]
+    signers = [{"signerName": signer, "subject": pump, "signingCA": where} for signer, where in places.items()]
     await describe(addons, name, *({"type": "CustomSigner", "customSigner": signer} for signer in signers))
     await addons.enable(name, cluster, KUBE_CLIENT)
 
     hostile = await ask(addons, cluster, OTHER, addon=name)
+    honest = await ask(addons, cluster, OWN, addon=name)
+    await eventually(addons.client, CERTIFICATE_SIGNING_REQUESTS, honest, signed)
+
+    assert not approved(await addons.client.get(CERTIFICATE_SIGNING_REQUESTS, hostile))
+
+
+async def test_template_signs_with_no_key_of_another_purpose(addons: AddonFleet) -> None:
+    cluster, name = await addons.cluster(auth="csr"), f"purpose{addons.mark}"
+    await addons.stop_agent(cluster)
+    for secret, labels in ((f"{name}-grpc", {}), (name, {Label.KEY_PURPOSE: "addon-signing"})):
+        authority = Authority.make("any", now=addons.plane.clock.now())
+        data = {"tls.crt": authority.certificate.pem, "tls.key": authority.key.pem.reveal()}
+        await addons.client.create(SECRETS, a_secret(secret, namespace=HUB_NAMESPACE, data=data, labels=labels))
+    pump = {"user": PUMP.user, "groups": list(PUMP.groups)}
+    rows = [
+        {"signerName": OTHER, "subject": pump, "signingCA": {"name": f"{name}-grpc"}},
+        {"signerName": OWN, "subject": pump, "signingCA": {"name": name}},
+    ]
+    await describe(addons, name, *({"type": "CustomSigner", "customSigner": row} for row in rows))
+    await addons.enable(name, cluster, KUBE_CLIENT)
+
+    hostile = await ask(addons, cluster, OTHER, addon=name)
+    honest = await ask(addons, cluster, OWN, addon=name)
+    await eventually(addons.client, CERTIFICATE_SIGNING_REQUESTS, honest, signed)
+    await is_told(addons.client, hostile.name, "SigningAuthorityUnusable")
+
+    assert not signed(await addons.client.get(CERTIFICATE_SIGNING_REQUESTS, hostile))
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        pytest.param(AddonSubject("system:open-cluster-management:victim:agent"), id="agent of another cluster"),
+        pytest.param(AddonSubject("pump", ("system:open-cluster-management:victim",)), id="group of a cluster"),
+        pytest.param(AddonSubject("System:admin"), id="a user of Kubernetes in capitals"),
+        pytest.param(AddonSubject("pump", ("system:masters",)), id="administrators"),
+    ],
+)
+async def test_template_makes_no_part_of_the_system(addons: AddonFleet, subject: AddonSubject) -> None:
+    cluster, name = await addons.cluster(auth="csr"), f"subject{addons.mark}"
+    await addons.stop_agent(cluster)
+    authority = Authority.make("any", now=addons.plane.clock.now())
+    data = {"tls.crt": authority.certificate.pem, "tls.key": authority.key.pem.reveal()}
+    labels = {Label.KEY_PURPOSE: "addon-signing"}
+    await addons.client.create(SECRETS, a_secret(name, namespace=HUB_NAMESPACE, data=data, labels=labels))
+    rows = [
+        {"signerName": signer, "subject": {"user": who.user, "groups": list(who.groups)}, "signingCA": {"name": name}}
+        for signer, who in ((OTHER, subject), (OWN, PUMP))
+    ]
+    await describe(addons, name, *({"type": "CustomSigner", "customSigner": row} for row in rows))
+    await addons.enable(name, cluster, KUBE_CLIENT)
+
+    hostile = await ask(addons, cluster, OTHER, addon=name, subject=subject)
     honest = await ask(addons, cluster, OWN, addon=name)
     await eventually(addons.client, CERTIFICATE_SIGNING_REQUESTS, honest, signed)
 

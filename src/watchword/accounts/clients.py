@@ -67,7 +67,6 @@ class LiveTransport(Struct):
     _transports: list[Transport] = field(default_factory=list)
 
     async def send(self, request: Request) -> Response:
-        """Send one request with the newest token."""
         return await self._current().send(request)
 
     @asynccontextmanager
@@ -77,7 +76,6 @@ class LiveTransport(Struct):
             yield response
 
     async def close(self) -> None:
-        """Close every connection, also those to former addresses."""
         for transport in self._transports:
             await transport.close()
 
@@ -113,7 +111,6 @@ class ClusterClients:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the watch and close every client."""
         await self._stack.aclose()
         for client in self._clients.values():
             await client.close()

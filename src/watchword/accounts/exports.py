@@ -83,7 +83,6 @@ class ArgoExporter(Struct, frozen=True):
                 await self.client.patch(SECRETS, ObjectKey.of(wanted), with_preconditions(present, changes))
 
     async def remove(self, cluster: str) -> None:
-        """Delete the Secret of a cluster, if it is one of these."""
         found = await self.client.find(SECRETS, self._key(cluster))
         if found is not None and labels_of(found).get(Label.MANAGED_BY) == PROJECT:
             with contextlib.suppress(NotFound):
@@ -122,7 +121,6 @@ class ClusterProfileExporter(Struct, frozen=True):
             await self.client.patch(CLUSTER_PROFILES, key, patch, subresource="status")
 
     async def remove(self, cluster: str) -> None:
-        """Delete the profile of a cluster, if it is one of these."""
         found = await self.client.find(CLUSTER_PROFILES, ObjectKey(self.namespace, cluster))
         if found is not None and labels_of(found).get(Label.MANAGED_BY) == PROJECT:
             with contextlib.suppress(NotFound):

@@ -61,7 +61,6 @@ def find_rights(record: Object | None, account: ObjectKey, uids: set[str]) -> li
 
 
 def accounts_of_record(record: Object) -> list[ObjectKey]:
-    """Return every account that the record names."""
     named = {str(_read(text).get("account") or "") for text in (record.get("data") or {}).values()}
     return [ObjectKey(*name.split("/", 1)) for name in sorted(named) if "/" in name]
 
@@ -91,7 +90,6 @@ def granted_in(work: Object) -> tuple[str, ...]:
 
 
 def work_key(account: ObjectKey, cluster: str, right: AccountRight) -> ObjectKey:
-    """Return where the work is that grants a right on a cluster."""
     return ObjectKey(cluster, f"{ADDON_NAME}-{account.name}-{right.mark}")
 
 

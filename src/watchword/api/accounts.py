@@ -29,7 +29,13 @@ from watchword.api.names import Annotation, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.api.time import parse_rfc3339
-from watchword.api.validation import DurationError, format_duration, parse_duration, parse_seconds
+from watchword.api.validation import (
+    DurationError,
+    format_duration,
+    parse_duration,
+    parse_seconds,
+    validate_server_address,
+)
 
 ADDON_NAME = "managed-serviceaccount"
 ACCOUNTS_GATE = "ManagedServiceAccount"  # the feature gate of hubs that serve accounts from the start
@@ -163,7 +169,9 @@ class AccountSecret(HiddenFields, frozen=True):
 
     @property
     def server(self) -> str:
-        return self.annotations.get(Annotation.TOKEN_SERVER, "")
+        """The address of the API server that honours the token; empty when the cluster's word is no such address."""
+        said = self.annotations.get(Annotation.TOKEN_SERVER, "")
+        return "" if validate_server_address(said) else said
 
     @property
     def is_intact(self) -> bool:

@@ -74,6 +74,7 @@ class Label:
     SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
     MANAGED_BY: Final = "app.kubernetes.io/managed-by"
     MANAGED_ACCOUNT: Final = "authentication.open-cluster-management.io/is-managed-serviceaccount"
+    KEY_PURPOSE: Final = "watchword.dev/key-purpose"  # on a Secret with a signing key: what it may sign
     ACCOUNT_GRANT: Final = "accounts.watchword.dev/grant"  # on a ManifestWork that grants an account a right
     ACCOUNT_NAMESPACE: Final = "accounts.watchword.dev/namespace"  # on replicas and copies: where the account is
 
@@ -130,6 +131,7 @@ class Annotation:
     TOKEN_ISSUED: Final = "accounts.watchword.dev/issued"  # noqa: S105 - an annotation key
     TOKEN_SERVER: Final = "accounts.watchword.dev/server"  # noqa: S105 - an annotation key
     TOKEN_REQUEST: Final = "accounts.watchword.dev/requested"  # noqa: S105 - an annotation key
+    TOKEN_SERVER_SOURCE: Final = "accounts.watchword.dev/server-source"  # noqa: S105 - set when the hub wrote the address
     TOKEN_DIGEST: Final = "accounts.watchword.dev/digest"  # noqa: S105 - an annotation key
 
 

@@ -1,10 +1,11 @@
-"""What Kubernetes accepts as a name or a duration, and bounds for what other writers put into objects."""
+"""What Kubernetes accepts as a name, duration or server address, and bounds for what other writers put into objects."""
 
 from __future__ import annotations
 
 import re
 from datetime import timedelta
 from decimal import Decimal
+from urllib.parse import SplitResult, urlsplit
 
 from watchword.api.limits import LONGEST_LABEL, LONGEST_SUBDOMAIN
 
@@ -105,3 +106,39 @@ def format_duration(duration: timedelta) -> str:
 def _plain(number: Decimal) -> str:
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+LONGEST_SERVER_ADDRESS = 2048
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.\-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:.]{2,45}", re.ASCII)
+_PATH = re.compile(r"(/[A-Za-z0-9_~\-][A-Za-z0-9._~\-]*)*/?", re.ASCII)  # no segment begins with a dot
+
+
+def validate_server_address(url: str) -> str:
+    """Return in one sentence why a URL is no API server address; empty when it is one."""
+    parts = _split(url)
+    if parts is None:
+        return f"must be an https address with a host, of {LONGEST_SERVER_ADDRESS} characters at most"
+    if parts.scheme != "https":
+        return "must begin with https://"
+    if parts.username is not None or parts.password is not None:
+        return "must not carry a user or password"
+    if parts.query or parts.fragment or "?" in url or "#" in url or not _PATH.fullmatch(parts.path):
+        return "must be a plain address, without query or fragment"
+    if not parts.hostname or not _HOST.fullmatch(parts.hostname) or ".." in parts.hostname:
+        return "must name a host"
+    return ""
+
+
+def _split(url: str) -> SplitResult | None:
+    if (
+        len(url) > LONGEST_SERVER_ADDRESS
+        or not url.isascii()
+        or any(character <= " " or character == "\\" for character in url)
+    ):
+        return None
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises when it is no port number
+    except ValueError:
+        return None
+    return parts

@@ -118,9 +118,7 @@ class AgentDriver(Protocol):
 
     def user_entry(self) -> UserEntry: ...
 
-    def owned_keys(self) -> frozenset[str]:
-        """Return the Secret keys that belong to this driver, removed when another takes over."""
-        ...
+    def owned_keys(self) -> frozenset[str]: ...
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
         """Return until when the credential held is good, without any request; None when it must not be used."""

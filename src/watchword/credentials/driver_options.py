@@ -37,12 +37,10 @@ class OptionType(Enum):
 
 
 def tells_nothing(_context: str) -> str:
-    """Derive nothing from the name of a context."""
     return ""
 
 
 def accept_any(_value: str) -> str:
-    """Object to nothing."""
     return ""
 
 

@@ -12,16 +12,16 @@ from typing import Any, TypeAlias
 import structlog
 from msgspec import Struct, field
 
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.credentials.lifecycle import Evidence
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential, bearer
 from watchword.kube.endpoint import Endpoint
-from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
+from watchword.kube.errors import Forbidden, KubeError, MalformedResponse, NotFound, Unauthorized
 from watchword.kube.https_transport import HttpsTransport
-from watchword.kube.tokens import read_published_key_ids
+from watchword.kube.tokens import IssuedToken, account_replaced, read_published_key_ids, request_token
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import TriggerSource
 
@@ -94,6 +94,16 @@ class SigningKeys(Struct):
         return self._changed_at + self.timing.spread * _draw(seed)
 
 
+class TokenRequest(Struct, frozen=True, kw_only=True):
+    """A token to request: of the ServiceAccount with that UID."""
+
+    account: ObjectKey
+    uid: str
+    lifetime: timedelta
+    audiences: tuple[str, ...] = ()
+    bound_to: Object | None = None  # the object whose deletion invalidates the token
+
+
 class TokenEvidence(Struct):
     """What is known of the tokens that one server issues."""
 
@@ -124,6 +134,24 @@ class TokenEvidence(Struct):
             withdrawn_at=self.keys.replacement_time(token, seed=seed),
             issued_life=self._issued_lives.get(requested, timedelta(0)),
         )
+
+    async def obtain(self, client: Client, request: TokenRequest, *, now: datetime) -> IssuedToken:
+        """Request a token and note what was issued; `Conflict` when it is of another ServiceAccount of that name."""
+        issued = await request_token(
+            client,
+            request.account,
+            expiration_seconds=int(request.lifetime.total_seconds()),
+            audiences=request.audiences,
+            uid=request.uid,
+            bound_to=request.bound_to,
+        )
+        token = read_bound_token(issued.token.reveal())
+        if token is None:
+            raise MalformedResponse("the server issued a token that cannot be read, or that does not expire")
+        if token.account_uid != request.uid:
+            raise account_replaced(request.account, wanted=request.uid, found=token.account_uid)
+        self.observe_issued(token, requested=request.lifetime, now=now)
+        return issued
 
 
 Learn: TypeAlias = Callable[[datetime], Awaitable[None]]

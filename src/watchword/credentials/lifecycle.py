@@ -140,7 +140,6 @@ def decide(wanted: Wanted | None, held: Held | Reason, evidence: Evidence, *, no
 
 
 def is_usable(decision: Decision) -> bool:
-    """Whether the credential held is used until another one is obtained."""
     return isinstance(decision, Keep) or (isinstance(decision, Obtain | Wait) and decision.reason in USABLE)
 
 

@@ -16,8 +16,6 @@ from watchword.kube.errors import ConfigError
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.request_sender import RetryPolicy
 
-"""An unverified server may send cluster-info, but not exhaust the memory."""
-
 
 def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | None = None) -> Client:
     """Return a client that accepts any server and sends it no credential, proxy authentication, cookie or redirect.
@@ -53,11 +51,9 @@ class HttpsClientFactory(Struct, frozen=True):
     retry: RetryPolicy = ONE_TRY
 
     def unverified(self, server: str) -> Client:
-        """Return a client that sends no credential and accepts any certificate."""
         return unverified_client_for_discovery_only(server, retry=self.retry)
 
     def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
-        """Return a client that trusts only servers of this authority (empty: the system's roots)."""
         authorization = None if bearer is None else Sensitive(f"Bearer {bearer.reveal()}")
         credentials = FixedCredential(Credential(authorization))
         # With a bearer the client is kept and used for more than one look, so it may retry on its own.

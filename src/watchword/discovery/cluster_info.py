@@ -13,7 +13,7 @@ from watchword.api.bootstrap import CLUSTER_INFO, EXTENSION_ENDPOINTS, KUBE_PUBL
 from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS
-from watchword.discovery.addresses import validate_server_address
+from watchword.api.validation import validate_server_address
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.pki.certificates import Certificate, join_bundle, split_bundle
 from watchword.pki.errors import CertificateRefused
@@ -39,7 +39,6 @@ class ClusterAuthorities(Struct, frozen=True):
 
 
 def read_pins(bundle: bytes) -> frozenset[Pin]:
-    """Return the pins of a PEM bundle, none when it cannot be read."""
     try:
         return frozenset(certificate.pin for certificate in split_bundle(bundle)) if bundle else frozenset()
     except CertificateRefused:
@@ -65,7 +64,6 @@ class ClusterInfo(Struct, frozen=True):
 
     @property
     def server(self) -> str:
-        """The address to try first."""
         return self.endpoints[0]
 
     @property

@@ -30,7 +30,6 @@ class TokenCleanerReconciler(Struct, frozen=True):
     clock: Clock
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Delete the token at its expiry, else requeue until then."""
         secret = self.reader.get(SECRETS, key)
         if secret is None or not is_token_secret(secret) or is_deleting(secret):
             return Done()
@@ -61,7 +60,6 @@ class TokenEventReconciler(Struct, frozen=True):
     seen: dict[ObjectKey, SeenToken] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Compare the token that is there with the one that was there before."""
         before, now = self.seen.pop(key, None), self._observe(key)
         if now is not None:
             self.seen[key] = now

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -26,6 +26,8 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable, Untrusted
 from watchword.pki.certificates import Certificate, join_bundle
 from watchword.pki.keys import Pin, is_pinned
+
+NOT_SHOWN = (NotFound, Forbidden, Unauthorized)
 
 
 class BootstrapTokenDiscovery(Struct, frozen=True):
@@ -67,13 +69,11 @@ class ClusterDiscovery(Struct, frozen=True):
 
     async def _by_token(self, method: BootstrapTokenDiscovery) -> ClusterInfo:
         self.progress(f"asking {method.server} for cluster-info, without credentials")
-        async with _closing(self.client_factory.unverified(method.server)) as client:
-            heard = await self._signed(client, method)
+        heard = await self._published(self.client_factory.unverified(method.server), method.token)
         info = validate_signed_cluster_info(heard, method)
         trusted = select_pinned_authorities(info, method.pins) if method.pins else info.authorities
         self.progress(f"the signature of token {method.token.id} is right; asking again through the cluster's own CA")
-        async with _closing(self.client_factory.verified(method.server, join_bundle(trusted))) as client:
-            again = await self._signed(client, method)
+        again = await self._published(self.client_factory.verified(method.server, join_bundle(trusted)), method.token)
         if again.text != heard.text or not again.has_valid_signature_for(method.token):
             raise NotTrusted(
                 DiscoveryReason.CHANGED_IN_BETWEEN,
@@ -98,10 +98,18 @@ class ClusterDiscovery(Struct, frozen=True):
         again = await self._published(self.client_factory.verified(server, join_bundle(pinned)))
         return read_cluster_info(again.text)
 
-    async def _published(self, client: Client) -> PublishedClusterInfo:
+    async def _published(self, client: Client, token: BootstrapToken | None = None) -> PublishedClusterInfo:
+        """Wait until the server shows cluster-info, with a signature of the token if there is one."""
+
         async def look() -> PublishedClusterInfo:
-            published = await self._look(client, _required)
-            assert published is not None, "required above"
+            try:
+                published = await fetch_cluster_info(client)
+            except NOT_SHOWN as error:
+                raise _not_shown(error) from error
+            except KubeError as error:
+                raise _trouble(error) from error
+            if token is not None and not published.has_signature_for(token):
+                raise _not_signed(token)
             return published
 
         async with _closing(client):
@@ -117,8 +125,17 @@ class ClusterDiscovery(Struct, frozen=True):
             return given
         self.progress(f"asking {given.server} for newer cluster-info")
         client = self.client_factory.verified(given.server, given.ca_bundle)
+
+        async def look() -> PublishedClusterInfo | None:
+            try:
+                return await fetch_cluster_info(client)
+            except NOT_SHOWN:
+                return None
+            except KubeError as error:
+                raise _trouble(error) from error
+
         async with _time_limit(given.server, self.poll_options.total), _closing(client):
-            published = await poll_until(lambda: self._look(client, _optional), self.poll_options, self.progress)
+            published = await poll_until(look, self.poll_options, self.progress)
         if published is None:
             return given
         try:
@@ -126,33 +143,6 @@ class ClusterDiscovery(Struct, frozen=True):
         except ClusterInfoRefused as refusal:
             self.progress(f"what the cluster publishes is not used: {refusal}")
             return given
-
-    async def _signed(self, client: Client, method: BootstrapTokenDiscovery) -> PublishedClusterInfo:
-        async def look() -> PublishedClusterInfo:
-            published = await self._look(client, _required)
-            assert published is not None, "required above"
-            if not published.has_signature_for(method.token):
-                raise PollAgain(
-                    f"cluster-info is not signed for token {method.token.id} yet",
-                    DiscoveryTimedOut(
-                        DiscoveryReason.SIGNATURE_MISSING,
-                        f"cluster-info is not signed for token {method.token.id}: it has expired, was deleted or may "
-                        "not sign; `watchword token create` on the hub makes a new one",
-                    ),
-                )
-            return published
-
-        return await poll_until(look, self.poll_options, self.progress)
-
-    async def _look(
-        self, client: Client, missing: Callable[[KubeError], PublishedClusterInfo | None]
-    ) -> PublishedClusterInfo | None:
-        try:
-            return await fetch_cluster_info(client)
-        except (NotFound, Forbidden, Unauthorized) as error:
-            return missing(error)
-        except KubeError as error:
-            raise _trouble(error) from error
 
 
 def validate_signed_cluster_info(heard: PublishedClusterInfo, method: BootstrapTokenDiscovery) -> ClusterInfo:
@@ -178,18 +168,25 @@ def select_pinned_authorities(info: ClusterInfo, pins: tuple[Pin, ...]) -> tuple
     return pinned
 
 
-def _required(error: KubeError) -> PublishedClusterInfo | None:
-    raise PollAgain(
+def _not_shown(error: KubeError) -> PollAgain:
+    return PollAgain(
         "the server does not show cluster-info to us yet",
         DiscoveryTimedOut(
             DiscoveryReason.CLUSTER_INFO_MISSING,
             f"the server does not show cluster-info to anonymous readers: run `watchword init` on the hub ({error})",
         ),
-    ) from error
+    )
 
 
-def _optional(_: KubeError) -> PublishedClusterInfo | None:
-    return None
+def _not_signed(token: BootstrapToken) -> PollAgain:
+    return PollAgain(
+        f"cluster-info is not signed for token {token.id} yet",
+        DiscoveryTimedOut(
+            DiscoveryReason.SIGNATURE_MISSING,
+            f"cluster-info is not signed for token {token.id}: it has expired, was deleted or may not sign; "
+            "`watchword token create` on the hub makes a new one",
+        ),
+    )
 
 
 def _trouble(error: KubeError) -> DiscoveryError | PollAgain:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from watchword.api.http import Request
 from watchword.api.limits import MAX_DOCUMENT_BYTES
-from watchword.discovery.addresses import validate_server_address
+from watchword.api.validation import validate_server_address
 from watchword.discovery.errors import DiscoveryReason, SourceRefused
 from watchword.kube.credentials import FixedCredential
 from watchword.kube.endpoint import Endpoint

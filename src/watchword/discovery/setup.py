@@ -37,7 +37,6 @@ def discovery_manifests(setup: DiscoverySetup) -> Iterator[Manifest]:
 def discovery_bindings(
     requesters: Sequence[str] = (MANAGED_CLUSTER_GROUP,), approve_nodes_of: Sequence[str] = (NODE_GROUP,)
 ) -> Iterator[Manifest]:
-    """Yield who may read what is published, who may request certificates, and whose are approved automatically."""
     yield from _readers()
     yield _binding(REQUESTERS_BINDING, NODE_BOOTSTRAPPER, requesters)
     if approve_nodes_of:

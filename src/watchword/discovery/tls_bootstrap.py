@@ -77,7 +77,6 @@ class TlsBootstrap(Struct, frozen=True):
             ) from cause
 
     async def _wait_for_certificate(self, posted: Object) -> Object:
-        """Follow the one request until it is decided."""
         decided = decide_bootstrap_request(posted)
         if decided is not None:
             return decided

@@ -49,7 +49,6 @@ class BootstrapTokenLimits(Struct, frozen=True):
         return cls(patterns, None if count is None else int(count))
 
     def to_annotations(self) -> dict[str, str]:
-        """Write the limits, nothing when there are none."""
         annotations = {}
         if self.patterns:
             annotations[ANNOTATION_ALLOWED_CLUSTERS] = ",".join(self.patterns)
@@ -125,7 +124,7 @@ async def record_token_use(
     """
     if secret is None:
         return f"the token {requester.removeprefix(USER_PREFIX)} is gone: create a new one"
-    used = clusters_registered_with(secret)
+    used = set(filter(None, annotations_of(secret).get(ANNOTATION_USED_BY, "").split(",")))
     limits = BootstrapTokenLimits.from_annotations(annotations_of(secret))
     objection = validate_token_use(limits, cluster, other_clusters=len(used - {cluster}))
     if objection:
@@ -135,7 +134,3 @@ async def record_token_use(
         patch = with_preconditions(secret, {"metadata": {"annotations": annotations}})
         await client.patch(SECRETS, ObjectKey.of(secret), patch, dry_run=dry_run)
     return None
-
-
-def clusters_registered_with(secret: Object) -> set[str]:
-    return set(filter(None, annotations_of(secret).get(ANNOTATION_USED_BY, "").split(",")))

@@ -33,13 +33,12 @@ class AccountPlan(Struct, frozen=True):
 
 
 def decide_account(account: Object, secrets: Sequence[PullSecret], *, selected: bool, now: datetime) -> AccountPlan:
-    """Decide from the account and every pull secret that names it."""
     own = [secret for secret in secrets if belongs_to(secret, account)]
     if not selected:
         return _decide_removal(account, own)
     name = choose_secret_name(account, secrets)
     chosen = next((secret for secret in own if secret.key.name == name), None)
-    extra = tuple(s for s in own if s.key.name != name and not s.is_legacy and not s.deleting)
+    extra = tuple(secret for secret in _removable(own) if secret.key.name != name)
     if chosen is None:
         taken = any(secret.key.name == name for secret in secrets)  # by an earlier account of this name: it goes
         changes = _account_changes(account, name, removed=extra, listed=False, reference=False)
@@ -88,8 +87,17 @@ def is_disabled(obj: Object | None) -> bool:
 
 
 def _decide_removal(account: Object, own: Sequence[PullSecret]) -> AccountPlan:
-    removed = tuple(secret for secret in own if not secret.is_legacy and not secret.deleting)
+    removed = _removable(own)
     return AccountPlan(changes=_account_changes(account, "", removed=removed, listed=False), remove=removed)
+
+
+def _removable(own: Sequence[PullSecret]) -> tuple[PullSecret, ...]:
+    """Return the pull secrets that controllers made: a token bound to another Secret is in a copy that a user made."""
+    return tuple(secret for secret in own if not (secret.is_legacy or secret.deleting or _is_copy(secret)))
+
+
+def _is_copy(secret: PullSecret) -> bool:
+    return isinstance(secret.content, Credentials) and secret.content.token.secret_uid not in ("", secret.uid)
 
 
 def _reference_in(secret: PullSecret, now: datetime) -> timedelta:

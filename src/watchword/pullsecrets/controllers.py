@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct, field
 
 from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
-from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.pull_secrets import (
     ANNOTATION_ACCOUNT_NAME,
     CONFIGURATION,
@@ -75,7 +75,8 @@ class SigningKeyReader(Struct, frozen=True):
 
     async def learn(self, now: datetime) -> None:
         """Learn the keys once; a probe is issued only when nothing else shows a key that signs."""
-        self.keys.declared = declared_key_ids(self.reader.get(SECRETS, SIGNING_KEY_SECRET))
+        declared = self.reader.get(SECRETS, SIGNING_KEY_SECRET) or {}
+        self.keys.declared = frozenset(declared.get(KEY_IDS) or ())
         await learn_published_keys(self.keys, self.client)(now)
         if not self.keys.declared and not self.keys.was_issued_since(now - self.keys.timing.poll):
             await self._probe(now)
@@ -112,10 +113,6 @@ def read_key_ids(encoded: str) -> frozenset[str]:
     except (binascii.Error, ValueError):
         return frozenset()
     return frozenset(_key_id(der) for label, der in pem.blocks(text) if label.endswith("PUBLIC KEY"))
-
-
-def declared_key_ids(secret: Object | None) -> frozenset[str]:
-    return frozenset() if secret is None else frozenset(secret.get(KEY_IDS) or ())
 
 
 def _key_id(der: bytes) -> str:
@@ -158,7 +155,7 @@ def register_informers(parts: PullSecretParts) -> None:
     """Follow the least that the controllers need; no token and no private key enters the cache."""
     cache = parts.cache
     cache.informer(SERVICE_ACCOUNTS, project=project_account)
-    cache.informer(NAMESPACES, project=project_labels)
+    cache.informer(NAMESPACES, project=lambda obj: {"metadata": {"labels": labels_of(obj)}})
     cache.informer(SECRETS, OF_PULL_SECRETS, project=project_pull_secret)
     cache.informer(SECRETS, OF_LEGACY_TOKENS, project=project_legacy_token)
     cache.informer(SECRETS, _only(SIGNING_KEY_SECRET), project=project_signing_key)
@@ -172,7 +169,6 @@ def register_informers(parts: PullSecretParts) -> None:
 
 
 def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...]:
-    """Return every controller, ready to run."""
     cache, client, settings = parts.cache, parts.client, parts.settings
     accounts = ServiceAccountReconciler(cache, client, parts.clock, parts.events, settings, parts.only_used)
     pull_secrets = ImagePullSecretReconciler(
@@ -236,12 +232,10 @@ def legacy_secrets_for_token(cache: Cache, token: Object) -> Iterable[ObjectKey]
 
 
 def all_secret_keys(cache: Cache) -> list[ObjectKey]:
-    """Return the keys of every Secret in the cache."""
     return [ObjectKey.of(secret) for secret in cache.list(SECRETS)]
 
 
 def managed_secret_keys(cache: Cache) -> list[ObjectKey]:
-    """Return the keys of every managed pull secret."""
     found = (PullSecret.read(secret) for secret in cache.list(SECRETS))
     return [secret.key for secret in found if secret is not None and not secret.is_legacy]
 
@@ -253,10 +247,6 @@ def project_account(account: Object) -> Object:
 
 
 _ACCOUNT_METADATA = frozenset({"annotations", "labels", "deletionTimestamp"})
-
-
-def project_labels(obj: Object) -> Object:
-    return {"metadata": {"labels": obj["metadata"].get("labels") or {}}}
 
 
 def project_legacy_token(secret: Object) -> Object:

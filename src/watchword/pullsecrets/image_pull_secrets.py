@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
-from watchword.api.meta import Object, ObjectKey, uid_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.pull_secrets import ANNOTATION_BINDING, BOUND, DOCKERCFG_KEY
 from watchword.api.rate_limit import TokenBucket
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
-from watchword.credentials.bound_token import read_bound_token
-from watchword.credentials.evidence import TokenEvidence
+from watchword.credentials.evidence import TokenEvidence, TokenRequest
 from watchword.credentials.lifecycle import Keep, Obtain, Reason, Retire
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
-from watchword.kube.tokens import account_replaced, request_token
 from watchword.pullsecrets.account_plan import belongs_to, choose_secret_name
 from watchword.pullsecrets.dockercfg import render_dockercfg
 from watchword.pullsecrets.metrics import PullSecretMetrics
@@ -63,7 +60,6 @@ class ImagePullSecretReconciler(Struct, frozen=True):
     uids: dict[ObjectKey, str] = field(default_factory=dict)  # of the secrets that are counted
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Write a new token when one is needed, else look again at the instant chosen for it."""
         found = self.reader.get(SECRETS, key)
         secret = None if found is None else PullSecret.read(found)
         self._count(key, secret)
@@ -81,7 +77,7 @@ class ImagePullSecretReconciler(Struct, frozen=True):
                 await self._refresh(found or {}, secret, settings, reason)  # the write triggers the next look
             case Keep(until):
                 if secret.binding != BOUND:
-                    await self._write(secret, None)
+                    await self._write(found or {}, secret, None)
                 return Done() if until is None else RetryAfter(until - now)
         return Done()
 
@@ -104,7 +100,7 @@ class ImagePullSecretReconciler(Struct, frozen=True):
         started = asyncio.get_running_loop().time()
         try:
             token = await self._request_token(secret, settings)
-            await self._write(secret, render_dockercfg(settings.registries, token))
+            await self._write(found, secret, render_dockercfg(settings.registries, token))
         except (Conflict, NotFound):  # changed or deleted meanwhile: the cache catches up and shows what is left to do
             raise
         except KubeError as error:
@@ -112,51 +108,44 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             self.events.warning(found, "PullSecretRefreshFailed", f"no new token ({reason}): {error}")
             raise
         self.events.normal(found, "PullSecretRefreshed", f"a new token was written ({reason})")
-        waited = _age(secret, self.clock.now()) if reason is Reason.MISSING else None
-        self.metrics.refreshed(reason, seconds=asyncio.get_running_loop().time() - started, waited=waited)
+        self.metrics.refreshed(reason, seconds=asyncio.get_running_loop().time() - started)
+        if reason is Reason.MISSING:
+            now = self.clock.now()
+            waited = now - (parse_rfc3339(secret.created_at) or now)
+            self.metrics.first_token.observe(max(0.0, waited.total_seconds()))
 
     async def _request_token(self, secret: PullSecret, settings: Settings) -> Sensitive[str]:
-        issued = await request_token(
-            self.client,
-            secret.account_key,
-            expiration_seconds=int(settings.lifetime.total_seconds()),
-            audiences=settings.audiences,
+        wanted = TokenRequest(
+            account=secret.account_key,
             uid=secret.owner_uid,
+            lifetime=settings.lifetime,
+            audiences=settings.audiences,
             bound_to={"apiVersion": "v1", "kind": "Secret", "name": secret.key.name, "uid": secret.uid},
         )
-        token = read_bound_token(issued.token.reveal())
-        if token is not None and token.account_uid != secret.owner_uid:
-            raise account_replaced(secret.account_key, wanted=secret.owner_uid, found=token.account_uid)
-        if token is not None:
-            self.evidence.observe_issued(token, requested=settings.lifetime, now=self.clock.now())
-        return issued.token
+        return (await self.evidence.obtain(self.client, wanted, now=self.clock.now())).token
 
-    async def _write(self, secret: PullSecret, dockercfg: bytes | None) -> None:
-        """Patch this very Secret at this very version: a deleted one stays deleted, a newer token stays."""
-        patch: Object = {
-            "metadata": {
-                "uid": secret.uid,
-                "resourceVersion": secret.version,
-                "annotations": {ANNOTATION_BINDING: BOUND, **account_annotations(secret.account)},
-            }
-        }
+    async def _write(self, found: Object, secret: PullSecret, dockercfg: bytes | None) -> None:
+        """Patch this very Secret at this very version: a deleted one stays deleted, a newer token stays.
+
+        Annotations that are there are not sent: a field that is written again and again counts as contested.
+        """
+        present = annotations_of(found)
+        wanted = {ANNOTATION_BINDING: BOUND, **account_annotations(secret.account)}
+        changed = {name: text for name, text in wanted.items() if present.get(name) != text}
+        patch: Object = {"metadata": {"uid": secret.uid, "resourceVersion": secret.version}}
+        if changed:
+            patch["metadata"]["annotations"] = changed
         if dockercfg is not None:
             patch["data"] = {DOCKERCFG_KEY: base64.b64encode(dockercfg).decode()}
         written = await self.client.patch(SECRETS, secret.key, patch)
         self.writes.versions[secret.uid] = written["metadata"]["resourceVersion"]
 
     def _count(self, key: ObjectKey, secret: PullSecret | None) -> None:
-        known = self.metrics.known
         uid = "" if secret is None or secret.is_legacy else secret.uid
         before = self.uids.pop(key, "")
         if before and before != uid:
-            known.forget(before)
+            self.metrics.forget(before)
             self.writes.versions.pop(before, None)
         if secret is not None and uid:
             self.uids[key] = uid
-            known.observe(secret)
-
-
-def _age(secret: PullSecret, now: datetime) -> float:
-    created = parse_rfc3339(secret.created_at) or now
-    return max(timedelta(0), now - created).total_seconds()
+            self.metrics.observe(secret)

@@ -55,7 +55,6 @@ async def read_pull_secrets(client: Client, *, namespace: str = "") -> list[Pull
 
 
 async def list_pull_secrets(client: Client, *, now: datetime, namespace: str = "") -> list[PullSecretRow]:
-    """Return every pull secret of a ServiceAccount, the unhealthy ones first."""
     rows = [pull_secret_row(secret, now=now) for secret in await read_pull_secrets(client, namespace=namespace)]
     order = list(PullSecretHealth)
     return sorted(rows, key=lambda row: (order.index(row.health), row.key))

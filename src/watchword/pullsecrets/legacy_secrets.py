@@ -33,7 +33,6 @@ class LegacyTokenReconciler(Struct, frozen=True):
     settings: SettingsReader
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Add the label, or take it away when pull secrets are switched off."""
         secret, settings = self.reader.get(SECRETS, key), self.settings.current()
         if secret is None or settings is None or is_deleting(secret) or not is_legacy_token(secret):
             return Done()
@@ -77,10 +76,10 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
         return Done()
 
     async def _delete_token(self, secret: PullSecret, *, deliberate: bool) -> None:
-        """Delete the token Secret that this pull secret was made from, if it is what the annotation says."""
         key = ObjectKey(secret.key.namespace, secret.legacy_token)
         token = self.reader.get(SECRETS, key)
-        if deliberate and token is not None and is_token_of(token, secret):
+        same = token is not None and annotations_of(token).get(ANNOTATION_ACCOUNT_NAME) == secret.account
+        if deliberate and token is not None and same and is_legacy_token(token):
             with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
                 await self.client.delete(SECRETS, key, uid=uid_of(token))
                 self.events.normal(token, "LegacyTokenRemoved", f"token {key} was deleted with its pull secret")
@@ -114,8 +113,3 @@ def is_legacy_token(secret: Object) -> bool:
         and annotations.get(ANNOTATION_CREATED_BY) == CREATED_BY_LEGACY_CONTROLLER
         and bool(annotations.get(ANNOTATION_ACCOUNT_NAME))
     )
-
-
-def is_token_of(token: Object, secret: PullSecret) -> bool:
-    """Whether a legacy token is of the same account as the pull secret that names it."""
-    return is_legacy_token(token) and annotations_of(token).get(ANNOTATION_ACCOUNT_NAME) == secret.account

@@ -14,7 +14,7 @@ from watchword.credentials.evidence import SignerTiming, SigningKeys, TokenEvide
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
 from watchword.pullsecrets.controllers import PullSecretParts, pull_secret_controllers, register_informers
-from watchword.pullsecrets.metrics import KnownSecrets, PullSecretMetrics
+from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
@@ -63,7 +63,7 @@ async def run_pull_secrets(
         connection.client,
         connection.events,
         clock,
-        PullSecretMetrics(options.metrics.registry, KnownSecrets(), now=clock.now),
+        PullSecretMetrics(options.metrics.registry, now=clock.now),
         TokenEvidence(SigningKeys(options.signer_timing)),
         random,
         config_map=options.config_map,

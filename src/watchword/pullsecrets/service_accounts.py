@@ -160,7 +160,6 @@ def _identity_of(account: Object) -> Object:
 
 
 def other_managers(account: Object, *, own: str) -> list[str]:
-    """Return who else writes the pull secrets or the annotations of an account, by name."""
     rows = account["metadata"].get("managedFields") or ()
     found = {str(row.get("manager")) for row in rows if _is_contested(row.get("fieldsV1") or {})}
     return sorted(found - {own})

@@ -37,7 +37,6 @@ def service_registries(service: Object, *, cluster_domain: str = CLUSTER_DOMAIN)
 
 
 def choose_registries(services: Iterable[Object], configured: Iterable[str], *, cluster_domain: str) -> tuple[str, ...]:
-    """Return every registry once, in order."""
     found = (name for service in services for name in service_registries(service, cluster_domain=cluster_domain))
     return tuple(sorted({*found, *configured}))
 
@@ -124,7 +123,6 @@ def validate_configuration(data: Mapping[str, str]) -> str:
 
 
 def read_configuration(data: Mapping[str, str]) -> Configuration:
-    """Read data without an error."""
     return Configuration(
         enabled=data.get("enabled", "true") == "true",
         registries=tuple(_words(data, "registries")),

@@ -9,20 +9,18 @@ from datetime import datetime, timedelta
 import structlog
 from msgspec import Struct
 
-from watchword.accounts.agent.token_decision import REVOKED, HeldToken, LocalAccount, decide_token
-from watchword.accounts.agent.token_secrets import TokenSecrets
-from watchword.accounts.metrics import AgentAccountMetrics
+from watchword.accounts.agent.token_secrets import HeldToken, LocalAccount, TokenSecrets, decide_token
 from watchword.api.accounts import Account, choose_declaration, resource_of
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.evidence import TokenRequest
 from watchword.credentials.lifecycle import Decision, Keep, Obtain, Reason
+from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound
-from watchword.kube.tokens import account_replaced, request_token
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import BeingDeleted, NameConflict
@@ -35,174 +33,6 @@ PRESENT, SECRET, REPORTED, SCHEDULED = (
     ConditionType.TOKEN_REPORTED,
     ConditionType.ROTATION_SCHEDULED,
 )
-
-
-def decide_status(
-    account: Account, service_account: str, held: HeldToken, renew_at: datetime | None, *, now: datetime
-) -> StatusChange:
-    fields: Object = {
-        "expirationTimestamp": rfc3339(held.token.expires_at),
-        "tokenSecretRef": {"name": account.key.name, "lastRefreshTimestamp": rfc3339(held.token.issued_at)},
-        "nextRenewalTimestamp": rfc3339(renew_at) if renew_at is not None else None,
-    }
-    conditions = (
-        Condition.true(PRESENT, "ServiceAccountPresent", f"service account {service_account} is on the cluster"),
-        Condition.true(SECRET, "SecretCreated", f"Secret {account.key} is on the hub"),
-        _reported(held, now),
-        _scheduled(held, renew_at),
-    )
-    return StatusChange(conditions=conditions, fields=fields)
-
-
-def _reported(held: HeldToken, now: datetime) -> Condition:
-    if now >= held.token.expires_at:
-        message = f"the token expired at {rfc3339(held.token.expires_at)} and rotation is off: enable it to get another"
-        return Condition.false(REPORTED, "TokenExpired", message)
-    return Condition.true(REPORTED, "TokenReported", "the Secret on the hub holds a token of the service account")
-
-
-def _scheduled(held: HeldToken, renew_at: datetime | None) -> Condition:
-    if renew_at is None:
-        message = f"rotation is off: the token expires at {rfc3339(held.token.expires_at)} and is not renewed"
-        return Condition.false(SCHEDULED, "RotationDisabled", message)
-    return Condition.true(SCHEDULED, "RotationScheduled", "the token is renewed before it expires")
-
-
-def invalid_account(objection: str) -> StatusChange:
-    """Say why no token is requested for an account."""
-    return StatusChange(conditions=(Condition.false(REPORTED, "InvalidAccount", objection),))
-
-
-def absent_account(reason: str, message: str) -> StatusChange:
-    """Say why the ServiceAccount is not on the cluster."""
-    return StatusChange(
-        conditions=(
-            Condition.false(PRESENT, reason, message),
-            Condition.false(REPORTED, "TokenReportFailed", "there is no service account to request a token for"),
-        )
-    )
-
-
-def unstored_token(message: str) -> StatusChange:
-    """Say why the hub's Secret was not written."""
-    return StatusChange(
-        conditions=(
-            Condition.false(SECRET, "NameConflict", message),
-            Condition.false(REPORTED, "TokenReportFailed", "the token was not stored on the hub"),
-        )
-    )
-
-
-def failed_request(message: str) -> StatusChange:
-    """Say that no token could be had or stored this time; it is tried again."""
-    return StatusChange(conditions=(Condition.false(REPORTED, "TokenReportFailed", message),))
-
-
-def revoked_account(service_account: str) -> StatusChange:
-    """Say that nothing of a deleted account is left on the cluster."""
-    message = f"service account {service_account} is removed from the cluster, and its tokens with it"
-    return StatusChange(conditions=(Condition.false(PRESENT, REVOKED, message),))
-
-
-def for_declaration(change: StatusChange, obj: Object, account: Account) -> StatusChange:
-    """Return a change as one of the objects reports it that declare the account; both say the same of the token."""
-    fields = change.fields
-    if fields is not None and resource_of(obj) is not MANAGED_SERVICE_ACCOUNTS:
-        fields = {name: value for name, value in fields.items() if name != "nextRenewalTimestamp"}
-    if obj is account.object:
-        return StatusChange(change.conditions, (ConditionType.SUPERSEDED,), fields)
-    message = f"{account.resource.group_resource} {account.key} declares the same account and decides about it"
-    superseded = Condition.true(ConditionType.SUPERSEDED, "DeclaredTwice", message)
-    return StatusChange((*change.conditions, superseded), (), fields)
-
-
-class AgentAccount(Struct, frozen=True):
-    """The ServiceAccount that the agent runs as: what it makes goes with it, and is never named like it."""
-
-    name: str = ""
-    uid: str = ""
-
-    def owner_references(self) -> list[Object]:
-        """Return the reference by which removing the agent removes every account that it made."""
-        owner = {"apiVersion": "v1", "kind": SERVICE_ACCOUNTS.kind, "name": self.name, "uid": self.uid}
-        return [owner] if self.name and self.uid else []
-
-
-class ServiceAccounts(Struct, frozen=True):
-    """The managed ServiceAccounts in the agent's namespace."""
-
-    reader: Reader
-    client: Client
-    namespace: str
-    agent: AgentAccount
-
-    async def ensure(self, account: Account, declared: Sequence[Object]) -> Object:
-        """Return the ServiceAccount as it stands afterwards.
-
-        Raises `NameConflict` when one of that name exists that no managed account made, `BeingDeleted` while one goes
-        that was made for an account of that name which is gone.
-        """
-        name = account.key.name
-        if name == self.agent.name:
-            raise NameConflict(f"{name} is the service account of the agent itself: choose another name")
-        key = ObjectKey(self.namespace, name)
-        await self._remove_predecessor(key, {uid_of(obj) for obj in declared})
-        uids = {uid_of(obj) for obj in declared}
-        metadata: Object = {
-            "labels": {Label.MANAGED_ACCOUNT: "true"},
-            "annotations": {Annotation.ACCOUNT_UID: account.uid},
-        }
-        owners = self.agent.owner_references()
-        if owners:
-            metadata["ownerReferences"] = owners
-        wanted = SERVICE_ACCOUNTS.manifest(key, metadata=metadata, automountServiceAccountToken=False)
-        try:
-            return await Ensurer(self.reader, self.client).ensure(
-                SERVICE_ACCOUNTS, wanted, ours=lambda present: is_made_for(present, uids)
-            )
-        except Forbidden:  # a manager of Open Cluster Management grants no changes: one of its agent serves as it is
-            present = self.reader.get(SERVICE_ACCOUNTS, key)
-            if present is None or is_deleting(present) or not is_made_for(present, uids):
-                raise
-            return present
-
-    async def remove(self, name: str, *, look: bool = False) -> bool:
-        """Delete the ServiceAccount if a managed account made it; return whether one is left.
-
-        With `look`, the server is asked, too: the cache does not show one whose label was removed.
-        """
-        key = ObjectKey(self.namespace, name)
-        found = self.reader.get(SERVICE_ACCOUNTS, key)
-        if found is None and look:
-            found = await self.client.find(SERVICE_ACCOUNTS, key)
-        if found is None or not is_managed(found):
-            return False
-        if not is_deleting(found):
-            with contextlib.suppress(NotFound):
-                await self.client.delete(SERVICE_ACCOUNTS, ObjectKey.of(found), uid=uid_of(found))
-        return self.reader.get(SERVICE_ACCOUNTS, ObjectKey.of(found)) is not None
-
-    async def _remove_predecessor(self, key: ObjectKey, uids: set[str]) -> None:
-        """Delete what an account of that name left that is gone: its tokens must not outlive it."""
-        found = self.reader.get(SERVICE_ACCOUNTS, key)
-        made_for = annotations_of(found or {}).get(Annotation.ACCOUNT_UID)
-        if found is not None and made_for and made_for not in uids:
-            await self.remove(key.name)
-            raise BeingDeleted(f"service account {key} belongs to a deleted account of that name and is being removed")
-
-
-def is_managed(present: Object) -> bool:
-    return Annotation.ACCOUNT_UID in annotations_of(present) or labels_of(present).get(Label.MANAGED_ACCOUNT) == "true"
-
-
-def is_made_for(present: Object, uids: set[str]) -> bool:
-    """Whether a ServiceAccount is that of the account: by UID, or by the label alone when an OCM agent made it."""
-    made_for = annotations_of(present).get(Annotation.ACCOUNT_UID)
-    if made_for:
-        return made_for in uids
-    return labels_of(present).get(Label.MANAGED_ACCOUNT) == "true"
-
-
 CONFLICT_RECHECK = timedelta(seconds=10)
 SHORTEST_DELAY = timedelta(seconds=1)
 GRANT_PATIENCE = timedelta(seconds=10)  # the hub grants names of new Secrets together, after a moment
@@ -218,7 +48,7 @@ class AccountReconciler(Struct, frozen=True):
     secrets: TokenSecrets
     clock: Clock
     kinds: tuple[Resource, ...]
-    metrics: AgentAccountMetrics
+    metrics: TokenRefreshMetrics
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         declared = [obj for kind in self.kinds if (obj := self.hub.get(kind, key)) is not None]
@@ -228,7 +58,7 @@ class AccountReconciler(Struct, frozen=True):
         leaving = [obj for obj in declared if is_deleting(obj)]
         declared = [obj for obj in declared if not is_deleting(obj)]
         for obj in leaving:  # the other object still declares the account, so there is nothing to revoke
-            await self._write(obj, revoked_account(self._local_name(key)))
+            await self._write(obj, revoked_account(str(self._local_key(key))))
         if account.objection:
             await self._report(account, declared, invalid_account(account.objection))
             return Done()
@@ -236,7 +66,8 @@ class AccountReconciler(Struct, frozen=True):
 
     async def _keep(self, account: Account, declared: Sequence[Object]) -> Outcome:
         try:
-            service_account = await self.accounts.ensure(account, declared)
+            known = self.secrets.account_uid(account.key)
+            service_account = await self.accounts.ensure(account, declared, known_uid=known)
         except BeingDeleted as trouble:
             await self._report(account, declared, absent_account("BeingReplaced", str(trouble)))
             return RetryAfter(SHORTEST_DELAY)
@@ -282,17 +113,10 @@ class AccountReconciler(Struct, frozen=True):
     ) -> HeldToken | None:
         began = self.clock.now()
         try:
-            issued = await request_token(
-                self.accounts.client,
-                local.key,
-                expiration_seconds=int(account.validity.total_seconds()),
-                audiences=account.audiences,
-                uid=local.uid,
+            wanted = TokenRequest(
+                account=local.key, uid=local.uid, lifetime=account.validity, audiences=account.audiences
             )
-            token = read_bound_token(issued.token.reveal())
-            if token is None or token.account_uid != local.uid:
-                raise account_replaced(local.key, wanted=local.uid, found="" if token is None else token.account_uid)
-            self.secrets.evidence.observe_issued(token, requested=account.validity, now=began)
+            issued = await self.secrets.evidence.obtain(self.accounts.client, wanted, now=began)
             held = await self.secrets.write(account, declared, issued, self.clock.now())
         except (KubeError, NameConflict) as trouble:
             self.metrics.failed(because, trouble)
@@ -303,11 +127,18 @@ class AccountReconciler(Struct, frozen=True):
         return held
 
     async def _revoke(self, key: ObjectKey, declared: Sequence[Object]) -> Outcome:
+        known = self.secrets.account_uid(key)
+        reported = any((obj.get("status") or {}).get("tokenSecretRef") for obj in declared)
+        try:
+            if await self.accounts.remove(key.name, look=bool(declared), known_uid=known, was_reported=reported):
+                return RetryAfter(SHORTEST_DELAY)
+        except NameConflict as conflict:
+            for obj in declared:
+                await self._write(obj, absent_account("NameConflict", str(conflict)))
+            return RetryAfter(CONFLICT_RECHECK)
         self.secrets.forget(key)
-        if await self.accounts.remove(key.name, look=bool(declared)):
-            return RetryAfter(SHORTEST_DELAY)
         for obj in declared:
-            await self._write(obj, revoked_account(self._local_name(key)))
+            await self._write(obj, revoked_account(str(self._local_key(key))))
         return Done()
 
     async def _report(self, account: Account, declared: Sequence[Object], change: StatusChange) -> None:
@@ -319,9 +150,6 @@ class AccountReconciler(Struct, frozen=True):
             await self.status.write(resource_of(obj), obj, change)
         except NotFound:
             return  # the object is gone, and its end is reconciled next
-
-    def _local_name(self, key: ObjectKey) -> str:
-        return str(self._local_key(key))
 
     def _local_key(self, key: ObjectKey) -> ObjectKey:
         return ObjectKey(self.accounts.namespace, key.name)
@@ -335,3 +163,182 @@ def choose_delay(held: HeldToken, decision: Decision, *, now: datetime) -> Outco
         return Done()
     until = (decision.until or held.token.expires_at) - now
     return RetryAfter(min(max(until, SHORTEST_DELAY), LONGEST_DELAY))
+
+
+class AgentAccount(Struct, frozen=True):
+    """The ServiceAccount that the agent runs as: what it makes goes with it, and is never named like it."""
+
+    name: str = ""
+    uid: str = ""
+
+    def owner_references(self) -> list[Object]:
+        """Return the reference by which removing the agent removes every account that it made."""
+        owner = {"apiVersion": "v1", "kind": SERVICE_ACCOUNTS.kind, "name": self.name, "uid": self.uid}
+        return [owner] if self.name and self.uid else []
+
+
+class ServiceAccounts(Struct, frozen=True):
+    """The managed ServiceAccounts in the agent's namespace."""
+
+    reader: Reader
+    client: Client
+    namespace: str
+    agent: AgentAccount
+
+    async def ensure(self, account: Account, declared: Sequence[Object], *, known_uid: str = "") -> Object:
+        """Return the ServiceAccount as it stands afterwards; the one with the known UID is the account's in any case.
+
+        Raises `NameConflict` when one of that name exists that no managed account made, `BeingDeleted` while one goes
+        that was made for an account of that name which is gone.
+        """
+        name = account.key.name
+        if name == self.agent.name:
+            raise NameConflict(f"{name} is the service account of the agent itself: choose another name")
+        key = ObjectKey(self.namespace, name)
+        await self._remove_predecessor(key, {uid_of(obj) for obj in declared})
+        uids = {uid_of(obj) for obj in declared}
+        metadata: Object = {
+            "labels": {Label.MANAGED_ACCOUNT: "true"},
+            "annotations": {Annotation.ACCOUNT_UID: account.uid},
+        }
+        owners = self.agent.owner_references()
+        if owners:
+            metadata["ownerReferences"] = owners
+        wanted = SERVICE_ACCOUNTS.manifest(key, metadata=metadata, automountServiceAccountToken=False)
+        try:
+            return await Ensurer(self.reader, self.client).ensure(
+                SERVICE_ACCOUNTS,
+                wanted,
+                ours=lambda present: uid_of(present) == known_uid or is_made_for(present, uids),
+            )
+        except Forbidden:  # a manager of Open Cluster Management grants no changes: one of its agent serves as it is
+            present = self.reader.get(SERVICE_ACCOUNTS, key)
+            if present is None or is_deleting(present) or not is_made_for(present, uids):
+                raise
+            return present
+
+    async def remove(self, name: str, *, look: bool = False, known_uid: str = "", was_reported: bool = False) -> bool:
+        """Delete the ServiceAccount if a managed account made it; return whether one is left.
+
+        With `look`, the server is asked, too: the cache does not show one whose label was removed. Raises
+        `NameConflict` when tokens were reported and nothing tells whether they are of the one that is there.
+        """
+        key = ObjectKey(self.namespace, name)
+        found = self.reader.get(SERVICE_ACCOUNTS, key)
+        if found is None and look:
+            found = await self.client.find(SERVICE_ACCOUNTS, key)
+        if found is None:
+            return False
+        if not (is_managed(found) or self._is_own(found) or uid_of(found) == known_uid):
+            if known_uid or not was_reported:
+                return False  # another one: tokens end with the one that they are of
+            raise NameConflict(
+                f"service account {key} has no mark of a managed account and may be the one whose tokens were "
+                "reported: delete it if it is"
+            )
+        if not is_deleting(found):
+            with contextlib.suppress(NotFound):
+                await self.client.delete(SERVICE_ACCOUNTS, key, uid=uid_of(found))
+        if look:
+            left = await self.client.find(SERVICE_ACCOUNTS, key)
+            return left is not None and uid_of(left) == uid_of(found)
+        return self.reader.get(SERVICE_ACCOUNTS, key) is not None
+
+    def _is_own(self, found: Object) -> bool:
+        owners = found["metadata"].get("ownerReferences") or []
+        return bool(self.agent.uid) and any(owner.get("uid") == self.agent.uid for owner in owners)
+
+    async def _remove_predecessor(self, key: ObjectKey, uids: set[str]) -> None:
+        """Delete what an account of that name left that is gone: its tokens must not outlive it."""
+        found = self.reader.get(SERVICE_ACCOUNTS, key)
+        made_for = annotations_of(found or {}).get(Annotation.ACCOUNT_UID)
+        if found is not None and made_for and made_for not in uids:
+            await self.remove(key.name)
+            raise BeingDeleted(f"service account {key} belongs to a deleted account of that name and is being removed")
+
+
+def is_managed(present: Object) -> bool:
+    return Annotation.ACCOUNT_UID in annotations_of(present) or labels_of(present).get(Label.MANAGED_ACCOUNT) == "true"
+
+
+def is_made_for(present: Object, uids: set[str]) -> bool:
+    """Whether a ServiceAccount is that of the account: by UID, or by the label alone when an OCM agent made it."""
+    made_for = annotations_of(present).get(Annotation.ACCOUNT_UID)
+    if made_for:
+        return made_for in uids
+    return labels_of(present).get(Label.MANAGED_ACCOUNT) == "true"
+
+
+def decide_status(
+    account: Account, service_account: str, held: HeldToken, renew_at: datetime | None, *, now: datetime
+) -> StatusChange:
+    fields: Object = {
+        "expirationTimestamp": rfc3339(held.token.expires_at),
+        "tokenSecretRef": {"name": account.key.name, "lastRefreshTimestamp": rfc3339(held.token.issued_at)},
+        "nextRenewalTimestamp": rfc3339(renew_at) if renew_at is not None else None,
+    }
+    conditions = (
+        Condition.true(PRESENT, "ServiceAccountPresent", f"service account {service_account} is on the cluster"),
+        Condition.true(SECRET, "SecretCreated", f"Secret {account.key} is on the hub"),
+        _reported(held, now),
+        _scheduled(held, renew_at),
+    )
+    return StatusChange(conditions=conditions, fields=fields)
+
+
+def _reported(held: HeldToken, now: datetime) -> Condition:
+    if now >= held.token.expires_at:
+        message = f"the token expired at {rfc3339(held.token.expires_at)} and rotation is off: enable it to get another"
+        return Condition.false(REPORTED, "TokenExpired", message)
+    return Condition.true(REPORTED, "TokenReported", "the Secret on the hub holds a token of the service account")
+
+
+def _scheduled(held: HeldToken, renew_at: datetime | None) -> Condition:
+    if renew_at is None:
+        message = f"rotation is off: the token expires at {rfc3339(held.token.expires_at)} and is not renewed"
+        return Condition.false(SCHEDULED, "RotationDisabled", message)
+    return Condition.true(SCHEDULED, "RotationScheduled", "the token is renewed before it expires")
+
+
+def invalid_account(objection: str) -> StatusChange:
+    return StatusChange(conditions=(Condition.false(REPORTED, "InvalidAccount", objection),))
+
+
+def absent_account(reason: str, message: str) -> StatusChange:
+    return StatusChange(
+        conditions=(
+            Condition.false(PRESENT, reason, message),
+            Condition.false(REPORTED, "TokenReportFailed", "there is no service account to request a token for"),
+        )
+    )
+
+
+def unstored_token(message: str) -> StatusChange:
+    return StatusChange(
+        conditions=(
+            Condition.false(SECRET, "NameConflict", message),
+            Condition.false(REPORTED, "TokenReportFailed", "the token was not stored on the hub"),
+        )
+    )
+
+
+def failed_request(message: str) -> StatusChange:
+    """Say that no token could be had or stored this time; it is tried again."""
+    return StatusChange(conditions=(Condition.false(REPORTED, "TokenReportFailed", message),))
+
+
+def revoked_account(service_account: str) -> StatusChange:
+    message = f"service account {service_account} is removed from the cluster, and its tokens with it"
+    return StatusChange(conditions=(Condition.false(PRESENT, "Revoked", message),))
+
+
+def for_declaration(change: StatusChange, obj: Object, account: Account) -> StatusChange:
+    """Return a change as one of the objects reports it that declare the account; both say the same of the token."""
+    fields = change.fields
+    if fields is not None and resource_of(obj) is not MANAGED_SERVICE_ACCOUNTS:
+        fields = {name: value for name, value in fields.items() if name != "nextRenewalTimestamp"}
+    if obj is account.object:
+        return StatusChange(change.conditions, (ConditionType.SUPERSEDED,), fields)
+    message = f"{account.resource.group_resource} {account.key} declares the same account and decides about it"
+    superseded = Condition.true(ConditionType.SUPERSEDED, "DeclaredTwice", message)
+    return StatusChange((*change.conditions, superseded), (), fields)

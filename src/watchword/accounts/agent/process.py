@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from watchword.accounts.agent.account import AccountReconciler, AgentAccount, ServiceAccounts
 from watchword.accounts.agent.token_secrets import HubSecrets, TokenSecrets, TokenTrial
-from watchword.accounts.metrics import AgentAccountMetrics
+from watchword.accounts.metrics import WHERE
 from watchword.addons.lease import AddonLease, UsedCredential, own_account
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -22,6 +22,7 @@ from watchword.credentials.evidence import (
     connect_with_token,
     learn_published_keys,
 )
+from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Forbidden, KubeError, NotFound
@@ -89,7 +90,7 @@ async def _keep_accounts(
     secrets = TokenSecrets(HubSecrets(at_hub.client), options.endpoint, trial)
     accounts = ServiceAccounts(at_cluster.cache, at_cluster.client, options.namespace, agent)
     source = TriggerSource()
-    metrics = AgentAccountMetrics(manager.metrics.registry)
+    metrics = TokenRefreshMetrics(manager.metrics.registry, "account", WHERE)
     reconciler = AccountReconciler(at_hub.cache, at_hub.status, accounts, secrets, options.clock, kinds, metrics)
     manager.add(account_controller(options.cluster, kinds, reconciler, source))
     manager.add_job("authority", lambda: _follow_authority(secrets, at_hub.cache, kinds, source))

@@ -1,21 +1,26 @@
-"""Writes tokens to the hub: into the Secret of the account's name, and never over one that the account does not own."""
+"""The tokens of accounts at the hub: which one a Secret holds, what becomes of it, and how another one is written.
+
+A Secret that the account does not own is never written.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
 
-from watchword.accounts.agent.token_decision import ClusterTrust, HeldToken, LocalAccount, digest
 from watchword.api.accounts import Account, AccountSecret, content_digest, is_owned_by
-from watchword.api.meta import Object, ObjectKey, owner_reference, uid_of
-from watchword.api.names import Annotation, Label
+from watchword.api.meta import Object, ObjectKey, annotations_of, owner_reference, uid_of
+from watchword.api.names import Annotation, Label, service_account_user
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
+from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.credentials.evidence import TokenClientFactory, TokenEvidence
+from watchword.credentials.lifecycle import Decision, Held, Obtain, Reason, Subject, Wanted, decide
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint, read
@@ -23,6 +28,133 @@ from watchword.kube.errors import AlreadyExists, ConfigError, Conflict, Forbidde
 from watchword.kube.tokens import IssuedToken
 from watchword.runtime.diff import apply_merge_patch
 from watchword.runtime.errors import NameConflict
+
+_FIRST_ONLY = (Annotation.TOKEN_SERVER,)
+"""What the agent says where a Secret does not say it: the hub may know better."""
+
+
+class TokenSecrets(Struct):
+    """The Secrets of one cluster's accounts at the hub; remembers what they hold, and never the tokens."""
+
+    secrets: HubSecrets
+    endpoint: Endpoint  # of the cluster's API server
+    trial: TokenTrial
+    evidence: TokenEvidence = field(default_factory=TokenEvidence)  # of the cluster
+    _held: dict[ObjectKey, HeldToken] = field(default_factory=dict)
+
+    @property
+    def ca(self) -> bytes:
+        return read(self.endpoint.ca)
+
+    @property
+    def trust(self) -> ClusterTrust:
+        return ClusterTrust(self.ca, self.evidence)
+
+    def known_accounts(self) -> list[ObjectKey]:
+        return list(self._held)
+
+    async def held(self, account: Account, declared: Sequence[Object], local: LocalAccount) -> HeldToken | None:
+        """Return what the hub holds; the Secret is read once, when a token was reported before.
+
+        A token that no agent of ours recorded is recorded now, when it is what the account asks for.
+        """
+        known = self._held.get(account.key)
+        if known is not None or not any((obj.get("status") or {}).get("tokenSecretRef") for obj in declared):
+            return known
+        found = await self.secrets.find(account.key)
+        if found is None or not is_owned_by(found, declared):
+            return None
+        secret = AccountSecret.read(found)
+        return self._remember(account, HeldToken.read(secret) or await self._adopt(account, declared, secret, local))
+
+    async def _adopt(
+        self, account: Account, declared: Sequence[Object], secret: AccountSecret, local: LocalAccount
+    ) -> HeldToken | None:
+        found = HeldToken.read_claims(secret)
+        if found is None or not is_adoptable(account, found, local, self.ca):
+            return None
+        if not await self.trial.is_accepted(secret.token, local):
+            return None
+        record = self._record(account, IssuedToken(secret.token, found.token.expires_at), found.token.issued_at)
+        kept = (Annotation.ROTATION_REQUEST, *(_FIRST_ONLY if secret.server else ()))
+        notes = {name: text for name, text in record.items() if name not in kept}
+        metadata = {"annotations": notes, "ownerReferences": [owner_reference(obj) for obj in declared]}
+        stored = await self.secrets.change(account.key, found.secret_uid, {"metadata": metadata})
+        return HeldToken.read(AccountSecret.read(stored)) if stored is not None else None
+
+    def _remember(self, account: Account, known: HeldToken | None) -> HeldToken | None:
+        if known is not None:
+            self._held[account.key] = known
+        return known
+
+    async def write(
+        self, account: Account, declared: Sequence[Object], issued: IssuedToken, now: datetime
+    ) -> HeldToken | None:
+        """Store a token; raises `NameConflict` when a Secret of that name belongs to something else."""
+        wanted = self._manifest(account, declared, issued, now)
+        held = self._held.get(account.key)
+        stored = await self._replace(held.secret_uid, wanted) if held is not None else None
+        if stored is None:
+            try:
+                stored = await self.secrets.client.create(SECRETS, wanted)
+            except AlreadyExists:
+                stored = await self._take_over(wanted, declared)
+        return self._remember(account, HeldToken.read(AccountSecret.read(stored)))
+
+    def account_uid(self, key: ObjectKey) -> str:
+        """Return the UID of the ServiceAccount whose token the hub holds; empty when it is not known."""
+        held = self._held.get(key)
+        return "" if held is None else held.token.account_uid
+
+    def forget(self, key: ObjectKey) -> None:
+        self._held.pop(key, None)
+
+    async def _replace(self, uid: str, wanted: Object) -> Object | None:
+        notes = {name: text for name, text in wanted["metadata"]["annotations"].items() if name not in _FIRST_ONLY}
+        patch = {"metadata": {**wanted["metadata"], "annotations": notes}, "data": {**wanted["data"]}}
+        stored = await self.secrets.change(ObjectKey.of(wanted), uid, patch)
+        if stored is None or Annotation.TOKEN_SERVER in annotations_of(stored):
+            return stored
+        missing = {name: wanted["metadata"]["annotations"][name] for name in _FIRST_ONLY}
+        return await self.secrets.change(ObjectKey.of(wanted), uid, {"metadata": {"annotations": missing}})
+
+    async def _take_over(self, wanted: Object, declared: Sequence[Object]) -> Object:
+        key = ObjectKey.of(wanted)
+        found = await self.secrets.find(key)
+        if found is None or not is_owned_by(found, declared):
+            raise NameConflict(
+                f"Secret {key} exists on the hub and does not belong to the account: rename or remove it"
+            )
+        stored = await self._replace(uid_of(found), wanted)
+        if stored is None:
+            raise NameConflict(f"Secret {key} on the hub was replaced in this moment: it is looked at again")
+        return stored
+
+    def _manifest(self, account: Account, declared: Sequence[Object], issued: IssuedToken, now: datetime) -> Object:
+        return SECRETS.manifest(
+            account.key,
+            metadata={
+                "labels": {Label.MANAGED_ACCOUNT: "true"},
+                "annotations": self._record(account, issued, now),
+                "ownerReferences": [owner_reference(obj) for obj in declared],
+            },
+            type="Opaque",
+            data={"token": _encode(issued.token.reveal().encode()), "ca.crt": _encode(self.ca)},
+        )
+
+    def _record(self, account: Account, issued: IssuedToken, now: datetime) -> dict[str, str]:
+        return {
+            Annotation.TOKEN_ISSUED: rfc3339(now),
+            Annotation.TOKEN_EXPIRY: rfc3339(issued.expires_at),
+            Annotation.TOKEN_REQUEST: account.request,
+            Annotation.TOKEN_DIGEST: content_digest(issued.token, self.ca),
+            Annotation.ROTATION_REQUEST: account.rotation_request,
+            Annotation.TOKEN_SERVER: self.endpoint.server,
+        }
+
+
+def _encode(value: bytes) -> str:
+    return base64.b64encode(value).decode()
 
 
 class HubSecrets(Struct, frozen=True):
@@ -93,121 +225,78 @@ def is_adoptable(account: Account, held: HeldToken, local: LocalAccount, ca: byt
     return fits and not account.audiences and held.token.lifetime <= account.validity
 
 
-_FIRST_ONLY = (Annotation.TOKEN_SERVER,)
-"""What the agent says when it creates a Secret, and what the hub may know better later."""
+class LocalAccount(Struct, frozen=True):
+    """The ServiceAccount of an account on the cluster."""
 
-
-class TokenSecrets(Struct):
-    """The Secrets of one cluster's accounts at the hub; remembers what they hold, and never the tokens."""
-
-    secrets: HubSecrets
-    endpoint: Endpoint  # of the cluster's API server
-    trial: TokenTrial
-    evidence: TokenEvidence = field(default_factory=TokenEvidence)  # of the cluster
-    _held: dict[ObjectKey, HeldToken] = field(default_factory=dict)
+    key: ObjectKey
+    uid: str
 
     @property
-    def ca(self) -> bytes:
-        return read(self.endpoint.ca)
+    def user(self) -> str:
+        return service_account_user(self.key.namespace, self.key.name)
 
-    @property
-    def trust(self) -> ClusterTrust:
-        return ClusterTrust(self.ca, self.evidence)
 
-    def known_accounts(self) -> list[ObjectKey]:
-        """Return the accounts whose tokens are known."""
-        return list(self._held)
+class HeldToken(Struct, frozen=True):
+    """What is known of the token that the hub holds; the token itself is not kept."""
 
-    async def held(self, account: Account, declared: Sequence[Object], local: LocalAccount) -> HeldToken | None:
-        """Return what the hub holds; the Secret is read once, when a token was reported before.
+    secret_uid: str
+    token: BoundToken
+    request: str
+    ca_digest: str
+    rotation_request: str
 
-        A token that no agent of ours recorded is recorded now, when it is what the account asks for.
-        """
-        known = self._held.get(account.key)
-        if known is not None or not any((obj.get("status") or {}).get("tokenSecretRef") for obj in declared):
-            return known
-        found = await self.secrets.find(account.key)
-        if found is None or not is_owned_by(found, declared):
+    @classmethod
+    def read(cls, secret: AccountSecret) -> HeldToken | None:
+        """Return what a Secret says, None when it holds no token that was recorded by an agent."""
+        return cls.read_claims(secret) if secret.is_intact else None
+
+    @classmethod
+    def read_claims(cls, secret: AccountSecret) -> HeldToken | None:
+        """Return what the token itself says, unverified: what is recorded beside it may be about another one."""
+        token = read_bound_token(secret.token.reveal())
+        if token is None:
             return None
-        secret = AccountSecret.read(found)
-        return self._remember(account, HeldToken.read(secret) or await self._adopt(account, declared, secret, local))
-
-    async def _adopt(
-        self, account: Account, declared: Sequence[Object], secret: AccountSecret, local: LocalAccount
-    ) -> HeldToken | None:
-        found = HeldToken.read_claims(secret)
-        if found is None or not is_adoptable(account, found, local, self.ca):
-            return None
-        if not await self.trial.is_accepted(secret.token, local):
-            return None
-        record = self._record(account, IssuedToken(secret.token, found.token.expires_at), found.token.issued_at)
-        kept = (Annotation.ROTATION_REQUEST, *(_FIRST_ONLY if secret.server else ()))
-        notes = {name: text for name, text in record.items() if name not in kept}
-        metadata = {"annotations": notes, "ownerReferences": [owner_reference(obj) for obj in declared]}
-        stored = await self.secrets.change(account.key, found.secret_uid, {"metadata": metadata})
-        return HeldToken.read(AccountSecret.read(stored)) if stored is not None else None
-
-    def _remember(self, account: Account, known: HeldToken | None) -> HeldToken | None:
-        if known is not None:
-            self._held[account.key] = known
-        return known
-
-    async def write(
-        self, account: Account, declared: Sequence[Object], issued: IssuedToken, now: datetime
-    ) -> HeldToken | None:
-        """Store a token; raises `NameConflict` when a Secret of that name belongs to something else."""
-        wanted = self._manifest(account, declared, issued, now)
-        held = self._held.get(account.key)
-        stored = await self._replace(held.secret_uid, wanted) if held is not None else None
-        if stored is None:
-            try:
-                stored = await self.secrets.client.create(SECRETS, wanted)
-            except AlreadyExists:
-                stored = await self._take_over(wanted, declared)
-        return self._remember(account, HeldToken.read(AccountSecret.read(stored)))
-
-    def forget(self, key: ObjectKey) -> None:
-        self._held.pop(key, None)
-
-    async def _replace(self, uid: str, wanted: Object) -> Object | None:
-        notes = {name: text for name, text in wanted["metadata"]["annotations"].items() if name not in _FIRST_ONLY}
-        patch = {"metadata": {**wanted["metadata"], "annotations": notes}, "data": {**wanted["data"]}}
-        return await self.secrets.change(ObjectKey.of(wanted), uid, patch)
-
-    async def _take_over(self, wanted: Object, declared: Sequence[Object]) -> Object:
-        key = ObjectKey.of(wanted)
-        found = await self.secrets.find(key)
-        if found is None or not is_owned_by(found, declared):
-            raise NameConflict(
-                f"Secret {key} exists on the hub and does not belong to the account: rename or remove it"
-            )
-        stored = await self._replace(uid_of(found), wanted)
-        if stored is None:
-            raise NameConflict(f"Secret {key} on the hub was replaced in this moment: it is looked at again")
-        return stored
-
-    def _manifest(self, account: Account, declared: Sequence[Object], issued: IssuedToken, now: datetime) -> Object:
-        return SECRETS.manifest(
-            account.key,
-            metadata={
-                "labels": {Label.MANAGED_ACCOUNT: "true"},
-                "annotations": self._record(account, issued, now),
-                "ownerReferences": [owner_reference(obj) for obj in declared],
-            },
-            type="Opaque",
-            data={"token": _encode(issued.token.reveal().encode()), "ca.crt": _encode(self.ca)},
+        return cls(
+            secret_uid=uid_of(secret.object),
+            token=token,
+            request=secret.annotations.get(Annotation.TOKEN_REQUEST, ""),
+            ca_digest=digest(secret.ca),
+            rotation_request=secret.annotations.get(Annotation.ROTATION_REQUEST, ""),
         )
 
-    def _record(self, account: Account, issued: IssuedToken, now: datetime) -> dict[str, str]:
-        return {
-            Annotation.TOKEN_ISSUED: rfc3339(now),
-            Annotation.TOKEN_EXPIRY: rfc3339(issued.expires_at),
-            Annotation.TOKEN_REQUEST: account.request,
-            Annotation.TOKEN_DIGEST: content_digest(issued.token, self.ca),
-            Annotation.ROTATION_REQUEST: account.rotation_request,
-            Annotation.TOKEN_SERVER: self.endpoint.server,
-        }
+
+class ClusterTrust(Struct, frozen=True):
+    """What the cluster says of itself now: the authority of its server, and what it says of tokens."""
+
+    ca: bytes
+    evidence: TokenEvidence
 
 
-def _encode(value: bytes) -> str:
-    return base64.b64encode(value).decode()
+def decide_token(
+    account: Account, local: LocalAccount, held: HeldToken | None, trust: ClusterTrust, *, now: datetime
+) -> Decision:
+    if held is None:
+        return Obtain(Reason.MISSING)
+    wanted = Wanted(
+        Subject(local.user, account_uid=local.uid),
+        seed=account.uid,
+        request=account.request,
+        place=digest(trust.ca),
+        rotation=account.rotation_request,
+        renews=account.rotates,
+    )
+    token = held.token
+    found = Held(
+        Subject(token.subject, account_uid=token.account_uid),
+        token.issued_at,
+        token.expires_at,
+        request=held.request,
+        place=held.ca_digest,
+        rotation=held.rotation_request,
+    )
+    evidence = trust.evidence.about(token, seed=account.uid, requested=account.validity)
+    return decide(wanted, found, evidence, now=now)
+
+
+def digest(ca: bytes) -> str:
+    return hashlib.sha256(ca).hexdigest()

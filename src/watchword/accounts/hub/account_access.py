@@ -98,7 +98,8 @@ class SecretAccessReconciler(Struct, frozen=True):
             if is_owned_by(secret, [self.reader.get(kind, ObjectKey.of(secret)) for kind in ACCOUNT_KINDS])
         ]
         role = self.reader.get(ROLES, ObjectKey(key.namespace, SECRETS_ROLE))
-        if role is not None and is_settling(secrets, granted_names(role), now=self.clock.now()):
+        granted = {name for row in (role or {}).get("rules") or () for name in row.get("resourceNames") or ()}
+        if role is not None and is_settling(secrets, granted, now=self.clock.now()):
             return RetryAfter(SETTLING)
         names = [secret["metadata"]["name"] for secret in secrets]
         await self.ensurer.ensure(ROLES, role_manifest(addon, names), ours=_is_ours)
@@ -116,10 +117,6 @@ def is_settling(secrets: Sequence[Object], granted: set[str], *, now: datetime) 
         return False
     created = [parse_rfc3339(str(secret["metadata"].get("creationTimestamp") or "")) for secret in added]
     return all(instant is not None and timedelta(0) <= now - instant < SETTLING for instant in created)
-
-
-def granted_names(role: Object) -> set[str]:
-    return {name for row in role.get("rules") or () for name in row.get("resourceNames") or ()}
 
 
 def role_manifest(addon: Object, names: list[str]) -> Object:

@@ -25,13 +25,14 @@ from watchword.api.meta import (
 from watchword.api.names import Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import parse_rfc3339, rfc3339_micro
+from watchword.api.validation import validate_server_address
 from watchword.credentials.bound_token import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
-from watchword.runtime.status import StatusWriter
+from watchword.runtime.status import StatusChange, StatusWriter
 
 PENDING_AFTER = timedelta(seconds=5)
 REQUEST_PATIENCE = timedelta(seconds=10)
@@ -54,34 +55,39 @@ class AccountGuardReconciler(Struct, frozen=True):
         """Hold the account while it may have to be revoked; release it when the cluster has confirmed."""
         found = self.reader.get(self.kind, key)
         cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
-        if found is None or (cluster is None and not _was_on_cluster(found)):
+        if found is None:
             return Done()
         account = Account.read(found)
+        if cluster is None and not (account.deleting and Finalizer.ACCOUNT in finalizers_of(found)):
+            return Done()
         if account.deleting:
             return await self._release(account, cluster)
         ends = account.expires_at()
         if ends is not None and self.clock.now() >= ends:
             await self.client.delete(self.kind, key, uid=account.uid)
             return Done()
-        if cluster is not None:
-            await self._hold(account)
-            if await self._check_secret(account, cluster):
-                return RetryAfter(REQUEST_PATIENCE)
+        if cluster is not None and await self._hold(account) and await self._check_secret(account, cluster):
+            return RetryAfter(REQUEST_PATIENCE)
         return RetryAfter(ends - self.clock.now()) if ends is not None else Done()
 
-    async def _hold(self, account: Account) -> None:
+    async def _hold(self, account: Account) -> bool:
+        """Return whether an agent keeps the account; without the add-on its tokens ended with its agent."""
         addon = self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(account.key.namespace, ADDON_NAME))
         if addon is None:
             message = (
                 f"the add-on is not on the cluster: `watchword addon enable {ADDON_NAME} -c {account.key.namespace}`"
             )
-            absent = Condition.false(ConditionType.ALL_ACCOUNTS_PRESENT, ADDON_NOT_ENABLED, message)
-            await self.status.set_condition(self.kind, account.object, absent)
+            was_reported = find_condition(account.object, ConditionType.TOKEN_REPORTED) is not None
+            types = (ConditionType.ALL_ACCOUNTS_PRESENT, *((ConditionType.TOKEN_REPORTED,) if was_reported else ()))
+            absent = tuple(Condition.false(type_, ADDON_NOT_ENABLED, message) for type_ in types)
+            fields = {"tokenSecretRef": None, "expirationTimestamp": None} if was_reported else None
+            await self.status.write(self.kind, account.object, StatusChange(absent, fields=fields))
+            await self._remove_secret(account, [self.reader.get(kind, account.key) for kind in ACCOUNT_KINDS])
         elif Finalizer.ACCOUNT not in finalizers_of(account.object):
             await self._set_finalizers(account, [*finalizers_of(account.object), Finalizer.ACCOUNT])
+        return addon is not None
 
     async def _release(self, account: Account, cluster: Object | None) -> Outcome:
-        """Remove the Secret at once, and the finalizer once the cluster says that the account is gone from it."""
         others = [self.reader.get(kind, account.key) for kind in ACCOUNT_KINDS if kind is not self.kind]
         lives_on = any(other is not None and not is_deleting(other) for other in others)
         if not lives_on:
@@ -140,6 +146,9 @@ class AccountGuardReconciler(Struct, frozen=True):
         metadata = decide_secret_metadata(secret, server_of(cluster), [obj for obj in declared if obj is not None])
         if metadata:
             await self.client.patch(SECRETS, secret.key, {"metadata": {"uid": uid_of(secret.object), **metadata}})
+        if None in metadata.get("annotations", {}).values():  # the agent adds its own address when it writes a token
+            await self._request_rotation(account)
+            return True
         return False
 
     async def _request_rotation(self, account: Account) -> None:
@@ -156,7 +165,12 @@ def decide_secret_metadata(secret: AccountSecret, server: str, declared: Sequenc
     """Return what has to change in the metadata of an account's Secret: the address, the label, the owner."""
     changes: Object = {}
     if server and secret.server != server:
-        changes["annotations"] = {Annotation.TOKEN_SERVER: server}
+        changes["annotations"] = {
+            Annotation.TOKEN_SERVER: server,
+            Annotation.TOKEN_SERVER_SOURCE: MANAGED_CLUSTERS.kind,
+        }
+    elif not server and Annotation.TOKEN_SERVER_SOURCE in secret.annotations:
+        changes["annotations"] = {Annotation.TOKEN_SERVER: None, Annotation.TOKEN_SERVER_SOURCE: None}
     if labels_of(secret.object).get(Label.MANAGED_ACCOUNT) != "true":
         changes["labels"] = {Label.MANAGED_ACCOUNT: "true"}
     if not is_owned_by(secret.object, declared):
@@ -176,7 +190,6 @@ def is_confirmed(account: Object) -> bool:
 
 
 def remaining_patience(account: Object, *, now: datetime) -> timedelta:
-    """Return how long the cluster is given to confirm before the status says that it has not."""
     deleted = deletion_of(account)
     return deleted + PENDING_AFTER - now if deleted is not None else timedelta(0)
 
@@ -187,13 +200,10 @@ def deletion_of(account: Object) -> datetime | None:
 
 
 def server_of(cluster: Mapping[str, Any]) -> str:
-    """Return the address of a cluster's API server as its ManagedCluster says; empty when it does not."""
+    """Return the address of a cluster's API server as its ManagedCluster says; empty when that is no address."""
     configs = (cluster.get("spec") or {}).get("managedClusterClientConfigs") or []
-    return str(configs[0].get("url") or "").rstrip("/") if configs else ""
-
-
-def _was_on_cluster(account: Object) -> bool:
-    return is_deleting(account) and Finalizer.ACCOUNT in finalizers_of(account)
+    said = str(configs[0].get("url") or "").rstrip("/") if configs else ""
+    return "" if validate_server_address(said) else said
 
 
 def is_kept_by_ocm(account: Object) -> bool:

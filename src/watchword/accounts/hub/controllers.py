@@ -13,7 +13,7 @@ from watchword.accounts.hub.account_guard import AccountGuardReconciler
 from watchword.accounts.hub.definition import SECRETS_ROLE
 from watchword.accounts.hub.replicas import BY_NAMESPACE, BY_SET, BY_SOURCE, ReplicaWriter, accounts_of_namespace
 from watchword.accounts.hub.set_account import SetAccountReconciler
-from watchword.accounts.metrics import AccountState, HubAccountMetrics
+from watchword.accounts.metrics import HubAccountMetrics
 from watchword.addons.hub.definition_controllers import USER_MANAGED_ROLES, AddonParts
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR, read_token_validity
 from watchword.api.credential_report import CredentialValidity, format_validity
@@ -45,7 +45,6 @@ class AccountEventReconciler(Struct, frozen=True):
     seen: dict[ObjectKey, tuple[Object, CredentialValidity | None]] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Compare the token that is reported with the one reported before."""
         found, before = self.reader.get(self.kind, key), self.seen.pop(key, None)
         if found is not None:
             self.seen[key] = found, read_token_validity(found)
@@ -83,10 +82,10 @@ class AccountMetricsReconciler(Struct, frozen=True):
         found = self.reader.get(self.kind, key)
         former = self.uids.pop(key, None)
         if former is not None:
-            self.metrics.known.states.pop(former, None)
+            self.metrics.forget(former)
         if found is not None:
             self.uids[key] = uid_of(found)
-            self.metrics.known.states[uid_of(found)] = AccountState.read(found)
+            self.metrics.observe(uid_of(found), found)
         return Done()
 
 

@@ -43,7 +43,6 @@ class AccountsManagerOptions:
 async def run_accounts_manager(
     client: Client, options: AccountsManagerOptions | None = None, *, stop: asyncio.Event | None = None
 ) -> None:
-    """Install the agent where the add-on is enabled, follow sets, revoke what is deleted, until asked to stop."""
     options = options or AccountsManagerOptions()
     if options.install:
         await install(client)

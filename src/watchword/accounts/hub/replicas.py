@@ -38,7 +38,6 @@ from watchword.runtime.reconcile import Reader
 COPIED = (
     Annotation.TOKEN_EXPIRY,
     Annotation.TOKEN_ISSUED,
-    Annotation.TOKEN_SERVER,
     Annotation.TOKEN_REQUEST,
     Annotation.TOKEN_DIGEST,
 )
@@ -73,9 +72,9 @@ class ReplicaWriter(Struct, frozen=True):
             )
             await self._copy_secret(account, replica)
         except NameConflict as conflict:
-            return ReplicaState(cluster, f"NameConflict: {conflict}")
+            return ReplicaState(cluster, f"NameConflict: {conflict}", retry=True)
         except BeingDeleted:
-            return ReplicaState(cluster, "the account that was there before is being revoked")
+            return ReplicaState(cluster, "the account that was there before is being revoked", retry=True)
         except KubeError as trouble:
             return ReplicaState(cluster, str(trouble), retry=True)
         return self._state(replica, cluster)
@@ -88,7 +87,6 @@ class ReplicaWriter(Struct, frozen=True):
                 await self.ensurer.client.delete(MANAGED_SERVICE_ACCOUNTS, key, uid=uid_of(replica))
 
     async def remove_copy(self, account: Account, secret: Object) -> None:
-        """Delete the copy of a Secret whose cluster no longer has the account."""
         if is_owned_by(secret, [account.object]) and not is_deleting(secret):
             with contextlib.suppress(NotFound):
                 await self.ensurer.client.delete(SECRETS, ObjectKey.of(secret), uid=uid_of(secret))
@@ -140,7 +138,10 @@ def copy_manifest(account: Account, secret: AccountSecret) -> Object:
                 Label.ACCOUNT_NAMESPACE: account.key.namespace,
                 Label.CLUSTER_NAME: cluster,
             },
-            "annotations": {name: secret.annotations[name] for name in COPIED if name in secret.annotations},
+            "annotations": {
+                **{name: secret.annotations[name] for name in COPIED if name in secret.annotations},
+                Annotation.TOKEN_SERVER: secret.server,  # empty when it is not known any more
+            },
             "ownerReferences": [owner_reference(account.object)],
         },
         type="Opaque",

@@ -25,7 +25,7 @@ from watchword.runtime.status import StatusChange, StatusWriter
 
 PRESENT = ConditionType.ALL_ACCOUNTS_PRESENT
 NAMED_IN_MESSAGE = 10
-RETRY = timedelta(seconds=5)
+RETRY = timedelta(seconds=10)  # objects in the way are not followed
 
 
 class SetAccountReconciler(Struct, frozen=True):
@@ -124,7 +124,6 @@ class SetAccountReconciler(Struct, frozen=True):
 
 
 def decide_presence(states: Sequence[ReplicaState], *, bound: bool, namespace: str) -> Condition:
-    """Say whether the account is on every cluster of its sets, and where it is not."""
     if not bound:
         message = (
             f"namespace {namespace} is neither a cluster's nor bound to a cluster set: create the account in the "

@@ -20,7 +20,7 @@ from watchword.addons.agent.credentials import (
 from watchword.addons.agent.health import AddonHealthReconciler
 from watchword.addons.agent.registration import AddonDrivers, AddonRegistrationReconciler
 from watchword.addons.catalog import ADDON_CATALOG
-from watchword.api.meta import Object, ObjectKey, Resource, labels_of
+from watchword.api.meta import ObjectKey, Resource, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
@@ -74,7 +74,9 @@ def controllers(parts: AddonAgentContext) -> Iterable[ControllerSpec]:
     cache.informer(SECRETS, labeled_scope)  # one watch for all add-ons
     cache.informer(SECRETS, WatchScope.single(own_secret))
     cache.expect(LEASES)  # most clusters have no add-on that renews one
-    _add_hub_informers(parts.hub.cache, credential_index)
+    parts.hub.cache.informer(MANAGED_CLUSTER_ADDONS, WatchScope(name))
+    parts.hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(name))
+    parts.hub.cache.index(MANAGED_CLUSTER_ADDONS, INDEX, credential_index.index)
     evidence, refused = TokenEvidence(SigningKeys(EVIDENCE_TIMING)), TriggerSource()
     credentials = _credentials(parts, credential_index, drivers, evidence)
     _add_evidence_monitor(parts, credentials, evidence, refused)
@@ -94,7 +96,9 @@ def controllers(parts: AddonAgentContext) -> Iterable[ControllerSpec]:
     to_secrets = (
         Trigger(MANAGED_CLUSTER_ADDONS, credential_index.keys, connection_name=HUB),
         Trigger(
-            CERTIFICATE_SIGNING_REQUESTS, lambda obj: _secret_keys_of_csr(credential_index, obj), connection_name=HUB
+            CERTIFICATE_SIGNING_REQUESTS,
+            lambda obj: credential_index.secret_keys_of(labels_of(obj).get(Label.ADDON_NAME, "")),
+            connection_name=HUB,
         ),
         Trigger(SECRETS, lambda obj: credential_index.all_secret_keys() if ObjectKey.of(obj) == own_secret else ()),
     )
@@ -120,12 +124,6 @@ def namespace_watcher(cache: Cache, resource: Resource, labels: str = "") -> Wat
         await wait_with_timeout(cache.informer(resource, WatchScope(namespace, labels=labels)).sync())
 
     return watch_namespace
-
-
-def _add_hub_informers(cache: Cache, credential_index: AddonCredentialIndex) -> None:
-    cache.informer(MANAGED_CLUSTER_ADDONS, WatchScope(credential_index.cluster))
-    cache.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(credential_index.cluster))
-    cache.index(MANAGED_CLUSTER_ADDONS, INDEX, credential_index.index)
 
 
 def _credentials(
@@ -165,7 +163,3 @@ def _add_evidence_monitor(
     concerned = credentials.credential_index.all_secret_keys
     monitor = EvidenceMonitor(evidence, parts.clock, parts.random, learn, concerned, trigger)
     parts.manager.add_job("token evidence", monitor.run)
-
-
-def _secret_keys_of_csr(credential_index: AddonCredentialIndex, request: Object) -> list[ObjectKey]:
-    return credential_index.secret_keys_of(labels_of(request).get(Label.ADDON_NAME, ""))

@@ -65,7 +65,6 @@ class AddonCredentialIndex(Struct, frozen=True):
         return [credential_secret.key for credential_secret in self.credential_secrets(Addon.read(obj))]
 
     def all_secret_keys(self) -> list[ObjectKey]:
-        """Return the Secrets of every add-on."""
         return [key for obj in self.reader.list(MANAGED_CLUSTER_ADDONS) for key in self.keys(obj)]
 
     def secret_keys_of(self, addon: str) -> list[ObjectKey]:
@@ -80,7 +79,6 @@ class AddonCredentialIndex(Struct, frozen=True):
         return next(iter(named or candidates), None)
 
     def candidates(self, key: ObjectKey) -> list[CredentialSecret]:
-        """Return every credential that would lie in a Secret of that name."""
         return [
             credential_secret
             for obj in self.reader.by_index(MANAGED_CLUSTER_ADDONS, INDEX, str(key))
@@ -199,7 +197,6 @@ class AddonCredentials(Struct, frozen=True):
         self.metrics.watch_expiry("addon", self.credential_index.cluster, self._remaining)
 
     def _remaining(self) -> RemainingLife:
-        """Return the remaining validity of the add-on's credential that expires first."""
         return remaining_life(self.validities.values(), now=self.clock.now())
 
     def _conditions(self, credential_secret: CredentialSecret) -> tuple[Condition, ...]:

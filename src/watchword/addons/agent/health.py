@@ -32,7 +32,6 @@ class AddonHealthReconciler(Struct, frozen=True):
     watch_namespace: WatchNamespace
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Write the condition, and look again when the lease would be overdue."""
         found = self.hub.get(MANAGED_CLUSTER_ADDONS, key)
         if found is None:
             return Done()

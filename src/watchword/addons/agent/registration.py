@@ -61,7 +61,6 @@ def complete_registration(addon: Addon, registration: Registration, drivers: Add
 
 
 def choose_obsolete_conditions(completed: tuple[Registration, ...], drivers: AddonDrivers) -> tuple[str, ...]:
-    """Return the conditions about credentials that no registration needs any more."""
     used = {drivers.name_for(row) for row in completed}
     conditions = {name: row.credential.condition_types for name, row in drivers.catalog.by_name.items()}
     kept = {type_ for name in used for type_ in conditions[name]}

@@ -26,18 +26,21 @@ from watchword.credentials.certificates.approval import (
 from watchword.credentials.certificates.issued_certificate import read_authority, sign_request, with_certificate
 from watchword.credentials.certificates.request import CertificateRequestRefused
 from watchword.credentials.certificates.request_validation import (
-    SignerRequest,
     is_agent_of,
     read_addon_request,
     read_signer_request,
 )
 from watchword.kube.client import Client
-from watchword.pki.errors import PkiError
+from watchword.pki.authority import Authority
+from watchword.pki.errors import CertificateRefused, PkiError
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 INDEX = "addon-requests"
+ADDON_SIGNING = "addon-signing"  # the purpose of a key that signs certificates for add-ons
+RESERVED_SIGNER_DOMAINS = ("kubernetes.io", "k8s.io", "open-cluster-management.io", "watchword.dev")
+RECHECK_INTERVAL = timedelta(minutes=5)  # an administrator has to repair a missing or damaged Secret
 
 
 class RequestFacts(Struct, frozen=True):
@@ -81,8 +84,60 @@ class AddonApprovalReconciler(Struct, frozen=True):
         return Done()
 
 
+class AddonSigningReconciler(Struct, frozen=True):
+    """Reconciles CertificateSigningRequest of add-ons. The key is read when it is needed, and not kept."""
+
+    reader: Reader
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    definitions: DefinitionLookup
+    catalog: AddonCatalog
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Sign an approved request after judging it once more: an approval by hand is not a subject."""
+        csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        if csr is None or not is_awaiting_signature(csr):
+            return Done()
+        facts = find_request_facts(self.reader, self.definitions, csr)
+        signer = facts.signer
+        if signer is None or signer.authority is None:
+            return Done()
+        try:
+            validate_addon_request(csr, facts, self.catalog)
+            authority = read_signing_authority(await self.client.find(SECRETS, signer.authority))
+            asked = read_signer_request(csr, signer.name).asked
+            certificate = sign_request(csr, asked, authority, longest=signer.lifetime, now=self.clock.now())
+        except CertificateRequestRefused as objection:
+            self.events.refusal(csr, "SigningRefused", str(objection))
+            return Done()
+        except PkiError as trouble:
+            self.events.warning(csr, "SigningAuthorityUnusable", f"Secret {signer.authority}: {trouble}")
+            return RetryAfter(RECHECK_INTERVAL)
+        signed = with_certificate(csr, certificate)
+        await self.client.update(CERTIFICATE_SIGNING_REQUESTS, signed, subresource="status")
+        return Done()
+
+
+def index_open_requests(csr: Object) -> list[str]:
+    """Return the add-on of a request that waits for a decision or a signature, as `cluster/name`: the index `INDEX`."""
+    labels = labels_of(csr)
+    cluster, name = labels.get(Label.CLUSTER_NAME), labels.get(Label.ADDON_NAME)
+    is_open = not (csr.get("status") or {}).get("certificate")
+    return [f"{cluster}/{name}"] if is_open and cluster and name else []
+
+
+def pending_requests(reader: Reader, addon: Object) -> list[ObjectKey]:
+    return [ObjectKey.of(csr) for csr in reader.by_index(CERTIFICATE_SIGNING_REQUESTS, INDEX, str(ObjectKey.of(addon)))]
+
+
 def is_pending_addon_request(csr: Object) -> bool:
     return Label.ADDON_NAME in labels_of(csr) and is_pending(csr)
+
+
+def is_awaiting_signature(csr: Object) -> bool:
+    done = (csr.get("status") or {}).get("certificate")
+    return Label.ADDON_NAME in labels_of(csr) and is_approved(csr) and not done
 
 
 def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Object) -> RequestFacts:
@@ -127,85 +182,42 @@ def _validate_signer_request(csr: Object, facts: RequestFacts) -> None:
     signer, addon, cluster = facts.signer, facts.addon, facts.cluster
     if signer is None or addon is None or cluster is None:
         raise CertificateRequestRefused("the add-on has no such signer")
-    if is_kubernetes_signer(signer.name):
+    if is_reserved_signer(signer.name):
         raise CertificateRequestRefused(
-            "signers of Kubernetes itself make nodes and users of this hub: an add-on names its own"
+            "signers of this domain issue the certificates of nodes, clusters and users: an add-on names its own"
         )
     if signer.objection:
         raise CertificateRequestRefused(signer.objection)
     request = read_signer_request(csr, signer.name)
-    expected = signer.subject_for(AddonInstance(addon, Cluster.read(cluster)))
-    if requested_subject(request) != normalized_subject(expected):
+    instance = AddonInstance(addon, Cluster.read(cluster))
+    expected = signer.subject_for(instance)
+    if expected != Signer(signer.name).subject_for(instance) and is_reserved_subject(expected):
+        raise CertificateRequestRefused("user and groups that begin with system: are no subject for an add-on's signer")
+    requested = AddonSubject(request.asked.common_name, request.asked.organisations, request.asked.organisational_units)
+    if normalized_subject(requested) != normalized_subject(expected):
         raise CertificateRequestRefused("the subject is not the one that the add-on declares for this signer")
 
 
-def is_kubernetes_signer(signer: str) -> bool:
-    """Whether a signer is one of Kubernetes' own, whose certificates no add-on may get."""
-    domain = signer.partition("/")[0]
-    return any(domain == own or domain.endswith(f".{own}") for own in ("kubernetes.io", "k8s.io"))
+def is_reserved_signer(signer: str) -> bool:
+    """Whether a signer is one of Kubernetes, Open Cluster Management or Watchword, and never an add-on's."""
+    domain = signer.partition("/")[0].lower()
+    return any(domain == own or domain.endswith(f".{own}") for own in RESERVED_SIGNER_DOMAINS)
 
 
-def requested_subject(request: SignerRequest) -> AddonSubject:
-    asked = request.asked
-    return normalized_subject(AddonSubject(asked.common_name, asked.organisations, asked.organisational_units))
+def is_reserved_subject(subject: AddonSubject) -> bool:
+    """Whether a subject is one that an API server, or the hub's gRPC server, takes for a part of the system."""
+    return any(name.strip().lower().startswith("system:") for name in (subject.user, *subject.groups))
 
 
 def normalized_subject(subject: AddonSubject) -> AddonSubject:
-    """Return a subject with its sets in order."""
     return AddonSubject(subject.user, tuple(sorted(subject.groups)), tuple(sorted(subject.organization_units)))
 
 
-def index_open_requests(csr: Object) -> list[str]:
-    """Return the add-on of a request that waits for a decision or a signature, as `cluster/name`: the index `INDEX`."""
-    labels = labels_of(csr)
-    cluster, name = labels.get(Label.CLUSTER_NAME), labels.get(Label.ADDON_NAME)
-    is_open = not (csr.get("status") or {}).get("certificate")
-    return [f"{cluster}/{name}"] if is_open and cluster and name else []
+def read_signing_authority(secret: Object | None) -> Authority:
+    """Return the authority of a Secret that is labelled for this purpose; raise `PkiError` for any other Secret.
 
-
-def pending_requests(reader: Reader, addon: Object) -> list[ObjectKey]:
-    return [ObjectKey.of(csr) for csr in reader.by_index(CERTIFICATE_SIGNING_REQUESTS, INDEX, str(ObjectKey.of(addon)))]
-
-
-RECHECK_INTERVAL = timedelta(minutes=5)  # an administrator has to repair a missing or damaged Secret
-
-
-class AddonSigningReconciler(Struct, frozen=True):
-    """Reconciles CertificateSigningRequest of add-ons. The key is read when it is needed, and not kept."""
-
-    reader: Reader
-    client: Client
-    events: EventRecorder
-    clock: Clock
-    definitions: DefinitionLookup
-    catalog: AddonCatalog
-
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Sign an approved request after judging it once more: an approval by hand is not a subject."""
-        csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
-        if csr is None or not is_awaiting_signature(csr):
-            return Done()
-        facts = find_request_facts(self.reader, self.definitions, csr)
-        signer = facts.signer
-        if signer is None or signer.authority is None:
-            return Done()
-        try:
-            validate_addon_request(csr, facts, self.catalog)
-            authority = read_authority(await self.client.find(SECRETS, signer.authority))
-            asked = read_signer_request(csr, signer.name).asked
-            certificate = sign_request(csr, asked, authority, longest=signer.lifetime, now=self.clock.now())
-        except CertificateRequestRefused as objection:
-            self.events.refusal(csr, "SigningRefused", str(objection))
-            return Done()
-        except PkiError as trouble:
-            self.events.warning(csr, "SigningAuthorityUnusable", f"Secret {signer.authority}: {trouble}")
-            return RetryAfter(RECHECK_INTERVAL)
-        signed = with_certificate(csr, certificate)
-        await self.client.update(CERTIFICATE_SIGNING_REQUESTS, signed, subresource="status")
-        return Done()
-
-
-def is_awaiting_signature(csr: Object) -> bool:
-    """Whether a request of an add-on is approved and not signed."""
-    done = (csr.get("status") or {}).get("certificate")
-    return Label.ADDON_NAME in labels_of(csr) and is_approved(csr) and not done
+    The hub can read other keys in the same namespace, and the author of a template chooses the Secret's name.
+    """
+    if secret is not None and labels_of(secret).get(Label.KEY_PURPOSE) != ADDON_SIGNING:
+        raise CertificateRefused(f"it has no label {Label.KEY_PURPOSE}={ADDON_SIGNING}, so add-ons may not use its key")
+    return read_authority(secret)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from random import Random, SystemRandom
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from watchword.addons.hub.certificate_approval import (
 from watchword.addons.hub.deployment import AddonDeploymentReconciler
 from watchword.addons.hub.grants import GrantWriter
 from watchword.addons.hub.registration import RegistrationReconciler, addons_affected_by_cluster
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import Object
 from watchword.api.names import Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -106,7 +106,11 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     installing = AddonDeploymentReconciler(reader, client, ensurer, status, parts.definitions)
     granted = tuple(Trigger(resource, grants.addon_from_labels) for resource in (ROLES, ROLE_BINDINGS))
     by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(reader, obj))
-    followed = [resource for resource, scope in USER_MANAGED_ROLES.items() if scope in scopes_of(parts.cache, resource)]
+    followed = [
+        resource
+        for resource, scope in USER_MANAGED_ROLES.items()
+        if any(informer.scope == scope for informer in parts.cache.informers(resource))
+    ]
     by_role = (Trigger(resource, lambda obj: grants.addons_affected_by_role(reader, obj)) for resource in followed)
     by_subject = (Trigger(needed.resource, needed.addons_of) for needed in parts.catalog.subject_objects)
     triggers = (*granted, *by_subject, by_cluster, *by_role, *parts.triggers)
@@ -120,17 +124,13 @@ def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     yield from _certificates(parts)
 
 
-def scopes_of(cache: Cache, resource: Resource) -> list[WatchScope]:
-    return [informer.scope for informer in cache.informers(resource)]
-
-
 def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:
     reader, client, events, clock = parts.cache, parts.client, parts.events, parts.clock
     approving = AddonApprovalReconciler(
         reader, client, events, clock, parts.definitions, parts.catalog, for_hub=parts.approves
     )
     signing = AddonSigningReconciler(reader, client, events, clock, parts.definitions, parts.catalog)
-    waiting = (Trigger(MANAGED_CLUSTER_ADDONS, _pending(parts)),)
+    waiting = (Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: certificate_approval.pending_requests(reader, obj)),)
     yield ControllerSpec(
         "addon-approval",
         CERTIFICATE_SIGNING_REQUESTS,
@@ -147,10 +147,6 @@ def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:
         concerns=is_awaiting_signature,
         acts_on_deletion=False,
     )
-
-
-def _pending(parts: AddonParts) -> Callable[[Object], list[ObjectKey]]:
-    return lambda addon: certificate_approval.pending_requests(parts.cache, addon)
 
 
 async def run_addon(

@@ -23,7 +23,6 @@ from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
 LARGEST_WORK = 500 * 1024  # bytes of manifests; the rest of an object's megabyte is for its status
-
 WATCHED: Mapping[tuple[str, str], tuple[str, str]] = {
     ("apps", "Deployment"): ("apps", "deployments"),
     ("apps", "DaemonSet"): ("apps", "daemonsets"),
@@ -31,6 +30,100 @@ WATCHED: Mapping[tuple[str, str], tuple[str, str]] = {
     ("", "Pod"): ("", "pods"),
 }
 """Kinds whose status the agent reports back, and where they are served."""
+
+INDEX = "addon-works"
+
+
+class AddonDeploymentReconciler(Struct, frozen=True):
+    """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by its works."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+    status: StatusWriter
+    definitions: DefinitionLookup
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Bring the works in line with the add-on's manifests; when it is deleted, run its hooks first."""
+        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
+        definition = self.definitions(found) if found is not None else None
+        if found is None or definition is None or cluster is None:
+            return Done()  # the works belong to the add-on and go with it
+        instance = AddonInstance(Addon.read(found), Cluster.read(cluster))
+        addon_manifests = separate_hooks(definition.manifests(instance))
+        if instance.addon.deleting:
+            await self._run_hooks(instance, addon_manifests)
+        elif addon_manifests.installed or addon_manifests.hooks:
+            await self._install(instance, addon_manifests, definition)
+        return Done()
+
+    async def _install(
+        self, instance: AddonInstance, addon_manifests: AddonManifests, definition: AddonDefinition
+    ) -> None:
+        if definition.objection:
+            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "ConfigurationNotFound", definition.objection)
+            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
+            return
+        await self._set_hook_finalizer(instance, wanted=bool(addon_manifests.hooks))
+        parts = split_manifests(addon_manifests.installed)
+        names = [deploy_name(instance.addon.name, number) for number in range(len(parts))]
+        try:
+            made = [
+                await self._write(instance, work_manifest(instance, name, part, definition.manifest_configs))
+                for name, part in zip(names, parts, strict=True)
+            ]
+        except NameConflict as conflict:
+            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "NameConflict", str(conflict))
+            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
+            return
+        await self._remove_others(instance, set(names))
+        said = [decide_applied_condition(made)]
+        if definition.health == BY_FEEDBACK:
+            said.append(decide_available_condition(made))
+        await self.status.write(MANAGED_CLUSTER_ADDONS, instance.addon.object, StatusChange(conditions=tuple(said)))
+
+    async def _write(self, instance: AddonInstance, wanted: Object) -> Object:
+        present = self.reader.get(MANIFEST_WORKS, ObjectKey.of(wanted))
+        ours = is_made_for(instance)
+        if present is not None and ours(present):
+            wanted = keep_install_namespace(wanted, present, instance.addon.namespace_on_cluster())
+            if is_current(present, wanted):
+                return present
+        return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
+
+    async def _remove_others(self, instance: AddonInstance, kept: set[str]) -> None:
+        for work in self.reader.by_index(MANIFEST_WORKS, INDEX, str(instance.addon.key)):
+            if work["metadata"]["name"] not in kept:
+                await self.ensurer.remove(MANIFEST_WORKS, ObjectKey.of(work), ours=is_made_for(instance))
+
+    async def _set_hook_finalizer(self, instance: AddonInstance, *, wanted: bool) -> None:
+        """Put the finalizer on before anything is installed, and off when there is no hook any more."""
+        held = Finalizer.ADDON_PRE_DELETE in instance.addon.finalizers
+        if wanted == held:
+            return
+        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
+        finalizers = [*kept, Finalizer.ADDON_PRE_DELETE] if wanted else kept
+        await self._set_finalizers(instance.addon, finalizers)
+
+    async def _run_hooks(self, instance: AddonInstance, addon_manifests: AddonManifests) -> None:
+        """Run the hooks; once they are done, let go."""
+        if Finalizer.ADDON_PRE_DELETE not in instance.addon.finalizers:
+            return
+        if addon_manifests.hooks:
+            name = f"addon-{instance.addon.name}-pre-delete"
+            work = await self._write(instance, work_manifest(instance, name, addon_manifests.hooks))
+            if not is_completed(work, addon_manifests.hooks):
+                message = "waiting for the add-on's hooks to run to their end"
+                waiting = Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message)
+                await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, waiting)
+                return
+        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
+        await self._set_finalizers(instance.addon, kept)
+
+    async def _set_finalizers(self, addon: Addon, finalizers: list[str]) -> None:
+        patch = with_preconditions(addon.object, {"metadata": {"finalizers": finalizers or None}})
+        await self.client.patch(MANAGED_CLUSTER_ADDONS, addon.key, patch)
 
 
 class AddonManifests(Struct, frozen=True):
@@ -67,11 +160,6 @@ def split_manifests(manifests: Sequence[Object], *, limit: int = LARGEST_WORK) -
 
 def deploy_name(addon: str, number: int) -> str:
     return f"addon-{addon}-deploy-{number}"
-
-
-def hook_name(addon: str) -> str:
-    """Return the name of the work that runs before an add-on is removed."""
-    return f"addon-{addon}-pre-delete"
 
 
 def work_manifest(
@@ -211,7 +299,6 @@ def _unready(work: Object) -> Iterable[str]:
 
 
 def is_completed(work: Object, hooks: Sequence[Object]) -> bool:
-    """Whether every hook of a work has run to its end."""
     done = {
         (meta.get("kind"), meta.get("namespace") or "", meta.get("name"))
         for row in _reports(work)
@@ -233,98 +320,3 @@ def _value(row: Mapping[str, Any], name: str) -> Any:
             field = value.get("fieldValue") or {}
             return field.get("integer", field.get("string", field.get("boolean")))
     return None
-
-
-INDEX = "addon-works"
-
-
-class AddonDeploymentReconciler(Struct, frozen=True):
-    """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by its works."""
-
-    reader: Reader
-    client: Client
-    ensurer: Ensurer
-    status: StatusWriter
-    definitions: DefinitionLookup
-
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring the works in line with the add-on's manifests; when it is deleted, run its hooks first."""
-        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
-        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
-        definition = self.definitions(found) if found is not None else None
-        if found is None or definition is None or cluster is None:
-            return Done()  # the works belong to the add-on and go with it
-        instance = AddonInstance(Addon.read(found), Cluster.read(cluster))
-        addon_manifests = separate_hooks(definition.manifests(instance))
-        if instance.addon.deleting:
-            await self._run_hooks(instance, addon_manifests)
-        elif addon_manifests.installed or addon_manifests.hooks:
-            await self._install(instance, addon_manifests, definition)
-        return Done()
-
-    async def _install(
-        self, instance: AddonInstance, addon_manifests: AddonManifests, definition: AddonDefinition
-    ) -> None:
-        if definition.objection:
-            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "ConfigurationNotFound", definition.objection)
-            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
-            return
-        await self._set_hook_finalizer(instance, wanted=bool(addon_manifests.hooks))
-        parts = split_manifests(addon_manifests.installed)
-        names = [deploy_name(instance.addon.name, number) for number in range(len(parts))]
-        try:
-            made = [
-                await self._write(instance, work_manifest(instance, name, part, definition.manifest_configs))
-                for name, part in zip(names, parts, strict=True)
-            ]
-        except NameConflict as conflict:
-            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "NameConflict", str(conflict))
-            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
-            return
-        await self._remove_others(instance, set(names))
-        said = [decide_applied_condition(made)]
-        if definition.health == BY_FEEDBACK:
-            said.append(decide_available_condition(made))
-        await self.status.write(MANAGED_CLUSTER_ADDONS, instance.addon.object, StatusChange(conditions=tuple(said)))
-
-    async def _write(self, instance: AddonInstance, wanted: Object) -> Object:
-        present = self.reader.get(MANIFEST_WORKS, ObjectKey.of(wanted))
-        ours = is_made_for(instance)
-        if present is not None and ours(present):
-            wanted = keep_install_namespace(wanted, present, instance.addon.namespace_on_cluster())
-            if is_current(present, wanted):
-                return present
-        return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
-
-    async def _remove_others(self, instance: AddonInstance, kept: set[str]) -> None:
-        for work in self.reader.by_index(MANIFEST_WORKS, INDEX, str(instance.addon.key)):
-            if work["metadata"]["name"] not in kept:
-                await self.ensurer.remove(MANIFEST_WORKS, ObjectKey.of(work), ours=is_made_for(instance))
-
-    async def _set_hook_finalizer(self, instance: AddonInstance, *, wanted: bool) -> None:
-        """Put the finalizer on before anything is installed, and off when there is no hook any more."""
-        held = Finalizer.ADDON_PRE_DELETE in instance.addon.finalizers
-        if wanted == held:
-            return
-        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
-        finalizers = [*kept, Finalizer.ADDON_PRE_DELETE] if wanted else kept
-        await self._set_finalizers(instance.addon, finalizers)
-
-    async def _run_hooks(self, instance: AddonInstance, addon_manifests: AddonManifests) -> None:
-        """Run the hooks; once they are done, let go."""
-        if Finalizer.ADDON_PRE_DELETE not in instance.addon.finalizers:
-            return
-        if addon_manifests.hooks:
-            name = hook_name(instance.addon.name)
-            work = await self._write(instance, work_manifest(instance, name, addon_manifests.hooks))
-            if not is_completed(work, addon_manifests.hooks):
-                message = "waiting for the add-on's hooks to run to their end"
-                waiting = Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message)
-                await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, waiting)
-                return
-        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
-        await self._set_finalizers(instance.addon, kept)
-
-    async def _set_finalizers(self, addon: Addon, finalizers: list[str]) -> None:
-        patch = with_preconditions(addon.object, {"metadata": {"finalizers": finalizers or None}})
-        await self.client.patch(MANAGED_CLUSTER_ADDONS, addon.key, patch)

@@ -28,7 +28,6 @@ class FeatureLabelReconciler(Struct, frozen=True):
         return bool(self._changes(cluster))
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Write every label that differs in one patch."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None or is_deleting(found):
             return Done()

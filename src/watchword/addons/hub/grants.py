@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from watchword.addons.catalog import AddonCatalog
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
-from watchword.addons.driver import RequestsAddonCertificate
-from watchword.api.addon import Registration
+from watchword.addons.driver import AddonDriver, HasSubjectObject, RequestsAddonCertificate
+from watchword.api.addon import AddonSubject, Registration
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
 from watchword.api.names import HUB_NAMESPACES, Label
 from watchword.api.resources import (
@@ -27,71 +27,6 @@ from watchword.kube.errors import NotFound
 from watchword.runtime.diff import choose_changes
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.reconcile import Reader
-
-
-def _name(instance: AddonInstance, grant: Grant) -> ObjectKey:
-    if not grant.namespace or grant.namespace == instance.cluster.name:
-        return ObjectKey(instance.cluster.name, f"open-cluster-management:{instance.addon.name}:{grant.name}:agent")
-    # In a namespace that clusters share, the name contains the cluster: otherwise they would overwrite each other.
-    name = f"open-cluster-management:{instance.cluster.name}:{instance.addon.name}:{grant.name}:agent"
-    return ObjectKey(grant.namespace, name)
-
-
-def _metadata(instance: AddonInstance, key: ObjectKey) -> Object:
-    labels = {Label.ADDON_NAME: instance.addon.name, Label.ADDON_CLUSTER: instance.cluster.name}
-    if key.namespace != instance.cluster.name:
-        return {"labels": labels}  # owners live in the same namespace; this one is removed by its mark
-    return {"labels": labels, "ownerReferences": [owner_reference(instance.addon.object)]}
-
-
-def role_manifest(instance: AddonInstance, grant: Grant) -> Object:
-    key = _name(instance, grant)
-    return ROLES.manifest(key, metadata=_metadata(instance, key), rules=list(grant.rules))
-
-
-def binding_manifest(instance: AddonInstance, grant: Grant, subject: Object) -> Object:
-    key = _name(instance, grant)
-    kind, name = (grant.role_kind, grant.role) if grant.role else ("Role", key.name)
-    return ROLE_BINDINGS.manifest(
-        key,
-        metadata=_metadata(instance, key),
-        roleRef={"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
-        subjects=[subject],
-    )
-
-
-def is_made_for(addon: ObjectKey) -> Callable[[Object], bool]:
-    """Return the test whether a role or binding was made for an add-on's agent.
-
-    Every user who may edit an object can set labels. So its name must be ours, too, and in the cluster's own namespace
-    the add-on must own it: a forged label makes us neither delete nor adopt another owner's object.
-    """
-
-    def test(obj: Object) -> bool:
-        labels, key = labels_of(obj), ObjectKey.of(obj)
-        marked = (labels.get(Label.ADDON_NAME), labels.get(Label.ADDON_CLUSTER)) == (addon.name, addon.namespace)
-        at_home = key.namespace == addon.namespace
-        whose = addon.name if at_home else f"{addon.namespace}:{addon.name}"
-        named = key.name.startswith(f"open-cluster-management:{whose}:") and key.name.endswith(":agent")
-        return marked and named and (not at_home or _is_owned(obj, addon.name))
-
-    return test
-
-
-def _is_owned(obj: Object, addon: str) -> bool:
-    owners = obj["metadata"].get("ownerReferences") or []
-    return any((owner.get("kind"), owner.get("name")) == (MANAGED_CLUSTER_ADDONS.kind, addon) for owner in owners)
-
-
-def addon_from_labels(obj: Object) -> list[ObjectKey]:
-    labels = labels_of(obj)
-    cluster, name = labels.get(Label.ADDON_CLUSTER), labels.get(Label.ADDON_NAME)
-    return [ObjectKey(cluster, name)] if cluster and name else []
-
-
-def wanted_keys(instance: AddonInstance, grants: Iterable[Grant]) -> set[ObjectKey]:
-    return {_name(instance, grant) for grant in grants}
-
 
 ALWAYS_DANGEROUS_VERBS = frozenset({"*", "escalate", "bind", "impersonate", "approve", "sign", "attest"})
 READING = frozenset({"get", "list", "watch"})
@@ -140,6 +75,174 @@ CONNECTING = frozenset({"pods/attach", "pods/exec", "pods/portforward", "pods/pr
 SECRET_RESOURCES = frozenset({"secrets"})
 """Reading these gives credentials of others."""
 
+INDEX = "addon-rights"
+BY_ROLE = "addon-rights-by-role"
+
+
+class GrantWriter(Struct, frozen=True):
+    """Keeps Roles and RoleBindings of add-ons' agents."""
+
+    reader: Reader
+    client: Client
+    ensurer: Ensurer
+    catalog: AddonCatalog
+
+    async def validate(self, definition: AddonDefinition, instance: AddonInstance, grant: Grant) -> list[str]:
+        """Return what is dangerous about a grant; nothing when the administrator trusts it by name."""
+        if grant.name in definition.trusted:
+            return []
+        others = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(grant.namespace)) if grant.namespace else None
+        clusters = [grant.namespace] if others is not None else []
+        place = validate_grant_namespace(
+            grant.namespace, own=instance.cluster.name, clusters=clusters, reserved=HUB_NAMESPACES
+        )
+        found = [place] if grant.namespace and place else []
+        rules = await self._rules(grant, instance)
+        if rules is None:
+            found.append(f"there is no {grant.role_kind} {grant.role}, and its rules cannot be validated: create it")
+        return [f"{grant.name}: {text}" for text in (*found, *validate_rules(rules or ()))]
+
+    async def _rules(self, grant: Grant, instance: AddonInstance) -> list[Object] | None:
+        """Return what a grant really gives, None while the role that it names does not exist."""
+        if not grant.role:
+            return list(grant.rules)
+        own = grant.namespace or instance.cluster.name  # where the binding will look for a Role
+        kind, namespace = (CLUSTER_ROLES, "") if grant.role_kind == "ClusterRole" else (ROLES, own)
+        key = ObjectKey(namespace, grant.role)
+        # The cache reports every change. What it has not seen may have been created a moment ago.
+        role = self.reader.get(kind, key) or await self.client.find(kind, key)
+        return None if role is None else list(role.get("rules") or [])
+
+    def subjects(self, instance: AddonInstance, grant: Grant, identity: Registration) -> list[Object]:
+        """Return whom a grant is bound to: the identity, and the former one until the new credential is reported.
+
+        A subject that is an object on the hub counts only while the object exists and was made for this add-on.
+        """
+        driver = self.catalog.by_name[identity.driver]
+        found = self._subject(instance, driver, identity.subject)
+        subjects = [found] if found is not None else []
+        binding = self.reader.get(ROLE_BINDINGS, _name(instance, grant)) or {}
+        others = [row for row in binding.get("subjects") or () if row not in subjects]
+        said = driver.credential.find_condition(instance.addon.object) if others else None
+        for other in self.catalog.drivers if others and (said is None or said.status != "True") else ():
+            default = other.subjects.default(instance.cluster.name, instance.addon.name)
+            former = self._subject(instance, other, default) if other is not driver else None
+            if former is not None and former in others:
+                subjects.append(former)
+        return subjects
+
+    def _subject(self, instance: AddonInstance, driver: AddonDriver, subject: AddonSubject) -> Object | None:
+        cluster, addon = instance.cluster, instance.addon
+        if isinstance(driver, HasSubjectObject) and not driver.subject_object.is_present(self.reader, addon, subject):
+            return None
+        if isinstance(driver, RequestsAddonCertificate) and cluster.name_used_before:
+            # Credentials of the earlier cluster's add-on have the group, too.
+            user = driver.subject_in_reused_name(cluster.name, addon.name, cluster.uid).user
+            return {"kind": "User", "apiGroup": RBAC_GROUP, "name": user}
+        return driver.subjects.rbac_subject(cluster.name, addon.name, subject)
+
+    def is_written(self, instance: AddonInstance, grant: Grant, identity: Registration) -> bool:
+        """Whether the cache shows a grant exactly as wanted, so that no request is needed."""
+        rows = [(ROLE_BINDINGS, self._binding(instance, grant, identity))]
+        if not grant.role:
+            rows.append((ROLES, role_manifest(instance, grant)))
+        present = [(self.reader.get(resource, ObjectKey.of(obj)), obj) for resource, obj in rows]
+        return all(found is not None and choose_changes(found, obj) is None for found, obj in present)
+
+    async def write(self, instance: AddonInstance, grant: Grant, identity: Registration) -> None:
+        """Make one grant exist as wanted; `NameConflict` when its name has another owner."""
+        ours = is_made_for(instance.addon.key)
+        if not grant.role:
+            await self.ensurer.ensure(ROLES, role_manifest(instance, grant), ours=ours)
+        await self.ensurer.ensure(ROLE_BINDINGS, self._binding(instance, grant, identity), ours=ours)
+
+    def _binding(self, instance: AddonInstance, grant: Grant, identity: Registration) -> Object:
+        return binding_manifest(instance, grant, self.subjects(instance, grant, identity))
+
+    async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:
+        for resource in (ROLE_BINDINGS, ROLES):
+            for obj in self.reader.by_index(resource, INDEX, str(addon)):
+                if ObjectKey.of(obj) not in keep:
+                    with contextlib.suppress(NotFound):  # the garbage collector was faster
+                        await self.ensurer.remove(resource, ObjectKey.of(obj), ours=is_made_for(addon))
+
+
+def bound_role(binding: Object) -> list[str]:
+    """Return which role an add-on's binding gives, for the cache's index; nothing for bindings of others."""
+    reference: Object = binding.get("roleRef") or {}
+    namespace = binding["metadata"].get("namespace", "") if reference.get("kind") == "Role" else ""
+    return [str(ObjectKey(namespace, str(reference.get("name"))))] if addon_from_labels(binding) else []
+
+
+def addons_affected_by_role(reader: Reader, role: Object) -> list[ObjectKey]:
+    """Map a role to the add-ons that have it: what was harmless when it was granted may be so no longer."""
+    found = reader.by_index(ROLE_BINDINGS, BY_ROLE, str(ObjectKey.of(role)))
+    return [key for binding in found for key in addon_from_labels(binding)]
+
+
+def addon_from_labels(obj: Object) -> list[ObjectKey]:
+    labels = labels_of(obj)
+    cluster, name = labels.get(Label.ADDON_CLUSTER), labels.get(Label.ADDON_NAME)
+    return [ObjectKey(cluster, name)] if cluster and name else []
+
+
+def wanted_keys(instance: AddonInstance, grants: Iterable[Grant]) -> set[ObjectKey]:
+    return {_name(instance, grant) for grant in grants}
+
+
+def role_manifest(instance: AddonInstance, grant: Grant) -> Object:
+    key = _name(instance, grant)
+    return ROLES.manifest(key, metadata=_metadata(instance, key), rules=list(grant.rules))
+
+
+def binding_manifest(instance: AddonInstance, grant: Grant, subjects: list[Object]) -> Object:
+    key = _name(instance, grant)
+    kind, name = (grant.role_kind, grant.role) if grant.role else ("Role", key.name)
+    return ROLE_BINDINGS.manifest(
+        key,
+        metadata=_metadata(instance, key),
+        roleRef={"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
+        subjects=subjects,
+    )
+
+
+def _name(instance: AddonInstance, grant: Grant) -> ObjectKey:
+    if not grant.namespace or grant.namespace == instance.cluster.name:
+        return ObjectKey(instance.cluster.name, f"open-cluster-management:{instance.addon.name}:{grant.name}:agent")
+    # In a namespace that clusters share, the name contains the cluster: otherwise they would overwrite each other.
+    name = f"open-cluster-management:{instance.cluster.name}:{instance.addon.name}:{grant.name}:agent"
+    return ObjectKey(grant.namespace, name)
+
+
+def _metadata(instance: AddonInstance, key: ObjectKey) -> Object:
+    labels = {Label.ADDON_NAME: instance.addon.name, Label.ADDON_CLUSTER: instance.cluster.name}
+    if key.namespace != instance.cluster.name:
+        return {"labels": labels}  # owners live in the same namespace; this one is removed by its mark
+    return {"labels": labels, "ownerReferences": [owner_reference(instance.addon.object)]}
+
+
+def is_made_for(addon: ObjectKey) -> Callable[[Object], bool]:
+    """Return the test whether a role or binding was made for an add-on's agent.
+
+    Every user who may edit an object can set labels. So its name must be ours, too, and in the cluster's own namespace
+    the add-on must own it: a forged label makes us neither delete nor adopt another owner's object.
+    """
+
+    def test(obj: Object) -> bool:
+        labels, key = labels_of(obj), ObjectKey.of(obj)
+        marked = (labels.get(Label.ADDON_NAME), labels.get(Label.ADDON_CLUSTER)) == (addon.name, addon.namespace)
+        at_home = key.namespace == addon.namespace
+        whose = addon.name if at_home else f"{addon.namespace}:{addon.name}"
+        named = key.name.startswith(f"open-cluster-management:{whose}:") and key.name.endswith(":agent")
+        return marked and named and (not at_home or _is_owned(obj, addon.name))
+
+    return test
+
+
+def _is_owned(obj: Object, addon: str) -> bool:
+    owners = obj["metadata"].get("ownerReferences") or []
+    return any((owner.get("kind"), owner.get("name")) == (MANAGED_CLUSTER_ADDONS.kind, addon) for owner in owners)
+
 
 def validate_rules(rules: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return what is dangerous about the rules, one sentence each; nothing for rules that an add-on may have."""
@@ -186,86 +289,3 @@ def validate_grant_namespace(namespace: str, *, own: str, clusters: Iterable[str
     if namespace in set(reserved):
         return f"namespace {namespace} belongs to the hub itself"
     return ""
-
-
-INDEX = "addon-rights"
-BY_ROLE = "addon-rights-by-role"
-
-
-class GrantWriter(Struct, frozen=True):
-    """Keeps Roles and RoleBindings of add-ons' agents."""
-
-    reader: Reader
-    client: Client
-    ensurer: Ensurer
-    catalog: AddonCatalog
-
-    async def validate(self, definition: AddonDefinition, instance: AddonInstance, grant: Grant) -> list[str]:
-        """Return what is dangerous about a grant; nothing when the administrator trusts it by name."""
-        if grant.name in definition.trusted:
-            return []
-        others = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(grant.namespace)) if grant.namespace else None
-        clusters = [grant.namespace] if others is not None else []
-        place = validate_grant_namespace(
-            grant.namespace, own=instance.cluster.name, clusters=clusters, reserved=HUB_NAMESPACES
-        )
-        found = [place] if grant.namespace and place else []
-        rules = await self._rules(grant, instance)
-        if rules is None:
-            found.append(f"there is no {grant.role_kind} {grant.role}, and its rules cannot be validated: create it")
-        return [f"{grant.name}: {text}" for text in (*found, *validate_rules(rules or ()))]
-
-    async def _rules(self, grant: Grant, instance: AddonInstance) -> list[Object] | None:
-        """Return what a grant really gives, None while the role that it names does not exist."""
-        if not grant.role:
-            return list(grant.rules)
-        own = grant.namespace or instance.cluster.name  # where the binding will look for a Role
-        kind, namespace = (CLUSTER_ROLES, "") if grant.role_kind == "ClusterRole" else (ROLES, own)
-        key = ObjectKey(namespace, grant.role)
-        # The cache reports every change. What it has not seen may have been created a moment ago.
-        role = self.reader.get(kind, key) or await self.client.find(kind, key)
-        return None if role is None else list(role.get("rules") or [])
-
-    def is_written(self, instance: AddonInstance, grant: Grant, identity: Registration) -> bool:
-        """Whether the cache shows a grant exactly as wanted, so that no request is needed."""
-        rows = [(ROLE_BINDINGS, self._binding(instance, grant, identity))]
-        if not grant.role:
-            rows.append((ROLES, role_manifest(instance, grant)))
-        present = [(self.reader.get(resource, ObjectKey.of(obj)), obj) for resource, obj in rows]
-        return all(found is not None and choose_changes(found, obj) is None for found, obj in present)
-
-    async def write(self, instance: AddonInstance, grant: Grant, identity: Registration) -> None:
-        """Make one grant exist as wanted; `NameConflict` when its name has another owner."""
-        ours = is_made_for(instance.addon.key)
-        if not grant.role:
-            await self.ensurer.ensure(ROLES, role_manifest(instance, grant), ours=ours)
-        await self.ensurer.ensure(ROLE_BINDINGS, self._binding(instance, grant, identity), ours=ours)
-
-    def _binding(self, instance: AddonInstance, grant: Grant, identity: Registration) -> Object:
-        driver = self.catalog.by_name[identity.driver]
-        subject = driver.subjects.rbac_subject(instance.cluster.name, instance.addon.name, identity.subject)
-        if isinstance(driver, RequestsAddonCertificate) and instance.cluster.name_used_before:
-            # Credentials of the earlier cluster's add-on have the group, too.
-            subject = {"kind": "User", "apiGroup": RBAC_GROUP, "name": identity.subject.user}
-        return binding_manifest(instance, grant, subject)
-
-    async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:
-        """Take away what was granted once and is not granted any more."""
-        for resource in (ROLE_BINDINGS, ROLES):
-            for obj in self.reader.by_index(resource, INDEX, str(addon)):
-                if ObjectKey.of(obj) not in keep:
-                    with contextlib.suppress(NotFound):  # the garbage collector was faster
-                        await self.ensurer.remove(resource, ObjectKey.of(obj), ours=is_made_for(addon))
-
-
-def bound_role(binding: Object) -> list[str]:
-    """Return which role an add-on's binding gives, for the cache's index; nothing for bindings of others."""
-    reference: Object = binding.get("roleRef") or {}
-    namespace = binding["metadata"].get("namespace", "") if reference.get("kind") == "Role" else ""
-    return [str(ObjectKey(namespace, str(reference.get("name"))))] if addon_from_labels(binding) else []
-
-
-def addons_affected_by_role(reader: Reader, role: Object) -> list[ObjectKey]:
-    """Map a role to the add-ons that have it: what was harmless when it was granted may be so no longer."""
-    found = reader.by_index(ROLE_BINDINGS, BY_ROLE, str(ObjectKey.of(role)))
-    return [key for binding in found for key in addon_from_labels(binding)]

@@ -25,7 +25,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
-NOT_ACCEPTED, REFUSED = "ClusterNotAccepted", "PermissionRefused"
+NOT_ACCEPTED, PENDING, REFUSED = "ClusterNotAccepted", "PermissionConfigPending", "PermissionRefused"
 RECHECK_INTERVAL = timedelta(minutes=1)
 
 
@@ -58,8 +58,9 @@ class RegistrationReconciler(Struct, frozen=True):
         }
         change = StatusChange(conditions=(condition,), fields=fields)
         await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
-        # A role without bindings triggers nothing, but may be created or changed meanwhile.
-        return RetryAfter(RECHECK_INTERVAL) if condition.reason == REFUSED else Done()
+        # What others wait for triggers the reconciler; a role, a right of the hub or a foreign object does not.
+        is_settled = condition.status == "True" or condition.reason in (NOT_ACCEPTED, PENDING)
+        return Done() if is_settled else RetryAfter(RECHECK_INTERVAL)
 
     def _instance(self, found: Object) -> AddonInstance | None:
         addon = Addon.read(found)
@@ -69,7 +70,6 @@ class RegistrationReconciler(Struct, frozen=True):
     async def _grant(
         self, definition: AddonDefinition, instance: AddonInstance, rows: tuple[Registration, ...]
     ) -> Condition:
-        """Write the rights, once it is clear whose they are, and say how it went."""
         # The condition comes after the hub's notes on the cluster, which decide whom the rights are bound to.
         if not (instance.cluster.accepted and is_true(instance.cluster.object, ConditionType.HUB_ACCEPTED)):
             await self.rights.remove(instance.addon.key, keep=set())
@@ -86,13 +86,15 @@ class RegistrationReconciler(Struct, frozen=True):
             message = "the declared subject was not this add-on's, and was replaced"
             self.events.refusal(instance.addon.object, "SubjectMismatch", message)
         if not identity.driver or not identity.subject.user:
-            return Condition.false(APPLIED, "PermissionConfigPending", "waiting for the agent to say who it will be")
+            return Condition.false(APPLIED, PENDING, "waiting for the agent to say who it will be")
         driver = self.catalog.by_name[identity.driver]
         needed = driver.subject_object if isinstance(driver, HasSubjectObject) else None
         if needed is not None and not needed.is_present(self.reader, instance.addon, identity.subject):
-            await self.rights.remove(instance.addon.key, keep=set())
+            kept = [grant for grant in definition.grants if self.rights.subjects(instance, grant, identity)]
+            await self.rights.remove(instance.addon.key, keep=grants.wanted_keys(instance, kept))
+            condition = await self._write(replace(definition, grants=tuple(kept)), instance, identity)
             message = f"waiting until the hub has made {identity.subject.user}, as {needed.condition} says"
-            return Condition.false(APPLIED, "PermissionConfigPending", message)
+            return Condition.false(APPLIED, PENDING, message) if condition.status == "True" else condition
         return await self._write(definition, instance, identity)
 
     async def _write(self, definition: AddonDefinition, instance: AddonInstance, identity: Registration) -> Condition:
@@ -171,7 +173,6 @@ def _initial_subject(instance: AddonInstance, catalog: AddonCatalog) -> AddonSub
 
 
 def is_own_subject(instance: AddonInstance, declared: Registration, catalog: AddonCatalog) -> bool:
-    """Whether an agent has declared no subject, or one that this add-on can be."""
     driver = catalog.by_name.get(declared.driver)
     if declared.subject == AddonSubject():
         return True

@@ -20,7 +20,6 @@ class ImageMirror(Struct, frozen=True):
     mirror: str
 
     def rewrite(self, image: str) -> str:
-        """Return the image under its mirror, unchanged when it is not from the source."""
         source, mirror = self.source.removesuffix("/"), self.mirror.removesuffix("/")
         if not mirror or not image.startswith(source):
             return image
@@ -48,7 +47,6 @@ class DeploymentConfig(Struct, frozen=True):
     @classmethod
     def read(cls, obj: Object) -> DeploymentConfig:
         spec, placement = mapping_at(obj, "spec"), mapping_at(obj, "spec", "nodePlacement")
-        registries = spec.get("registries")
         return cls(
             variables={
                 str(row.get("name")): str(row.get("value") or "") for row in rows_at(spec, "customizedVariables")

@@ -42,7 +42,6 @@ class TemplateContext(Struct, frozen=True):
 
     @property
     def environment(self) -> list[Object]:
-        """The variables that every container gets."""
         names = ["HUB_KUBECONFIG"] if self.registrations else []
         names += ["CLUSTER_NAME", "INSTALL_NAMESPACE"] if self.config.namespace else ["CLUSTER_NAME"]
         rows = [(name, self.variables[name]) for name in names] + list(self.config.proxy.variables)

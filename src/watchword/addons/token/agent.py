@@ -91,11 +91,9 @@ class TokenAgentDriver(Struct, frozen=True):
         return UserEntry(token_file=Path(TOKEN))
 
     def owned_keys(self) -> frozenset[str]:
-        """Return the keys that go when another driver takes over."""
         return frozenset({TOKEN, EXPIRATION, ACCOUNT_UID, REFRESH_AT})
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
-        """Return until when the token held is good, without any request."""
         return assess_token(wanted, held, self.evidence, now=self.clock.now(), asked=self.lifetime).valid
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:

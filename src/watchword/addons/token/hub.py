@@ -38,211 +38,35 @@ from watchword.runtime.status import StatusChange, StatusWriter
 
 # The format is OCM's: its agents learn the UID from the message, and its hub writes no other field with it.
 _READY = re.compile(r"(?:ServiceAccount (?P<namespace>[^/\s]+)/(?P<name>[^/\s]+) )?\(UID: (?P<uid>[^)\s]+)\)")
-
-
-class TokenAccount(Struct, frozen=True):
-    """The ServiceAccount that the hub reports as ready."""
-
-    name: str  # empty when the message does not name it
-    uid: str
-    namespace: str = ""
-
-
-def ready_message(account: ObjectKey, uid: str) -> str:
-    """Return the message from which agents, of OCM too, learn the UID."""
-    return f"ServiceAccount {account} (UID: {uid}) is ready"
-
-
-def parse_ready_message(message: str) -> TokenAccount | None:
-    """Return the account of a message, None when it has no UID."""
-    found = _READY.search(message)
-    if found is None:
-        return None
-    return TokenAccount(found["name"] or "", found["uid"], found["namespace"] or "")
-
-
-def ready_account(addon: Addon) -> TokenAccount | None:
-    """Return the ServiceAccount that the hub reports as ready, None when it reports none that can be ours."""
-    said = find_condition(addon.object, ConditionType.TOKEN_INFRASTRUCTURE_READY)
-    account = parse_ready_message(said.message) if said is not None and said.status == "True" else None
-    if account is None or account.namespace not in ("", addon.cluster):
-        return None
-    return account if account.name in ("", *service_accounts(addon.cluster, addon.name)) else None
-
-
-def service_accounts(cluster: str, addon: str) -> tuple[str, str]:
-    """Return both names that an add-on's ServiceAccount may have: the default, and that of OCM."""
-    return addon_service_account(cluster, addon), addon_service_account_short(addon)
-
-
-def account_name(subject: AddonSubject) -> str:
-    return subject.user.rpartition(":")[2]
-
-
-def token_subject(cluster: str, account: str) -> AddonSubject:
-    """Return the subject of an add-on whose credential is a token."""
-    return AddonSubject(service_account_user(cluster, account))
-
-
-class TokenSubjects(AddonSubjects):
-    """The ServiceAccounts of add-ons, by either of their names."""
-
-    def default(self, cluster: str, addon: str) -> AddonSubject:
-        return token_subject(cluster, addon_service_account(cluster, addon))
-
-    def is_own(self, cluster: str, addon: str, subject: AddonSubject) -> bool:
-        return subject in tuple(token_subject(cluster, name) for name in service_accounts(cluster, addon))
-
-    def choose(self, addon: Addon, registration: Registration) -> AddonSubject:
-        """Return the account that the hub has made; else the one declared before, else the default."""
-        account = ready_account(addon)
-        if account is not None and account.name:
-            return token_subject(addon.cluster, account.name)
-        own = self.is_own(addon.cluster, addon.name, registration.subject)
-        return registration.subject if own else self.default(addon.cluster, addon.name)
-
-    def rbac_subject(self, cluster: str, addon: str, subject: AddonSubject) -> Object:  # noqa: ARG002 - the account is enough
-        return {"kind": "ServiceAccount", "namespace": cluster, "name": account_name(subject)}
-
-
-SUBJECTS = TokenSubjects()
-
-
 KINDS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
 """What is made for add-ons whose credential is a token."""
-
-
-def role_name(addon: str) -> str:
-    return f"{addon}-token-role"
-
-
-def _metadata(addon: Addon) -> Object:
-    return {
-        "labels": {Label.TOKEN_ADDON: addon.name, Label.TOKEN_INFRASTRUCTURE: "true"},
-        "ownerReferences": [owner_reference(addon.object)],
-    }
-
-
-def account_manifest(addon: Addon, account: str) -> Object:
-    """Return the ServiceAccount that the add-on's agent will be on the hub; no pod runs as it."""
-    return SERVICE_ACCOUNTS.manifest(
-        ObjectKey(addon.cluster, account), metadata=_metadata(addon), automountServiceAccountToken=False
-    )
-
-
-def role_manifest(addon: Addon, account: str) -> Object:
-    """Return the right to request tokens of that one account.
-
-    The second rule is that of OCM: it lets the agent hear of tokens over its own transport, and means nothing to an
-    API server.
-    """
-    tokens = {"apiGroups": [""], "resources": ["serviceaccounts/token"]}
-    rules = [{**tokens, "verbs": ["create"], "resourceNames": [account]}, {**tokens, "verbs": ["subscribe"]}]
-    return ROLES.manifest(ObjectKey(addon.cluster, role_name(addon.name)), metadata=_metadata(addon), rules=rules)
-
-
-def binding_manifest(addon: Addon, subjects: list[Object]) -> Object:
-    name = role_name(addon.name)
-    return ROLE_BINDINGS.manifest(
-        ObjectKey(addon.cluster, name),
-        metadata=_metadata(addon),
-        roleRef={"apiGroup": ROLES.group, "kind": "Role", "name": name},
-        subjects=subjects,
-    )
-
-
-def managed_objects(key: ObjectKey) -> list[tuple[Resource, ObjectKey]]:
-    """Return everything that may have been made for an add-on, the rights before the account."""
-    name = ObjectKey(key.namespace, role_name(key.name))
-    accounts = [
-        (SERVICE_ACCOUNTS, ObjectKey(key.namespace, account)) for account in service_accounts(key.namespace, key.name)
-    ]
-    return [(ROLE_BINDINGS, name), (ROLES, name), *accounts]
-
-
-def account_selector(addon: str) -> str:
-    """Return the labels of the ServiceAccounts of one add-on, or of all add-ons when the name is empty."""
-    named = f"{Label.TOKEN_ADDON}={addon}" if addon else Label.TOKEN_ADDON
-    return f"{named},{Label.TOKEN_INFRASTRUCTURE}=true"
-
-
-def is_account_present(reader: Reader, addon: Addon, subject: AddonSubject) -> bool:
-    account = reader.get(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, account_name(subject)))
-    return account is not None and is_made_for(addon)(account)
-
-
-def is_labeled_for(addon: str) -> Callable[[Object], bool]:
-
-    def test(obj: Object) -> bool:
-        labels = labels_of(obj)
-        return labels.get(Label.TOKEN_ADDON) == addon and labels.get(Label.TOKEN_INFRASTRUCTURE) == "true"
-
-    return test
-
-
-def is_made_for(addon: Addon) -> Callable[[Object], bool]:
-    """Return the test whether an object was made for this add-on: labelled, and owned by its UID.
-
-    Managers of OCM name no owner. What they made is this add-on's when it is younger than the add-on:
-    tokens of a fleet that changes its hub's controllers go on to work.
-    """
-    marked = is_labeled_for(addon.name)
-
-    def test(obj: Object) -> bool:
-        owners = obj["metadata"].get("ownerReferences") or []
-        own = any(owner.get("uid") == addon.uid for owner in owners)
-        return marked(obj) and (own or (not owners and _is_younger(obj, addon.object)))
-
-    return test
-
-
-def _is_younger(obj: Object, addon: Object) -> bool:
-    made, asked = (parse_rfc3339(one["metadata"].get("creationTimestamp") or "") for one in (obj, addon))
-    return made is not None and asked is not None and made >= asked
-
-
-def addon_from_labels(obj: Object) -> list[ObjectKey]:
-    name = labels_of(obj).get(Label.TOKEN_ADDON)
-    marked = name and labels_of(obj).get(Label.TOKEN_INFRASTRUCTURE) == "true"
-    return [ObjectKey(obj["metadata"].get("namespace") or "", name)] if name and marked else []
-
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 DRIVER = "token"
 TOKEN_OBJECTS = WatchScope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
-
 CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
 RETIRED_AFTER = timedelta(seconds=10)  # an agent that flips between drivers must not have everything made each time
 RETIRED_ANYWAY = timedelta(minutes=5)
 
 
-class TokenInfrastructureAction(Enum):
-    """What the hub owes an add-on now."""
-
-    NOTHING = auto()
-    CREATE = auto()
-    CORRECT_SUBJECT = auto()
-    RETIRE = auto()
-    REVOKE = auto()  # at once: the cluster is no longer accepted
-
-
-def choose_token_infrastructure_action(
-    addon: Addon, *, accepted: bool, made: Callable[[], bool]
-) -> TokenInfrastructureAction:
-    registration = addon.kube_client
-    by_token = registration is not None and registration.driver == DRIVER
-    if not accepted and (by_token or made()):
-        return TokenInfrastructureAction.REVOKE  # whatever driver the agent reports meanwhile
-    if registration is None or not by_token:
-        return (
-            TokenInfrastructureAction.RETIRE
-            if made() or find_condition(addon.object, READY) is not None
-            else TokenInfrastructureAction.NOTHING
-        )
-    if not registration.subject.user:
-        return TokenInfrastructureAction.NOTHING  # the agent is about to declare the add-on's subject
-    own = SUBJECTS.is_own(addon.cluster, addon.name, registration.subject)
-    return TokenInfrastructureAction.CREATE if own else TokenInfrastructureAction.CORRECT_SUBJECT
+def token_controllers(context: HubContext) -> Iterable[ControllerSpec]:
+    cache = context.cache
+    for resource in KINDS:
+        cache.informer(resource, TOKEN_OBJECTS)
+    reconciler = TokenInfrastructureReconciler(
+        cache,
+        context.client,
+        Ensurer(cache, context.client),
+        StatusWriter(context.client, context.clock, cache),
+        context.events,
+        context.clock,
+        context.cluster_subjects,
+    )
+    triggers = tuple(Trigger(resource, addon_from_labels) for resource in KINDS)
+    by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(cache, context.cluster_subjects, obj))
+    yield ControllerSpec(
+        "token-infrastructure", MANAGED_CLUSTER_ADDONS, reconciler, (*triggers, by_cluster), workers=16
+    )
 
 
 class TokenInfrastructureReconciler(Struct, frozen=True):
@@ -339,7 +163,6 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
         return waiting
 
     async def _correct_subject(self, addon: Addon) -> None:
-        """Put the rebuilt subject where an agent claimed another one."""
         right = SUBJECTS.default(addon.cluster, addon.name)
         rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
         change = StatusChange(fields=addon.registration_fields(rows))
@@ -375,6 +198,35 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
         await self.status.set_condition(MANAGED_CLUSTER_ADDONS, addon.object, condition)
 
 
+class TokenInfrastructureAction(Enum):
+    """What the hub owes an add-on now."""
+
+    NOTHING = auto()
+    CREATE = auto()
+    CORRECT_SUBJECT = auto()
+    RETIRE = auto()
+    REVOKE = auto()  # at once: the cluster is no longer accepted
+
+
+def choose_token_infrastructure_action(
+    addon: Addon, *, accepted: bool, made: Callable[[], bool]
+) -> TokenInfrastructureAction:
+    registration = addon.kube_client
+    by_token = registration is not None and registration.driver == DRIVER
+    if not accepted and (by_token or made()):
+        return TokenInfrastructureAction.REVOKE  # whatever driver the agent reports meanwhile
+    if registration is None or not by_token:
+        return (
+            TokenInfrastructureAction.RETIRE
+            if made() or find_condition(addon.object, READY) is not None
+            else TokenInfrastructureAction.NOTHING
+        )
+    if not registration.subject.user:
+        return TokenInfrastructureAction.NOTHING  # the agent is about to declare the add-on's subject
+    own = SUBJECTS.is_own(addon.cluster, addon.name, registration.subject)
+    return TokenInfrastructureAction.CREATE if own else TokenInfrastructureAction.CORRECT_SUBJECT
+
+
 def decide_retirement_delay(addon: Object, since: datetime, *, now: datetime) -> timedelta:
     """Return how long to wait before an unused account is removed: the credential that replaces it comes first."""
     patience = RETIRED_AFTER if is_true(addon, ConditionType.CERTIFICATE_ROTATED) else RETIRED_ANYWAY
@@ -400,21 +252,163 @@ def has_token_infrastructure(reader: Reader, key: ObjectKey) -> bool:
     return any(obj is not None and marked(obj) for obj in found)
 
 
-def token_controllers(context: HubContext) -> Iterable[ControllerSpec]:
-    cache = context.cache
-    for resource in KINDS:
-        cache.informer(resource, TOKEN_OBJECTS)
-    reconciler = TokenInfrastructureReconciler(
-        cache,
-        context.client,
-        Ensurer(cache, context.client),
-        StatusWriter(context.client, context.clock, cache),
-        context.events,
-        context.clock,
-        context.cluster_subjects,
+def role_name(addon: str) -> str:
+    return f"{addon}-token-role"
+
+
+def account_manifest(addon: Addon, account: str) -> Object:
+    """Return the ServiceAccount that the add-on's agent will be on the hub; no pod runs as it."""
+    return SERVICE_ACCOUNTS.manifest(
+        ObjectKey(addon.cluster, account), metadata=_metadata(addon), automountServiceAccountToken=False
     )
-    triggers = tuple(Trigger(resource, addon_from_labels) for resource in KINDS)
-    by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(cache, context.cluster_subjects, obj))
-    yield ControllerSpec(
-        "token-infrastructure", MANAGED_CLUSTER_ADDONS, reconciler, (*triggers, by_cluster), workers=16
+
+
+def role_manifest(addon: Addon, account: str) -> Object:
+    """Return the right to request tokens of that one account.
+
+    The second rule is that of OCM: it lets the agent hear of tokens over its own transport, and means nothing to an
+    API server.
+    """
+    tokens = {"apiGroups": [""], "resources": ["serviceaccounts/token"]}
+    rules = [{**tokens, "verbs": ["create"], "resourceNames": [account]}, {**tokens, "verbs": ["subscribe"]}]
+    return ROLES.manifest(ObjectKey(addon.cluster, role_name(addon.name)), metadata=_metadata(addon), rules=rules)
+
+
+def binding_manifest(addon: Addon, subjects: list[Object]) -> Object:
+    name = role_name(addon.name)
+    return ROLE_BINDINGS.manifest(
+        ObjectKey(addon.cluster, name),
+        metadata=_metadata(addon),
+        roleRef={"apiGroup": ROLES.group, "kind": "Role", "name": name},
+        subjects=subjects,
     )
+
+
+def _metadata(addon: Addon) -> Object:
+    return {
+        "labels": {Label.TOKEN_ADDON: addon.name, Label.TOKEN_INFRASTRUCTURE: "true"},
+        "ownerReferences": [owner_reference(addon.object)],
+    }
+
+
+def managed_objects(key: ObjectKey) -> list[tuple[Resource, ObjectKey]]:
+    """Return everything that may have been made for an add-on, the rights before the account."""
+    name = ObjectKey(key.namespace, role_name(key.name))
+    accounts = [
+        (SERVICE_ACCOUNTS, ObjectKey(key.namespace, account)) for account in service_accounts(key.namespace, key.name)
+    ]
+    return [(ROLE_BINDINGS, name), (ROLES, name), *accounts]
+
+
+def account_selector(addon: str) -> str:
+    """Return the labels of the ServiceAccounts of one add-on, or of all add-ons when the name is empty."""
+    named = f"{Label.TOKEN_ADDON}={addon}" if addon else Label.TOKEN_ADDON
+    return f"{named},{Label.TOKEN_INFRASTRUCTURE}=true"
+
+
+def addon_from_labels(obj: Object) -> list[ObjectKey]:
+    name = labels_of(obj).get(Label.TOKEN_ADDON)
+    marked = name and labels_of(obj).get(Label.TOKEN_INFRASTRUCTURE) == "true"
+    return [ObjectKey(obj["metadata"].get("namespace") or "", name)] if name and marked else []
+
+
+def is_labeled_for(addon: str) -> Callable[[Object], bool]:
+
+    def test(obj: Object) -> bool:
+        labels = labels_of(obj)
+        return labels.get(Label.TOKEN_ADDON) == addon and labels.get(Label.TOKEN_INFRASTRUCTURE) == "true"
+
+    return test
+
+
+def is_made_for(addon: Addon) -> Callable[[Object], bool]:
+    """Return the test whether an object was made for this add-on: labelled, and owned by its UID.
+
+    Managers of OCM name no owner. What they made is this add-on's when it is younger than the add-on:
+    tokens of a fleet that changes its hub's controllers go on to work.
+    """
+    marked = is_labeled_for(addon.name)
+
+    def test(obj: Object) -> bool:
+        owners = obj["metadata"].get("ownerReferences") or []
+        own = any(owner.get("uid") == addon.uid for owner in owners)
+        return marked(obj) and (own or (not owners and _is_younger(obj, addon.object)))
+
+    return test
+
+
+def _is_younger(obj: Object, addon: Object) -> bool:
+    made, asked = (parse_rfc3339(one["metadata"].get("creationTimestamp") or "") for one in (obj, addon))
+    return made is not None and asked is not None and made >= asked
+
+
+def is_account_present(reader: Reader, addon: Addon, subject: AddonSubject) -> bool:
+    account = reader.get(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, account_name(subject)))
+    return account is not None and is_made_for(addon)(account)
+
+
+class TokenSubjects(AddonSubjects):
+    """The ServiceAccounts of add-ons, by either of their names."""
+
+    def default(self, cluster: str, addon: str) -> AddonSubject:
+        return token_subject(cluster, addon_service_account(cluster, addon))
+
+    def is_own(self, cluster: str, addon: str, subject: AddonSubject) -> bool:
+        return subject in tuple(token_subject(cluster, name) for name in service_accounts(cluster, addon))
+
+    def choose(self, addon: Addon, registration: Registration) -> AddonSubject:
+        """Return the account that the hub has made; else the one declared before, else the default."""
+        account = ready_account(addon)
+        if account is not None and account.name:
+            return token_subject(addon.cluster, account.name)
+        own = self.is_own(addon.cluster, addon.name, registration.subject)
+        return registration.subject if own else self.default(addon.cluster, addon.name)
+
+    def rbac_subject(self, cluster: str, addon: str, subject: AddonSubject) -> Object:  # noqa: ARG002 - the account is enough
+        return {"kind": "ServiceAccount", "namespace": cluster, "name": account_name(subject)}
+
+
+def token_subject(cluster: str, account: str) -> AddonSubject:
+    return AddonSubject(service_account_user(cluster, account))
+
+
+def account_name(subject: AddonSubject) -> str:
+    return subject.user.rpartition(":")[2]
+
+
+def service_accounts(cluster: str, addon: str) -> tuple[str, str]:
+    """Return both names that an add-on's ServiceAccount may have: the default, and that of OCM."""
+    return addon_service_account(cluster, addon), addon_service_account_short(addon)
+
+
+class TokenAccount(Struct, frozen=True):
+    """The ServiceAccount that the hub reports as ready."""
+
+    name: str  # empty when the message does not name it
+    uid: str
+    namespace: str = ""
+
+
+def ready_account(addon: Addon) -> TokenAccount | None:
+    """Return the ServiceAccount that the hub reports as ready, None when it reports none that can be ours."""
+    said = find_condition(addon.object, ConditionType.TOKEN_INFRASTRUCTURE_READY)
+    account = parse_ready_message(said.message) if said is not None and said.status == "True" else None
+    if account is None or account.namespace not in ("", addon.cluster):
+        return None
+    return account if account.name in ("", *service_accounts(addon.cluster, addon.name)) else None
+
+
+def ready_message(account: ObjectKey, uid: str) -> str:
+    """Return the message from which agents, of OCM too, learn the UID."""
+    return f"ServiceAccount {account} (UID: {uid}) is ready"
+
+
+def parse_ready_message(message: str) -> TokenAccount | None:
+    """Return the account of a message, None when it has no UID."""
+    found = _READY.search(message)
+    if found is None:
+        return None
+    return TokenAccount(found["name"] or "", found["uid"], found["namespace"] or "")
+
+
+SUBJECTS = TokenSubjects()

@@ -112,11 +112,9 @@ class CertificateAgentDriver(Struct, frozen=True):
         return USER_ENTRY
 
     def owned_keys(self) -> frozenset[str]:
-        """Return the keys that go when another driver takes over."""
         return frozenset({KEY, CERTIFICATE, PENDING_KEY})
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
-        """Return until when the certificate held is good, without any request."""
         return self._assess(wanted, held, self.clock.now()).valid
 
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:

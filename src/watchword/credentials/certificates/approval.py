@@ -50,7 +50,6 @@ def without_issued_certificate(csr: Object) -> Object:
 
 
 def is_pending(csr: Object) -> bool:
-    """Whether no decision about the request exists yet."""
     return not conditions_of(csr)
 
 

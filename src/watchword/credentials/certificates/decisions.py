@@ -229,7 +229,6 @@ def _refused(reason: str, message: str, since: datetime | None, *, now: datetime
 
 
 def _read_certificate(spec: CertificateSpec, key: PrivateKey, encoded: str, *, now: datetime) -> NewCredential | str:
-    """Return the credential when the certificate is exactly the one that was requested, else why it is not."""
     try:
         issued = IssuedCertificate.from_status(key, encoded)
     except PkiError as cause:
@@ -277,6 +276,5 @@ def choose_recheck_interval(request: Object, *, now: datetime) -> timedelta:
 
 
 def awaiting_approval() -> Pending:
-    """Return that the hub has not decided about the request yet."""
     message = "waiting for the hub's administrator to approve the request"
     return Pending("AwaitingHubApproval", message, recheck=RECHECK_INTERVAL)

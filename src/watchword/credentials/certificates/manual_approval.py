@@ -39,7 +39,6 @@ class ApprovalTerms(Struct, frozen=True):
     take_over: bool = False  # the name may pass to another key
 
     def allows(self, request: ClusterRequest) -> bool:
-        """Whether the requester, as the API server authenticated it, may request a first certificate."""
         return self.anyone or request.requester in self.requesters or is_bootstrap_identity(request)
 
 
@@ -69,7 +68,6 @@ ApprovalDecision: TypeAlias = ApproveRequests | NothingToApprove | NoRequest | R
 
 
 def is_bootstrap_identity(request: ClusterRequest) -> bool:
-    """Whether the requester is one of those that exist only to bring clusters in."""
     by_token = request.requester.startswith(USER_PREFIX) and BOOTSTRAPPERS_GROUP in request.requester_groups
     return by_token or request.requester == BOOTSTRAP_ACCOUNT
 

@@ -25,7 +25,6 @@ class NameOwner(Struct, frozen=True):
 
     @classmethod
     def of(cls, request: ClusterRequest, since: datetime) -> NameOwner:
-        """Return the owner that a request makes when it is approved."""
         return cls(request.agent, request.key_thumbprint, since)
 
     @property
@@ -67,7 +66,6 @@ def _last_written(csr: Object) -> int:
 
 
 def first_requests(csrs: Iterable[Object]) -> Iterable[tuple[Object, ClusterRequest]]:
-    """Return the well-formed requests for a cluster's certificate that are not renewals."""
     for csr in csrs:
         if Label.ADDON_NAME in labels_of(csr):
             continue

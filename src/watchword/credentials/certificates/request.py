@@ -65,7 +65,6 @@ def choose_usages(key: PrivateKey) -> tuple[Usage, ...]:
 
 
 def choose_request_name(certificate_spec: CertificateSpec, key: PrivateKey) -> str:
-    """Name a request after everything that distinguishes it."""
     parts = [
         key.public.thumbprint,
         certificate_spec.signer,

@@ -121,7 +121,6 @@ def read_cluster_request(csr: Object) -> ClusterRequest:
 
 
 def read_addon_request(csr: Object) -> AddonRequest:
-    """The same for an add-on's request to the hub's API."""
     cluster, addon = _labelled_cluster(csr), labels_of(csr).get(Label.ADDON_NAME, "")
     spec: Mapping[str, Any] = csr.get("spec") or {}
     asked = _read_identity(spec)
