@@ -34,7 +34,7 @@ def test_hub_side_of_the_driver_imports_no_library_of_aws() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["cli.agent", "cli.hub", "cli.up", "agent.process", "hub.process", "operator.process"]
+    "module", ["cli.agent", "cli.hub", "cli.up", "processes.agent", "processes.hub", "operator.process"]
 )
 def test_process_of_a_fleet_with_certificates_imports_no_library_of_aws(module: str) -> None:
     program = f"import sys, watchword.{module}; print({{'boto3', 'botocore', 'moto', 'awscli'}} & set(sys.modules))"
