@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from random import Random
 
 import structlog
@@ -37,6 +38,7 @@ from watchword.registration.agent.cluster_registration import (
 )
 from watchword.registration.agent.controllers import (
     RegistrationParts,
+    follow_claims,
     register_informers,
     registration_controllers,
 )
@@ -261,6 +263,7 @@ class _Agent:
         self.manager.add(*registration_controllers(parts))
         self.manager.add_job("registration", self._register)
         self.manager.add_job("driver", self._await_release)
+        self.manager.add_job("cluster-claims", partial(follow_claims, self.cluster))
         self.manager.add_job("accepted", self._serve_once_joined)
 
     async def _register(self) -> None:
