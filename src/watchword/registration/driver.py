@@ -37,14 +37,12 @@ class HubDriver(Protocol):
 
     async def grant(self, cluster: Cluster) -> None:
         """Make the accepted cluster's proof work; the hub writes the RBAC. `NotGranted` until it works."""
-        ...
 
     async def revoke(self, cluster: Cluster) -> None:
         """Make it stop working; repeated until it succeeds.
 
         Called for every cluster that is denied or removed, whichever driver it names: its agent may have changed that.
         """
-        ...
 
 
 @runtime_checkable
@@ -62,7 +60,6 @@ class ConnectsToHub(Protocol):
 
     def connector(self, context: ConnectorContext) -> HubConnector:
         """Return how the hub is reached; `ConfigError` when a library is missing."""
-        ...
 
 
 @runtime_checkable
@@ -71,7 +68,6 @@ class BringsBootstrapData(Protocol):
 
     def bootstrap_data(self, settings: Settings, token: Sensitive[str], present: SecretData) -> SecretData:
         """Return it, from the flags of `join`, the bootstrap token and what is stored; `ConfigError` for a bad flag."""
-        ...
 
 
 @runtime_checkable
@@ -96,7 +92,6 @@ class ValidatesSettings(Protocol):
 
     def validate_settings(self, settings: Settings) -> str:
         """Return why they do not; empty when they do."""
-        ...
 
 
 @runtime_checkable
@@ -105,7 +100,6 @@ class ReadsHeldCredential(Protocol):
 
     def read_held(self, data: SecretData) -> HeldCredential | None:
         """Return the facts about it, None when there is none; `CredentialUnreadable` when it is damaged."""
-        ...
 
 
 @runtime_checkable
@@ -116,7 +110,6 @@ class RequestsCertificate(Protocol):
 
     def read_pending_key(self, data: SecretData) -> str:
         """Return the thumbprint of the key that is to be certified; empty when none waits."""
-        ...
 
 
 @runtime_checkable
@@ -139,7 +132,6 @@ class PreparesAcceptance(Protocol):
 
     async def prepare_acceptance(self, context: AcceptanceContext) -> None:
         """Make it; `DriverError` when the cluster must not be accepted."""
-        ...
 
 
 @runtime_checkable
@@ -163,11 +155,9 @@ class HoldsRemoval(Protocol):
     @property
     def removal_trigger(self) -> Trigger:
         """What changes once something is gone, and the clusters that it concerns."""
-        ...
 
     def remaining(self, cluster: Cluster) -> list[str]:
         """Return what is left of it after `revoke`; the ManagedCluster is kept until nothing is."""
-        ...
 
 
 @runtime_checkable

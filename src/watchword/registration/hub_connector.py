@@ -23,13 +23,11 @@ class HubConnector(Protocol):
 
     def entry(self) -> ClusterEntry:
         """Return how the hub is reached and trusted; `ConfigError` when that is unknown."""
-        ...
 
     def has_bootstrap_credential(self) -> bool: ...
 
     def joining(self) -> Transport:
         """Return a transport as a joining cluster; `ConfigError` when there is no bootstrap credential."""
-        ...
 
     def own(self, data: SecretData) -> Transport: ...
 
@@ -59,7 +57,6 @@ class ReplaceableBootstrap(Protocol):
 
     def bootstrap_credential(self) -> BootstrapCredential | None:
         """Return the credential of this moment; None when there is none that can be read."""
-        ...
 
 
 @runtime_checkable
@@ -68,7 +65,6 @@ class TokenConnector(Protocol):
 
     def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
         """Return a client that the caller closes; `ConfigError` when no server would accept such a token."""
-        ...
 
 
 @runtime_checkable
@@ -79,11 +75,9 @@ class OwnEndpoint(Protocol):
 
     def endpoint_data(self) -> SecretData:
         """Return what the Secret records of the endpoint in use; nothing while it is unknown."""
-        ...
 
     async def check_endpoint(self) -> bool:
         """Adopt a configured endpoint that changed, once it proved itself; return whether another one is in use."""
-        ...
 
 
 def endpoint_data_of(connector: HubConnector) -> SecretData:

@@ -93,7 +93,6 @@ def user_with_secret_data(user: UserEntry, data: SecretData) -> UserEntry:
 
 
 def _with_ca_data(cluster: ClusterEntry) -> ClusterEntry:
-    """Return the entry with its authorities inside, for files do not travel with a Secret."""
     if cluster.ca_data or cluster.ca_file is None:
         return cluster
     try:

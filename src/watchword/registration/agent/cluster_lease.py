@@ -35,7 +35,6 @@ class LeaseRenewalReconciler(Struct, frozen=True):
     held: dict[ObjectKey, Object] = field(default_factory=dict)  # as last stored, where it may only be replaced
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Renew the lease while the hub accepts this cluster; other changes of the cluster renew nothing."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.connection.uses_own_credential:
             return Done()

@@ -106,7 +106,6 @@ def sum_resources(nodes: Iterable[Object], field: str) -> dict[str, str]:
 
 
 def _write_sum(total: Fraction, shape: str) -> str:
-    """Write a sum in the unit of the first part, or in the next smaller one that keeps it whole."""
     suffix = quantity_suffix(shape)
     for unit in (suffix if suffix in UNITS else "", ""):
         scaled = total / UNITS[unit]
@@ -152,7 +151,6 @@ class ClusterStatusReconciler(Struct, frozen=True):
     lease: LeaseRenewalReconciler
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Write the status in one patch, when anything in it differs."""
         found = self.hub.get(MANAGED_CLUSTERS, key)
         if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.session.uses_own_credential:
             return Done()

@@ -424,7 +424,6 @@ class HubSessionReconciler(Struct, frozen=True):
     session: HubSession
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Use the right credential, and look again when the cluster's own expires."""
         session = self.session
         await session.select_credential()
         now, until = session.clock.now(), session.own_until

@@ -97,7 +97,6 @@ class AwsIrsaDriver(
         return hub_account_annotations(settings)
 
     def validate_settings(self, settings: Settings) -> str:
-        """Return why a cluster cannot join a hub with these settings; empty when it can."""
         try:
             ClusterPair.read(settings)
         except InvalidName as objection:

@@ -54,7 +54,6 @@ def read_claimed_arn(annotations: Mapping[str, str], hub: EksClusterArn) -> EksC
 
 
 def validate_arn(value: str) -> str:
-    """Return why a value is not the ARN of an EKS cluster; empty when it is."""
     try:
         EksClusterArn.parse(value)
     except InvalidName as objection:
@@ -153,13 +152,11 @@ class IdentityMode(StrEnum):
 
 
 def validate_mode(value: str) -> str:
-    """Return why a value is no mode; empty when it is."""
     known = ", ".join(IdentityMode)
     return "" if value in set(IdentityMode) else f"{MODE.flag} {value!r} is not known: choose one of {known}"
 
 
 def validate_patterns(value: str) -> str:
-    """Return why a list of patterns cannot be used; empty when it can."""
     for pattern in value.split(","):
         if pattern.count("{") != pattern.count("}"):
             return f"{PATTERNS.flag} {pattern!r} is incomplete: a pattern cannot contain a comma"
@@ -179,7 +176,6 @@ def _compile(pattern: str) -> Pattern:
 
 
 def validate_tags(value: str) -> str:
-    """Return why a list of tags cannot be used; empty when it can."""
     try:
         parse_tags([part for part in value.split(",") if part])
     except InvalidName as objection:

@@ -158,7 +158,6 @@ class RevocationTimeReconciler(Struct, frozen=True):
     denied: dict[str, datetime] = field(default_factory=dict)  # since when, as this process saw it
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Note a denial, and what it took once nothing is left of the rights."""
         name, found = key.name, self.reader.get(MANAGED_CLUSTERS, key)
         holds = has_cluster_rbac(self.reader, name)
         if holds:

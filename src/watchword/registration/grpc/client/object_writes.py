@@ -93,7 +93,6 @@ class ObjectWriter(Struct, frozen=True):
 async def _wait_for(
     store: ObjectStore, key: ObjectKey, is_settled: Callable[[StoredObject | None], bool]
 ) -> StoredObject | None:
-    """Return an object once the hub has sent the result of a write, or as it is when that takes too long."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(ECHO_SECONDS):
             while not is_settled(store.find(key)):
