@@ -13,7 +13,7 @@ import pytest
 from watchword.api.http import Request, Response
 from watchword.apiserver.requestinfo import read_request_info
 from watchword.kube.transport import Transport
-from watchword.processes.agent_controllers import CONTROLLER_FACTORIES
+from watchword.processes.agent import CONTROLLER_FACTORIES
 from watchword.testing.fleet import AUTOMATIC, FleetHarness
 
 pytestmark = pytest.mark.planes("embedded")

@@ -21,6 +21,7 @@ from watchword.registration.driver import (
     ClusterDriver,
     ConnectsToHub,
     HasServer,
+    HubServer,
     KnownByUser,
     ReadsHeldCredential,
     ReportsHubIdentity,
@@ -28,9 +29,7 @@ from watchword.registration.driver import (
     ValidatesSettings,
 )
 from watchword.registration.grpc.driver import GrpcDriver
-from watchword.registration.hub_connector import ConnectorContext, HubConnector
-from watchword.registration.hub_server import HubServer
-from watchword.registration.kubeconfig_connector import KubeconfigConnector
+from watchword.registration.hub_connector import ConnectorContext, HubConnector, KubeconfigConnector
 
 
 class Catalog(Struct, frozen=True, dict=True):

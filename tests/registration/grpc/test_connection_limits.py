@@ -12,7 +12,7 @@ from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated
 from tests.registration.grpc.grpc_hub import LEASE, GrpcHub
 
-from watchword.registration.grpc.service import PUBLISH
+from watchword.registration.grpc.cloud_events import PUBLISH
 
 pytestmark = pytest.mark.real_time
 

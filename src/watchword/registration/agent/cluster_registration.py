@@ -12,7 +12,14 @@ from watchword.api.names import AGENT_ANNOTATION_PREFIX, Annotation, Label
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden
-from watchword.registration.agent.errors import NameTaken
+
+
+class AgentError(Exception):
+    """Base of the errors of the agent."""
+
+
+class NameTaken(AgentError):
+    """Another cluster has this name on the hub; the message contains the next step."""
 
 
 class RegistrationRequest(Struct, frozen=True):

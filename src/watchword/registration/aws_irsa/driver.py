@@ -109,6 +109,6 @@ class AwsIrsaDriver(
         return read_held_entry(data)
 
     async def prepare_acceptance(self, context: AcceptanceContext) -> None:
-        from watchword.registration.aws_irsa.people import prepare_acceptance
+        from watchword.registration.aws_irsa.hub import prepare_acceptance
 
         await prepare_acceptance(context)
