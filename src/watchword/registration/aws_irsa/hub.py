@@ -36,7 +36,6 @@ from watchword.registration.aws_irsa.identity_reports import (
     report_ready,
 )
 from watchword.registration.aws_irsa.options import (
-    HUB_OPTIONS,
     READY,
     IdentityMode,
     hub_arn,
@@ -221,8 +220,6 @@ def is_reported(cluster: Object, reason: str) -> bool:
     said = find_condition(cluster, READY)
     return said is not None and said.reason == reason
 
-
-__all__ = ["HUB_OPTIONS", "AwsIrsaHubDriver", "make_hub_driver", "make_identities"]
 
 WORKERS = 16
 DEADLINE = timedelta(minutes=10)  # an identity may wait for its turn among hundreds
