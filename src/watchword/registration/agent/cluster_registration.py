@@ -1,4 +1,4 @@
-"""Introduces this cluster to the hub."""
+"""Creates the ManagedCluster of this cluster on the hub, and corrects the driver that it claims."""
 
 from __future__ import annotations
 
@@ -14,12 +14,8 @@ from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden
 
 
-class AgentError(Exception):
-    """Base of the errors of the agent."""
-
-
-class NameTaken(AgentError):
-    """Another cluster has this name on the hub; the message contains the next step."""
+class NameTaken(Exception):
+    """The hub knows another cluster, or another driver, under this name; the message contains the next step."""
 
 
 class RegistrationRequest(Struct, frozen=True):

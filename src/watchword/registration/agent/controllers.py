@@ -16,8 +16,11 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_CLAIMS
 from watchword.credentials.credential_kind import CredentialKind
 from watchword.credentials.credential_secret import csr_scope
 from watchword.kube.client import Client
-from watchword.registration.agent.cluster_lease import LeaseRenewalReconciler
-from watchword.registration.agent.cluster_status import ApiServerHealthCheck, ClusterStatusReconciler
+from watchword.registration.agent.cluster_status import (
+    ApiServerHealthCheck,
+    ClusterStatusReconciler,
+    LeaseRenewalReconciler,
+)
 from watchword.registration.agent.hub_credential import HubCredentialReconciler
 from watchword.registration.agent.hub_session import HubSession, HubSessionReconciler
 from watchword.registration.agent.options import AgentIdentity, AgentOptions
