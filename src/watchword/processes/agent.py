@@ -49,7 +49,7 @@ from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMo
 from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, OwnCredentialTransport
 from watchword.registration.agent.options import AgentIdentity, AgentOptions, restore_identity
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
-from watchword.registration.driver import AnnotatesCluster
+from watchword.registration.driver import AnnotatesCluster, ClusterDriver
 from watchword.registration.hub_connector import ConnectorContext, HubConnector, TokenConnector
 from watchword.runtime.api_server_connection import HUB, ApiServerConnection
 from watchword.runtime.backoff import Quarantine
@@ -249,7 +249,7 @@ class _Agent:
 
     def _keep_held_driver(self, context: AgentContext) -> AgentDriver | None:
         """Continue with another driver whose credential is held and good: the hub may have accepted that one alone."""
-        holder = self.runtime.catalog.by_name.get(self.runtime.catalog.holder_of(self.identity.held))
+        holder = self._find_holder()
         if holder is None or holder is self.wanted_driver:
             return None
         try:
@@ -300,12 +300,16 @@ class _Agent:
         )
 
     def _keys_of_others(self, driver: AgentDriver, context: AgentContext) -> frozenset[str]:
-        """Return the keys of the Secret that other drivers own; one without settings cannot have served."""
-        keys = set[str]()
-        for other in self.runtime.catalog.drivers:
-            with contextlib.suppress(DriverError):
-                keys |= other.agent(context).owned_keys()
-        return frozenset(keys - driver.owned_keys())
+        """Return the keys of the Secret that belong to the driver which served before; none without its settings."""
+        holder = self._find_holder()
+        with contextlib.suppress(DriverError):
+            if holder is not None and holder is not self.cluster_driver:
+                return holder.agent(context).owned_keys() - driver.owned_keys()
+        return frozenset()
+
+    def _find_holder(self) -> ClusterDriver | None:
+        held, catalog = self.identity.held, self.runtime.catalog
+        return catalog.by_name.get(catalog.holder_of(held)) if held else None
 
     def _make_credential_reconciler(
         self, driver: AgentDriver, obsolete_keys: frozenset[str]
