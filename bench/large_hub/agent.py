@@ -38,10 +38,10 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Conflict, KubeError
 from watchword.kube.tls import ClientCertificate
 from watchword.pki.keys import PrivateKey
-from watchword.registration.agent.cluster_lease import LeaseRenewalReconciler
 from watchword.registration.agent.cluster_registration import RegistrationRequest, register_cluster
 from watchword.registration.agent.cluster_status import (
     ClusterHealth,
+    LeaseRenewalReconciler,
     cluster_status_fields,
     decide_cluster_conditions,
     decide_credential_conditions,

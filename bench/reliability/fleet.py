@@ -41,8 +41,7 @@ from watchword.api.resources import (
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.transport import Transport
-from watchword.processes.agent import AgentRuntime, run_agent
-from watchword.processes.agent_controllers import addon_controllers
+from watchword.processes.agent import AgentRuntime, addon_controllers, run_agent
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets

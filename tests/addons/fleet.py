@@ -29,8 +29,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Unauthorized
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.transport import InProcessTransport
-from watchword.processes.agent import AgentRuntime, run_agent
-from watchword.processes.agent_controllers import addon_controllers
+from watchword.processes.agent import AgentRuntime, addon_controllers, run_agent
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog

@@ -18,8 +18,7 @@ from watchword.api.names import ConditionType
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.kube.client import Client
 from watchword.kube.transport import Transport
-from watchword.processes.agent import AgentRuntime, run_agent
-from watchword.processes.agent_controllers import addon_controllers
+from watchword.processes.agent import AgentRuntime, addon_controllers, run_agent
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.agent.options import AgentOptions

@@ -11,8 +11,7 @@ from watchword.credentials.secret_data import HubKubeconfigRenderer, hub_kubecon
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import write_kubeconfig
 from watchword.registration.agent.hub_endpoint import HubEndpoint
-from watchword.registration.hub_connector import BootstrapCredential
-from watchword.registration.kubeconfig_connector import KubeconfigConnector
+from watchword.registration.hub_connector import BootstrapCredential, KubeconfigConnector
 
 HUB = ClusterEntry("https://hub.test:6443", ca_data=b"authority", proxy_url="http://proxy:3128")
 

@@ -32,8 +32,7 @@ from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import InProcessTransport, Transport
 from watchword.pki.certificates import parse_certificate
-from watchword.processes.agent import AgentRuntime, run_agent
-from watchword.processes.agent_controllers import ControllerFactory
+from watchword.processes.agent import AgentRuntime, ControllerFactory, run_agent
 from watchword.processes.hub import HubExtension, HubOptions, run_hub
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog

@@ -14,7 +14,7 @@ from tests.helpers.fleet import AUTOMATIC, FleetHarness
 from watchword.api.http import Request, Response
 from watchword.apiserver.requestinfo import read_request_info
 from watchword.kube.transport import Transport
-from watchword.processes.agent_controllers import CONTROLLER_FACTORIES
+from watchword.processes.agent import CONTROLLER_FACTORIES
 
 pytestmark = pytest.mark.planes("embedded")
 

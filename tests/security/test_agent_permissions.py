@@ -11,7 +11,7 @@ from tests.helpers.fleet import AUTOMATIC, FleetHarness
 from tests.security.compromised_agent import forge_metadata, taken_over
 
 from watchword.api.conditions import find_condition
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, finalizers_of, labels_of
 from watchword.api.names import KUBE_CLIENT_SIGNER, Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.kube.client import Client
@@ -143,6 +143,21 @@ async def lift_the_finalizers(agent: Client, cluster: str) -> None:
     await forge_metadata(agent, cluster, finalizers=[])
 
 
+async def be_owned_by_what_is_gone(agent: Client, cluster: str) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "00000000-0000-0000-0000-000000000000"}
+    await forge_metadata(agent, cluster, ownerReferences=[owner])
+
+
+async def hold_itself_by_a_finalizer(agent: Client, cluster: str) -> None:
+    found = await agent.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+    await forge_metadata(agent, cluster, finalizers=[*finalizers_of(found), "example.com/mine"])
+
+
+async def label_itself_for_a_set(agent: Client, cluster: str) -> None:
+    found = await agent.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+    await forge_metadata(agent, cluster, labels={**labels_of(found), "tenant": "payments"})
+
+
 async def act_as_root(agent: Client, _cluster: str) -> None:
     await agent.impersonating("kubernetes-admin", groups=("system:masters",)).list(SECRETS, namespace="kube-system")
 
@@ -164,6 +179,9 @@ async def delete_itself(agent: Client, cluster: str) -> None:
         pytest.param(leave_its_set, id="leave its set of clusters"),
         pytest.param(give_its_name_away, id="give its name to another key"),
         pytest.param(lift_the_finalizers, id="lift what holds its cluster until all is gone"),
+        pytest.param(be_owned_by_what_is_gone, id="be deleted with an owner"),
+        pytest.param(hold_itself_by_a_finalizer, id="hold its cluster by a finalizer"),
+        pytest.param(label_itself_for_a_set, id="select itself for a set by a label"),
         pytest.param(act_as_root, id="impersonate an administrator"),
         pytest.param(act_as_the_same_user_with_more_groups, id="impersonate with more groups"),
         pytest.param(delete_itself, id="delete its cluster"),

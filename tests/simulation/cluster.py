@@ -28,8 +28,7 @@ from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.transport import InProcessTransport, Transport
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
-from watchword.processes.agent import AgentRuntime, run_agent
-from watchword.processes.agent_controllers import ControllerFactory, addon_controllers, work_controllers
+from watchword.processes.agent import AgentRuntime, ControllerFactory, addon_controllers, run_agent, work_controllers
 from watchword.registration.agent.options import AgentOptions
 from watchword.runtime.backoff import Quarantine
 from watchword.testing.virtual_time import VirtualClock

@@ -23,7 +23,7 @@ from watchword.api.resources import (
 )
 from watchword.kube.client import Client
 from watchword.operator.rbac import AGENT_RULES, EXECUTION_ROLE
-from watchword.processes.agent_controllers import work_controllers
+from watchword.processes.agent import work_controllers
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES, cluster_subjects, work_binding_manifest
 from watchword.testing.builders import a_cluster, a_cluster_role_binding
 from watchword.testing.eventually import eventually, is_gone

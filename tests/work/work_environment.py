@@ -21,7 +21,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.transport import Transport
-from watchword.processes.agent_controllers import AgentControllerContext, work_controllers
+from watchword.processes.agent import AgentControllerContext, work_controllers
 from watchword.registration.agent.hub_endpoint import HubEndpoint
 from watchword.registration.agent.hub_session import HubConnection, HubSession
 from watchword.registration.agent.options import AgentOptions

@@ -37,8 +37,7 @@ from watchword.kube.request_sender import RetryPolicy
 from watchword.operator.klusterlet_manifests import agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
 from watchword.registration.catalog import CATALOG, make_connector
-from watchword.registration.hub_connector import ConnectorContext
-from watchword.registration.kubeconfig_connector import user_with_secret_data
+from watchword.registration.hub_connector import ConnectorContext, user_with_secret_data
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 

@@ -76,7 +76,7 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
     from watchword.kube.errors import ConfigError, Forbidden, Unauthorized, Unreachable
     from watchword.pki.errors import PkiError
     from watchword.pullsecrets.credential_provider import CredentialRequestRefused
-    from watchword.registration.agent.errors import NameTaken
+    from watchword.registration.agent.cluster_registration import NameTaken
 
     return (
         (NotTrusted, ExitCode.REFUSED),

@@ -133,7 +133,7 @@ def revoke(cluster: str, connection: ClusterConnection) -> None:
 
 
 async def _revoke(connection: ClusterConnection, cluster: str) -> list[str]:
-    from watchword.registration.aws_irsa.people import revoke_identities
+    from watchword.registration.aws_irsa.hub import revoke_identities
 
     async with connection.client() as client:
         return await revoke_identities(client, cluster)

@@ -62,6 +62,10 @@ class ConnectionTable(Generic[T]):
             self.discard(connection)
             self._put(self._users, user, connection)
 
+    def is_authenticated(self, connection: T) -> bool:
+        """Whether a connection belongs to a user."""
+        return connection in self._users.get(self._group_of.get(connection, ""), {})
+
     def discard(self, connection: T) -> None:
         name = self._group_of.pop(connection, None)
         if name is None:

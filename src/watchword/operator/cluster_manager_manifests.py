@@ -26,8 +26,7 @@ from watchword.operator.rendering import (
     service_account,
 )
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.driver import AnnotatesHubAccount, ClusterDriver, HasServer
-from watchword.registration.hub_server import HubServer
+from watchword.registration.driver import AnnotatesHubAccount, ClusterDriver, HasServer, HubServer
 
 REPLICAS = 1
 EXPOSED_PORT = 443

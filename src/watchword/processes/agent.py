@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from random import Random
+from typing import TypeAlias
 
 import structlog
-from msgspec import field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.addons.catalog import ADDON_CATALOG
@@ -23,32 +25,33 @@ from watchword.credentials.credential_secret import CredentialKeeper, PendingCsr
 from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, WantedCredential
 from watchword.credentials.driver_options import Side, validate_options
 from watchword.credentials.errors import DriverError, UnknownDriver
+from watchword.credentials.evidence import TokenClientFactory
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.request_sender import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
-from watchword.processes.agent_controllers import CONTROLLER_FACTORIES, AgentControllerContext, ControllerFactory
 from watchword.registration.agent.cluster_registration import (
+    NameTaken,
     RegistrationRequest,
     correct_driver_claim,
     register_cluster,
 )
 from watchword.registration.agent.controllers import (
     RegistrationParts,
+    follow_claims,
     register_informers,
     registration_controllers,
 )
-from watchword.registration.agent.errors import NameTaken
 from watchword.registration.agent.hub_credential import CredentialMetricsObserver, HubCredentialReconciler
-from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor
+from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor, original_server
 from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, OwnCredentialTransport
 from watchword.registration.agent.options import AgentIdentity, AgentOptions, restore_identity
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
-from watchword.registration.driver import AnnotatesCluster
-from watchword.registration.hub_connector import ConnectorContext, HubConnector
-from watchword.runtime.api_server_connection import HUB
+from watchword.registration.driver import AnnotatesCluster, ClusterDriver
+from watchword.registration.hub_connector import ConnectorContext, HubConnector, TokenConnector
+from watchword.runtime.api_server_connection import HUB, ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -56,6 +59,83 @@ from watchword.runtime.event_loop import run_until_stopped, running
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions, first_error
 from watchword.runtime.metrics import Metrics
+from watchword.runtime.reconcile import ControllerSpec
+
+
+class AgentControllerContext(Struct, frozen=True, kw_only=True):
+    """The connections to both API servers, the session with the hub, and what else controllers need."""
+
+    options: AgentOptions
+    manager: Manager  # runs the controllers, and jobs beside them
+    cluster: ApiServerConnection
+    hub: ApiServerConnection  # refuses writes that are not in the name of this cluster
+    session: HubSession
+    csr_watch: PendingCsrWatch
+    clock: Clock
+    random: Random
+    metrics: Metrics
+    new_key: NewKey = PrivateKey.generate
+
+
+ControllerFactory: TypeAlias = Callable[[AgentControllerContext], Iterable[ControllerSpec]]
+"""Asks the caches for what it watches and returns its controllers."""
+
+
+def addon_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
+    """Keep the credentials of add-ons, and report the health of the add-ons."""
+    from watchword.addons.agent.controllers import AddonAgentContext, controllers
+
+    options = context.options
+    return controllers(
+        AddonAgentContext(
+            cluster_name=options.cluster_name,
+            addon_namespace=options.addon_namespace,
+            own_secret=options.secret_key,
+            addon_auth=options.addon_auth,
+            settings=options.settings,
+            session=context.session,
+            cluster=context.cluster,
+            hub=context.hub,
+            csr_watch=context.csr_watch,
+            clock=context.clock,
+            metrics=context.metrics,
+            new_key=context.new_key,
+            manager=context.manager,
+            random=context.random,
+            token_client=_token_client(context.session),
+        )
+    )
+
+
+def _token_client(session: HubSession) -> TokenClientFactory | None:
+    connector = session.connector
+    if not isinstance(connector, TokenConnector):
+        return None
+    return lambda token: connector.with_token(session.endpoint.entry(), token)
+
+
+def work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
+    from watchword.work.controllers import WorkContext, WorkTiming, controllers
+
+    options, session = context.options, context.session
+    return controllers(
+        WorkContext(
+            cluster_name=options.cluster_name,
+            agent_id=f"{options.namespace}/{options.hub_secret}",
+            hub_address=lambda: original_server(session.endpoint.entry()),
+            manager=context.manager,
+            cluster=context.cluster,
+            hub=context.hub,
+            clock=context.clock,
+            random=context.random,
+            timing=WorkTiming(options.eviction_grace, options.feedback_interval, options.work_recheck),
+        )
+    )
+
+
+CONTROLLER_FACTORIES: tuple[ControllerFactory, ...] = (addon_controllers, work_controllers)
+"""Each imports its pillar when it is first needed: an agent pays for add-ons and works once its cluster is accepted."""
+
 
 REGISTRATION_BACKOFF = Backoff(first=1.0, limit=300.0)
 REGISTRATION_CHECK_INTERVAL = timedelta(minutes=1)  # reads the cache alone
@@ -169,7 +249,7 @@ class _Agent:
 
     def _keep_held_driver(self, context: AgentContext) -> AgentDriver | None:
         """Continue with another driver whose credential is held and good: the hub may have accepted that one alone."""
-        holder = self.runtime.catalog.by_name.get(self.runtime.catalog.holder_of(self.identity.held))
+        holder = self._find_holder()
         if holder is None or holder is self.wanted_driver:
             return None
         try:
@@ -220,12 +300,16 @@ class _Agent:
         )
 
     def _keys_of_others(self, driver: AgentDriver, context: AgentContext) -> frozenset[str]:
-        """Return the keys of the Secret that other drivers own; one without settings cannot have served."""
-        keys = set[str]()
-        for other in self.runtime.catalog.drivers:
-            with contextlib.suppress(DriverError):
-                keys |= other.agent(context).owned_keys()
-        return frozenset(keys - driver.owned_keys())
+        """Return the keys of the Secret that belong to the driver which served before; none without its settings."""
+        holder = self._find_holder()
+        with contextlib.suppress(DriverError):
+            if holder is not None and holder is not self.cluster_driver:
+                return holder.agent(context).owned_keys() - driver.owned_keys()
+        return frozenset()
+
+    def _find_holder(self) -> ClusterDriver | None:
+        held, catalog = self.identity.held, self.runtime.catalog
+        return catalog.by_name.get(catalog.holder_of(held)) if held else None
 
     def _make_credential_reconciler(
         self, driver: AgentDriver, obsolete_keys: frozenset[str]
@@ -261,6 +345,7 @@ class _Agent:
         self.manager.add(*registration_controllers(parts))
         self.manager.add_job("registration", self._register)
         self.manager.add_job("driver", self._await_release)
+        self.manager.add_job("cluster-claims", partial(follow_claims, self.cluster))
         self.manager.add_job("accepted", self._serve_once_joined)
 
     async def _register(self) -> None:

@@ -21,6 +21,7 @@ from watchword.registration.driver import (
     ClusterDriver,
     ConnectsToHub,
     HasServer,
+    HubServer,
     KnownByUser,
     ReadsHeldCredential,
     ReportsHubIdentity,
@@ -28,9 +29,7 @@ from watchword.registration.driver import (
     ValidatesSettings,
 )
 from watchword.registration.grpc.driver import GrpcDriver
-from watchword.registration.hub_connector import ConnectorContext, HubConnector
-from watchword.registration.hub_server import HubServer
-from watchword.registration.kubeconfig_connector import KubeconfigConnector
+from watchword.registration.hub_connector import ConnectorContext, HubConnector, KubeconfigConnector
 
 
 class Catalog(Struct, frozen=True, dict=True):
@@ -118,7 +117,9 @@ class Catalog(Struct, frozen=True, dict=True):
     def user_of(self, cluster: Object) -> str:
         """Return the user that the rights of a ManagedCluster are bound to; empty: to the group of its certificates."""
         driver = self.accepted_driver(cluster)
-        return driver.cluster_user(cluster["metadata"]["name"]) if isinstance(driver, KnownByUser) else ""
+        if driver is None or not isinstance(driver, KnownByUser):
+            return ""
+        return driver.cluster_user(cluster["metadata"]["name"])
 
     def find_hub_report(self, cluster: Object) -> Condition | None:
         """Return what the hub says of the identity that it makes for a ManagedCluster; None when it says nothing."""

@@ -70,7 +70,6 @@ class CertificateApprovalReconciler(Struct, frozen=True):
     allow_list: AllowList
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Approve the request or leave it to an administrator, and report why."""
         csr = self.context.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or Label.ADDON_NAME in labels_of(csr) or not self._is_own(csr):
             return Done()

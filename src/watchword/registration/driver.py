@@ -8,15 +8,78 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct, field
 
 from watchword.api.cluster import Cluster
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.rbac import RbacRule
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.credential_kind import CredentialKind, HeldCredential
 from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
 from watchword.credentials.driver_options import DriverOption, Settings
 from watchword.kube.client import Client
+from watchword.pki.certificates import Certificate, split_bundle
+from watchword.pki.errors import PkiError
 from watchword.registration.hub_connector import ConnectorContext, HubConnector
-from watchword.registration.hub_server import HubServer
+from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Trigger
+
+ROLE_PREFIX = "open-cluster-management:watchword:"
+
+
+class PublishedCertificate(Struct, frozen=True, kw_only=True):
+    """A certificate of a server that the hub publishes, for the inventory; of several the one that ends last counts."""
+
+    name: str  # as the inventory calls it
+    field: str  # of the ConfigMap
+    consequence: str  # what happens when it expires
+    is_authority: bool = False  # one of those that agents trust, not the one that the server shows
+
+    def read(self, published: Object) -> Certificate | None:
+        """Return the certificate in the ConfigMap of the server; None when there is none, or it is damaged."""
+        pem = str((published.get("data") or {}).get(self.field) or "")
+        try:
+            return max(split_bundle(pem.encode()), key=lambda each: each.not_after) if pem else None
+        except PkiError:
+            return None
+
+
+class HubServer(Struct, frozen=True, kw_only=True):
+    """One Deployment with its Service, its account and its rights."""
+
+    name: str  # of Deployment and Service, after that of the ClusterManager
+    service_account: str
+    port: int
+    arguments: tuple[str, ...]  # of the command, without the image
+    rules: tuple[RbacRule, ...]  # what it may do on the hub
+    signer_rules: tuple[RbacRule, ...] = ()  # what the hub's controllers may do for it, everywhere
+    controller_rules: tuple[RbacRule, ...] = ()  # what they may do for it in the hub's namespace
+    secrets: Mapping[str, str] = field(default_factory=dict)  # name → mount path
+    config_maps: Mapping[str, str] = field(default_factory=dict)  # name → mount path
+    published: ObjectKey | None = None  # the ConfigMap with its public certificates
+    certificates: tuple[PublishedCertificate, ...] = ()  # what is in there
+    exposure: str = ""  # the protocol by which `serverConfiguration.endpointsExposure` names its addresses
+
+    @property
+    def published_scope(self) -> WatchScope | None:
+        if self.published is None:
+            return None
+        return WatchScope(self.published.namespace, fields=f"metadata.name={self.published.name}")
+
+    @property
+    def role(self) -> str:
+        return f"{ROLE_PREFIX}{self.name}"
+
+    @property
+    def signer_role(self) -> str:
+        return f"{ROLE_PREFIX}{self.name}-signer"
+
+    @property
+    def controller_role(self) -> str:
+        """The ClusterRole of what they do for it in the hub's namespace, bound there alone."""
+        return f"{ROLE_PREFIX}{self.name}-controller"
+
+    @property
+    def roles(self) -> Mapping[str, tuple[RbacRule, ...]]:
+        rows = {self.role: self.rules, self.signer_role: self.signer_rules, self.controller_role: self.controller_rules}
+        return {name: rules for name, rules in rows.items() if rules}
 
 
 class ClusterDriver(Protocol):
@@ -37,14 +100,12 @@ class HubDriver(Protocol):
 
     async def grant(self, cluster: Cluster) -> None:
         """Make the accepted cluster's proof work; the hub writes the RBAC. `NotGranted` until it works."""
-        ...
 
     async def revoke(self, cluster: Cluster) -> None:
         """Make it stop working; repeated until it succeeds.
 
         Called for every cluster that is denied or removed, whichever driver it names: its agent may have changed that.
         """
-        ...
 
 
 @runtime_checkable
@@ -62,7 +123,6 @@ class ConnectsToHub(Protocol):
 
     def connector(self, context: ConnectorContext) -> HubConnector:
         """Return how the hub is reached; `ConfigError` when a library is missing."""
-        ...
 
 
 @runtime_checkable
@@ -71,7 +131,6 @@ class BringsBootstrapData(Protocol):
 
     def bootstrap_data(self, settings: Settings, token: Sensitive[str], present: SecretData) -> SecretData:
         """Return it, from the flags of `join`, the bootstrap token and what is stored; `ConfigError` for a bad flag."""
-        ...
 
 
 @runtime_checkable
@@ -96,7 +155,6 @@ class ValidatesSettings(Protocol):
 
     def validate_settings(self, settings: Settings) -> str:
         """Return why they do not; empty when they do."""
-        ...
 
 
 @runtime_checkable
@@ -105,7 +163,6 @@ class ReadsHeldCredential(Protocol):
 
     def read_held(self, data: SecretData) -> HeldCredential | None:
         """Return the facts about it, None when there is none; `CredentialUnreadable` when it is damaged."""
-        ...
 
 
 @runtime_checkable
@@ -116,7 +173,6 @@ class RequestsCertificate(Protocol):
 
     def read_pending_key(self, data: SecretData) -> str:
         """Return the thumbprint of the key that is to be certified; empty when none waits."""
-        ...
 
 
 @runtime_checkable
@@ -139,7 +195,6 @@ class PreparesAcceptance(Protocol):
 
     async def prepare_acceptance(self, context: AcceptanceContext) -> None:
         """Make it; `DriverError` when the cluster must not be accepted."""
-        ...
 
 
 @runtime_checkable
@@ -163,11 +218,9 @@ class HoldsRemoval(Protocol):
     @property
     def removal_trigger(self) -> Trigger:
         """What changes once something is gone, and the clusters that it concerns."""
-        ...
 
     def remaining(self, cluster: Cluster) -> list[str]:
         """Return what is left of it after `revoke`; the ManagedCluster is kept until nothing is."""
-        ...
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import CLUSTER_LEASE
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS, RBAC_GROUP, ROLE_BINDINGS, ROLES
 from watchword.kube.errors import Conflict
-from watchword.registration.agent.cluster_lease import LeaseRenewalReconciler
+from watchword.registration.agent.cluster_status import LeaseRenewalReconciler
 from watchword.registration.agent.hub_session import HubConnection
 from watchword.testing.builders import a_cluster, a_lease
 from watchword.testing.plane import Plane

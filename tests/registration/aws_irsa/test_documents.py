@@ -66,7 +66,7 @@ def test_role_of_an_accepted_cluster_is_that_of_the_design() -> None:
     assert role.arn == filled("arn:aws:iam::<hub-account-id>:role/ocm-hub-<md5-hash-unique-identifier>")
     assert role.access_policy == filled(HUB_ACCESS)
     assert role.trust_policy == filled(HUB_TRUST)
-    assert role.tags == agent_role().tags
+    assert role.tags == {**agent_role().tags, "hub_cluster_arn": str(HUB)}
 
 
 def test_role_of_the_identity_creator_is_that_of_the_design() -> None:

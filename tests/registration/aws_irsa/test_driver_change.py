@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from tests.emulators.memory_aws import NAME
+from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, BOOTSTRAP_USER
 from tests.registration.aws_irsa.aws_fleet import HUB, SETTINGS, AwsFleet, arn_of
 from tests.registration.test_join import request_as_a_stranger
 from tests.security.compromised_agent import taken_over
@@ -26,7 +27,6 @@ from watchword.kube.errors import Forbidden
 from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_ARN, MANAGED_CLUSTER_ARN
 from watchword.registration.catalog import CATALOG
 from watchword.testing.eventually import eventually, is_told
-from watchword.testing.fleet import AGENTS_NAMESPACE, AUTOMATIC, BOOTSTRAP_USER
 
 pytestmark = pytest.mark.planes("embedded")
 

@@ -11,8 +11,8 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.registration.aws_irsa.errors import AwsRefused, RoleTaken, StillAccepted
+from watchword.registration.aws_irsa.hub import prepare_acceptance, revoke_identities
 from watchword.registration.aws_irsa.identity import ClusterIdentity
-from watchword.registration.aws_irsa.people import prepare_acceptance, revoke_identities
 from watchword.registration.driver import AcceptanceContext
 
 pytestmark = pytest.mark.planes("embedded")  # hours of virtual time

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from watchword.registration.aws_irsa.arn import EksClusterArn
-from watchword.registration.aws_irsa.documents import AgentAccounts, managed_cluster_role
+from watchword.registration.aws_irsa.arn import HUB_ARN_TAG, EksClusterArn
+from watchword.registration.aws_irsa.documents import AgentAccounts, hub_role, managed_cluster_role
 from watchword.registration.aws_irsa.errors import ForeignRole
-from watchword.registration.aws_irsa.iam import RoleChange, StoredRole, decide_repairs
+from watchword.registration.aws_irsa.iam import (
+    RoleChange,
+    StoredRole,
+    decide_repairs,
+    validate_deletion,
+    validate_ownership,
+)
 
 HUB = EksClusterArn("aws", "us-west-2", "111122223333", "fleet-hub")
 MANAGED = EksClusterArn("aws", "eu-central-1", "444455556666", "edge-1")
@@ -62,3 +69,26 @@ def test_role_of_another_cluster_is_refused(stored: StoredRole) -> None:
 )
 def test_only_what_differs_is_repaired(stored: StoredRole, expected: tuple[Any, ...]) -> None:
     assert decide_repairs(ROLE, stored) == expected
+
+
+OF_ANOTHER_REGION = hub_role(replace(HUB, region="us-east-1"), MANAGED)
+
+
+@pytest.mark.parametrize("judge", [decide_repairs, validate_ownership, validate_deletion])
+def test_role_of_another_hub_is_neither_adopted_nor_changed_nor_deleted(judge: Callable[..., object]) -> None:
+    other = OF_ANOTHER_REGION
+    stored = StoredRole(other.arn, other.trust, other.access, other.tags)
+    wanted = hub_role(HUB, MANAGED)
+    assert wanted.arn == stored.arn
+
+    with pytest.raises(ForeignRole, match="belongs to hub arn:aws:eks:us-east-1"):
+        judge(wanted, stored)
+
+
+def test_role_of_an_earlier_version_gets_the_tag_of_its_hub() -> None:
+    role = hub_role(HUB, MANAGED)
+    tags = {key: value for key, value in role.tags.items() if key != HUB_ARN_TAG}
+    stored = StoredRole(role.arn, role.trust, role.access, tags)
+
+    validate_ownership(role, stored)
+    assert decide_repairs(role, stored) == (RoleChange.TAGS,)

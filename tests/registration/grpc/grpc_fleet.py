@@ -23,7 +23,7 @@ from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, Us
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.kube.tokens import request_token
 from watchword.kube.transport import Transport
-from watchword.processes.agent_controllers import CONTROLLER_FACTORIES, ControllerFactory
+from watchword.processes.agent import CONTROLLER_FACTORIES, ControllerFactory
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.grpc.client.channel import GrpcCredential

@@ -10,12 +10,13 @@ import pytest
 
 from watchword.api.meta import Object
 from watchword.api.names import Annotation, Finalizer
-from watchword.registration.grpc.client.object_events import ObjectCodec, WorkCodec, resync_request, status_update
-from watchword.registration.grpc.cloud_events import CloudEvent, DataType
+from watchword.registration.grpc.client.object_events import ObjectCodec, WorkCodec, resync_request
+from watchword.registration.grpc.cloud_events import Action, CloudEvent, DataType, EventType, SubResource
 from watchword.registration.grpc.errors import GrpcDriverError
 
 CLUSTERS, REQUESTS = ObjectCodec(DataType.MANAGED_CLUSTER), ObjectCodec(DataType.CERTIFICATE_REQUEST)
 WORKS = WorkCodec(sequence=lambda: 42)
+REPORT = EventType(DataType.MANIFEST_BUNDLE, SubResource.STATUS, Action.UPDATE)
 BEGUN = datetime(2026, 1, 2, tzinfo=UTC)
 METADATA = {"name": "nginx", "namespace": "edge", "uid": "w1", "resourceVersion": "99", "labels": {"a": "b"}}
 
@@ -118,7 +119,7 @@ def test_status_of_a_work_is_published_under_its_generation() -> None:
     status = {"conditions": [{"type": "Applied"}], "resourceStatus": {"manifests": [{"x": 1}]}}
     work = {"metadata": {**METADATA, "generation": 3}, "status": status}
 
-    event = WORKS.encode(status_update(WORKS.data_type), work, {}).to_event("edge-agent", "edge")
+    event = WORKS.encode(REPORT, work, {}).to_event("edge-agent", "edge")
 
     assert event.json() == {"conditions": [{"type": "Applied"}], "resourceStatus": [{"x": 1}]}
     assert (event.extensions["resourceid"], event.extensions["resourceversion"]) == ("w1", 3)
@@ -136,7 +137,7 @@ def test_status_of_a_work_is_published_under_its_generation() -> None:
 def test_work_without_finalizer_reports_that_its_objects_are_gone(finalizers: list[str], conditions: list[str]) -> None:
     metadata = {**METADATA, "generation": 3, "finalizers": finalizers, "deletionTimestamp": "2026-01-02T00:00:00Z"}
 
-    event = WORKS.encode(status_update(WORKS.data_type), {"metadata": metadata}, {}).to_event("edge-agent", "edge")
+    event = WORKS.encode(REPORT, {"metadata": metadata}, {}).to_event("edge-agent", "edge")
 
     assert [row["type"] for row in event.json()["conditions"]] == conditions
 

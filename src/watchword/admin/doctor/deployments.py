@@ -32,7 +32,7 @@ from watchword.pki.certificates import Certificate, split_bundle, verify_chain
 from watchword.pki.errors import PkiError
 from watchword.pki.subjects import AlternativeNames, Usage
 from watchword.registration.catalog import Catalog
-from watchword.registration.hub_server import HubServer
+from watchword.registration.driver import HubServer
 
 EXPECTED = {
     APPLIED: "True",

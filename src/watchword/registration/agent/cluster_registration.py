@@ -1,4 +1,4 @@
-"""Introduces this cluster to the hub."""
+"""Creates the ManagedCluster of this cluster on the hub, and corrects the driver that it claims."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from watchword.api.names import AGENT_ANNOTATION_PREFIX, Annotation, Label
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden
-from watchword.registration.agent.errors import NameTaken
+
+
+class NameTaken(Exception):
+    """The hub knows another cluster, or another driver, under this name; the message contains the next step."""
 
 
 class RegistrationRequest(Struct, frozen=True):

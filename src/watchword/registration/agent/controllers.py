@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from datetime import timedelta
 from random import Random
 
 from msgspec import Struct
@@ -14,8 +16,11 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_CLAIMS
 from watchword.credentials.credential_kind import CredentialKind
 from watchword.credentials.credential_secret import csr_scope
 from watchword.kube.client import Client
-from watchword.registration.agent.cluster_lease import LeaseRenewalReconciler
-from watchword.registration.agent.cluster_status import ApiServerHealthCheck, ClusterStatusReconciler
+from watchword.registration.agent.cluster_status import (
+    ApiServerHealthCheck,
+    ClusterStatusReconciler,
+    LeaseRenewalReconciler,
+)
 from watchword.registration.agent.hub_credential import HubCredentialReconciler
 from watchword.registration.agent.hub_session import HubSession, HubSessionReconciler
 from watchword.registration.agent.options import AgentIdentity, AgentOptions
@@ -23,6 +28,9 @@ from watchword.runtime.api_server_connection import HUB, ApiServerConnection
 from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Trigger
+
+CLAIMS_CHECK_INTERVAL = timedelta(minutes=5)
+CLAIMS_SYNC_SECONDS = 10.0
 
 
 class RegistrationParts(Struct, frozen=True, kw_only=True):
@@ -43,9 +51,23 @@ class RegistrationParts(Struct, frozen=True, kw_only=True):
 def register_informers(cluster: ApiServerConnection, hub: ApiServerConnection, identity: AgentIdentity) -> None:
     cluster.cache.informer(SECRETS, WatchScope.single(identity.secret_key))
     cluster.cache.informer(NODES, project=_without_images)
-    cluster.cache.informer(CLUSTER_CLAIMS)
+    cluster.cache.expect(CLUSTER_CLAIMS)  # see follow_claims
     hub.cache.informer(MANAGED_CLUSTERS, WatchScope.single(ObjectKey.cluster(identity.cluster)))
     hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(identity.cluster))  # shared: see PendingCsrWatch
+
+
+async def follow_claims(cluster: ApiServerConnection) -> None:
+    """Watch ClusterClaims once the cluster serves them: many clusters never do."""
+    while True:
+        informer = cluster.cache.informer(CLUSTER_CLAIMS)
+        try:
+            async with asyncio.timeout(CLAIMS_SYNC_SECONDS):
+                await informer.sync()
+        except TimeoutError:
+            cluster.cache.drop(informer)
+            await asyncio.sleep(CLAIMS_CHECK_INTERVAL.total_seconds())
+        else:
+            await asyncio.Event().wait()
 
 
 def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpec]:

@@ -70,7 +70,10 @@ class HubConnection:
         except Unreachable:
             self.unreachable.set()
             raise
-        self._note_answer(transport, response)
+        except ConfigError:  # an exec plugin that obtains no credential, because its role is gone
+            self._note_answer(transport, HTTPStatus.UNAUTHORIZED)
+            raise
+        self._note_answer(transport, response.status)
         return response
 
     @asynccontextmanager
@@ -78,12 +81,15 @@ class HubConnection:
         """Send one request; reading its stream raises `CredentialReplaced` once another is used."""
         try:
             async with asyncio.timeout(None) as limit:
+                transport = self._transport()
                 self._streams[limit] = None  # from the start: one that is being opened is cut, too
                 try:
-                    transport = self._transport()
                     async with transport.stream(request) as response:
-                        self._note_answer(transport, response)
+                        self._note_answer(transport, response.status)
                         yield response
+                except ConfigError:
+                    self._note_answer(transport, HTTPStatus.UNAUTHORIZED)
+                    raise
                 finally:
                     self._streams.pop(limit, None)
         except TimeoutError as cause:
@@ -96,10 +102,10 @@ class HubConnection:
         """For how many seconds the hub has refused the cluster's own credential without an exception."""
         return asyncio.get_running_loop().time() - self._refused_since if self.refused.is_set() else 0.0
 
-    def _note_answer(self, transport: Transport, response: Response) -> None:
+    def _note_answer(self, transport: Transport, status: int) -> None:
         if not self.uses_own_credential or transport is not self._current:
             return
-        if response.status != HTTPStatus.UNAUTHORIZED:
+        if status != HTTPStatus.UNAUTHORIZED:
             self.refused.clear()
         elif not self.refused.is_set():
             self._refused_since = asyncio.get_running_loop().time()
@@ -144,6 +150,8 @@ MIN_ENDPOINT_CHECK_INTERVAL = timedelta(minutes=1)  # also while the hub cannot 
 
 
 REFUSAL_PATIENCE = timedelta(minutes=10)  # servers that start, or lose their webhook, refuse everything for a while
+NAMELESS = "nameless"  # a credential without an identifier, such as an exec entry
+NAMELESS_RETRY = timedelta(minutes=5)  # it is the same after the cluster was accepted again
 REFUSAL_RETRY = timedelta(minutes=30)
 REFUSAL_TRIAL = timedelta(minutes=2)  # some renewals of the lease
 
@@ -304,11 +312,12 @@ class HubSession:
             await asyncio.sleep(REFUSAL_PATIENCE.total_seconds())
             is_refused = self.connection.refused_for >= REFUSAL_PATIENCE.total_seconds()
             if is_refused and self.held is not None and self.connector.has_bootstrap_credential():
-                self.refused_id = self.held.credential_id
+                self.refused_id = self.held.credential_id or NAMELESS
                 while self._is_held_refused():
                     await self.select_credential()
                     self._notify()
-                    await asyncio.sleep(REFUSAL_RETRY.total_seconds())
+                    pause = NAMELESS_RETRY if self.refused_id == NAMELESS else REFUSAL_RETRY
+                    await asyncio.sleep(pause.total_seconds())
                     await self._try_refused()
                 self.refused_id = ""
                 self._notify()
@@ -324,7 +333,7 @@ class HubSession:
             self.refused_id = ""
 
     def _is_held_refused(self) -> bool:
-        return self.held is not None and bool(self.refused_id) and self.held.credential_id == self.refused_id
+        return self.held is not None and (self.held.credential_id or NAMELESS) == self.refused_id
 
     async def _follow_endpoint(self) -> None:
         """Look where the hub is: at the start, when it cannot be reached, and four times an hour."""
@@ -415,7 +424,6 @@ class HubSessionReconciler(Struct, frozen=True):
     session: HubSession
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Use the right credential, and look again when the cluster's own expires."""
         session = self.session
         await session.select_credential()
         now, until = session.clock.now(), session.own_until

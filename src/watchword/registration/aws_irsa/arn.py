@@ -80,6 +80,8 @@ def _shortened(text: str) -> str:
 
 
 DELIMITER = "#"
+HUB_ARN_TAG = "hub_cluster_arn"
+"""The tag that tells hubs of one account and name apart, which share the names of roles."""
 
 
 class RoleTags(Struct, frozen=True):

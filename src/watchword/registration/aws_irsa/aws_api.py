@@ -28,7 +28,6 @@ class AwsApi(Protocol):
 
     async def call(self, service: str, operation: str, **arguments: Any) -> Mapping[str, Any]:
         """Return the response; raise `AwsRefused`, `AwsUnreachable` or `LibraryMissing`."""
-        ...
 
 
 async def find(api: AwsApi, service: str, operation: str, **arguments: Any) -> Mapping[str, Any] | None:

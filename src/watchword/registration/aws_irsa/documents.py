@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from watchword.api.names import AGENT_NAMESPACE
 from watchword.api.validation import validate_dns_label, validate_dns_subdomain
-from watchword.registration.aws_irsa.arn import EksClusterArn, RoleTags
+from watchword.registration.aws_irsa.arn import HUB_ARN_TAG, EksClusterArn, RoleTags
 from watchword.registration.aws_irsa.errors import InvalidName
 
 MANAGED_CLUSTER_ACCESS = """\
@@ -267,7 +267,7 @@ def hub_role(hub: EksClusterArn, managed: EksClusterArn) -> IamRole:
         f"ocm-hub-{tags.identifier}",
         _fill(HUB_ACCESS, values),
         _fill(HUB_TRUST, values),
-        tags.as_dict(),
+        {**tags.as_dict(), HUB_ARN_TAG: str(hub)},
     )
 
 

@@ -97,7 +97,6 @@ class AwsIrsaDriver(
         return hub_account_annotations(settings)
 
     def validate_settings(self, settings: Settings) -> str:
-        """Return why a cluster cannot join a hub with these settings; empty when it can."""
         try:
             ClusterPair.read(settings)
         except InvalidName as objection:
@@ -110,6 +109,6 @@ class AwsIrsaDriver(
         return read_held_entry(data)
 
     async def prepare_acceptance(self, context: AcceptanceContext) -> None:
-        from watchword.registration.aws_irsa.people import prepare_acceptance
+        from watchword.registration.aws_irsa.hub import prepare_acceptance
 
         await prepare_acceptance(context)

@@ -19,7 +19,7 @@ from watchword.kube.client import Client
 from watchword.kube.request_sender import Backoff
 from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.aws_api import AwsApi, LazyAwsApi, PacedAwsApi
-from watchword.registration.aws_irsa.errors import AwsError, IdentityMissing, InvalidName, RoleTaken
+from watchword.registration.aws_irsa.errors import AwsError, IdentityMissing, InvalidName, RoleTaken, StillAccepted
 from watchword.registration.aws_irsa.iam import RoleWriter
 from watchword.registration.aws_irsa.identity import (
     ClusterIdentity,
@@ -36,7 +36,6 @@ from watchword.registration.aws_irsa.identity_reports import (
     report_ready,
 )
 from watchword.registration.aws_irsa.options import (
-    HUB_OPTIONS,
     READY,
     IdentityMode,
     hub_arn,
@@ -46,6 +45,7 @@ from watchword.registration.aws_irsa.options import (
     role_tags,
 )
 from watchword.registration.aws_irsa.role_mapping import AccessEntries, AwsAuthConfigMap, RoleMappings
+from watchword.registration.driver import AcceptanceContext
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter, Trigger
@@ -221,8 +221,6 @@ def is_reported(cluster: Object, reason: str) -> bool:
     return said is not None and said.reason == reason
 
 
-__all__ = ["HUB_OPTIONS", "AwsIrsaHubDriver", "make_hub_driver", "make_identities"]
-
 WORKERS = 16
 DEADLINE = timedelta(minutes=10)  # an identity may wait for its turn among hundreds
 
@@ -331,3 +329,62 @@ def make_identities(
     random = Random(str(hub))  # noqa: S311 - spreads requests, guards nothing
     mappings = RoleMappings(AccessEntries(api, hub, random), AwsAuthConfigMap(client, random))
     return AwsIdentities(RoleWriter(api, random, tags), mappings, mode)
+
+
+async def prepare_acceptance(context: AcceptanceContext, *, api: AwsApi | None = None) -> None:
+    """Make the identity of a cluster before it is accepted, on a hub that leaves this to people.
+
+    Raises `AwsError`; then the cluster is not accepted. Made again after a failure, it goes on where it stopped.
+    """
+    if identity_mode(context.settings) is not IdentityMode.ACCEPT:
+        return
+    hub, cluster = hub_arn(context.settings), Cluster.read(context.cluster)
+    managed = read_claimed_arn(cluster.annotations, hub)
+    identity = ClusterIdentity(cluster.name, cluster.uid, hub, managed)
+    if context.dry_run:
+        return
+    records = IdentityRecords(context.client)
+    record = await records.create(identity)
+    validate_not_revoking(record)
+    connection, tags = api or LazyAwsApi(hub.region), role_tags(context.settings)
+    identities = make_identities(context.client, hub, IdentityMode.ACCEPT, connection, tags)
+    if record.phase is IdentityPhase.READY:
+        await identities.repair(record)
+    else:
+        await records.set_phase(record, IdentityPhase.READY, await identities.create(record))
+
+
+def validate_not_revoking(record: IdentityRecord) -> None:
+    """Raise `RoleTaken` when the role of an earlier acceptance is not deleted yet."""
+    if record.phase is IdentityPhase.REVOKING:
+        raise RoleTaken(
+            f"role {record.identity.role.name} of an earlier acceptance is not deleted yet: "
+            f"run `watchword aws revoke {record.identity.cluster}`, then accept the cluster"
+        )
+
+
+async def revoke_identities(client: Client, cluster: str, *, api: AwsApi | None = None) -> list[str]:
+    """Delete the mappings and roles of a cluster that has no rights any more; return the ARNs of the roles.
+
+    Raises `StillAccepted` before the hub has taken the rights, and `AwsError`.
+    """
+    records = IdentityRecords(client)
+    found = await client.find(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+    known = await records.list(cluster)
+    for record in known:
+        validate_revoked(record, found)
+    for record in known:
+        hub = record.identity.hub
+        await make_identities(client, hub, IdentityMode.ACCEPT, api or LazyAwsApi(hub.region), {}).delete(record)
+        await records.delete(record)
+    return [record.identity.role.arn for record in known]
+
+
+def validate_revoked(record: IdentityRecord, cluster: Object | None) -> None:
+    """Raise `StillAccepted` while the cluster of a record may have rights on the hub."""
+    name = record.identity.cluster
+    is_own = cluster is not None and Cluster.read(cluster).uid == record.identity.uid
+    if is_own and record.phase is not IdentityPhase.REVOKING:
+        raise StillAccepted(
+            f"cluster {name} has rights on the hub: take them first with `watchword deny --clusters {name} --wait`"
+        )

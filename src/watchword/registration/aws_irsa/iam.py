@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from watchword.kube.request_sender import Backoff
+from watchword.registration.aws_irsa.arn import HUB_ARN_TAG
 from watchword.registration.aws_irsa.aws_api import AwsApi, find
 from watchword.registration.aws_irsa.documents import IamRole
 from watchword.registration.aws_irsa.errors import AwsRefused, ForeignRole, WrongAccount
@@ -196,6 +197,7 @@ def decide_repairs(
     """Return what differs; `ForeignRole` when the role is not ours to change. Tags of other keys are kept."""
     if stored.arn != role.arn:
         raise ForeignRole(f"IAM has role {role.name} as {stored.arn}: delete it, so that {role.arn} can be created")
+    _require_same_hub(role, stored)
     wanted, found = set(_oidc_providers(role.trust)), set(_oidc_providers(stored.trust))
     if found and not wanted & found:
         raise ForeignRole(
@@ -212,7 +214,8 @@ def decide_repairs(
 
 def validate_ownership(role: IamRole, stored: StoredRole) -> None:
     """Raise `ForeignRole` when a role that exists before its cluster was accepted does not have all of its tags."""
-    if not _has_tags(role.tags, stored):
+    _require_same_hub(role, stored)
+    if not _names_cluster(role, stored):
         raise ForeignRole(
             f"role {role.arn} exists and does not have the tags of this cluster: delete the role, or set its tags "
             f"to {', '.join(f'{key}={value}' for key, value in role.tags.items())}"
@@ -221,11 +224,27 @@ def validate_ownership(role: IamRole, stored: StoredRole) -> None:
 
 def validate_deletion(role: IamRole, stored: StoredRole) -> None:
     """Raise `ForeignRole` when the role is not exactly the one that was made for the cluster."""
-    if stored.arn != role.arn or not _has_tags(role.tags, stored):
+    _require_same_hub(role, stored)
+    if stored.arn != role.arn or not _names_cluster(role, stored):
         raise ForeignRole(
             f"role {stored.arn} does not have the tags of this cluster and is not deleted: "
             "delete it yourself if it is not used, or restore its tags"
         )
+
+
+def _require_same_hub(role: IamRole, stored: StoredRole) -> None:
+    """Raise `ForeignRole` when another hub of the same account and name, in another region, has made the role."""
+    hub = stored.tags.get(HUB_ARN_TAG)
+    if hub and hub != role.tags.get(HUB_ARN_TAG, hub):
+        raise ForeignRole(
+            f"role {role.arn} belongs to hub {hub}: two hubs of the same account and name cannot both accept this "
+            "cluster; remove it from the other hub, or give one of the hubs another name"
+        )
+
+
+def _names_cluster(role: IamRole, stored: StoredRole) -> bool:
+    """Whether a role has the tags of the cluster; those that earlier versions made do not name the hub by ARN."""
+    return _has_tags({key: value for key, value in role.tags.items() if key != HUB_ARN_TAG}, stored)
 
 
 def _has_tags(tags: Mapping[str, str], stored: StoredRole) -> bool:

@@ -93,7 +93,6 @@ class IdentityEventReconciler(Struct, frozen=True):
     seen: dict[ObjectKey, IdentityRecord] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Compare the record with the one that was there before."""
         lease, before = self.reader.get(LEASES, key), self.seen.pop(key, None)
         now = None if lease is None else read_record(lease)
         if now is not None:

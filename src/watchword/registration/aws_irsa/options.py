@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from watchword.credentials.driver_options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Settings, Side
-from watchword.registration.aws_irsa.arn import EksClusterArn, RoleTags
+from watchword.registration.aws_irsa.arn import HUB_ARN_TAG, EksClusterArn, RoleTags
 from watchword.registration.aws_irsa.documents import CREATOR_SUFFIX
 from watchword.registration.aws_irsa.errors import InvalidName
+
+if TYPE_CHECKING:
+    from watchword.cel.re2_patterns import Pattern
 
 NAME = "aws-irsa"
 READY = "AwsIdentityReady"
@@ -50,7 +54,6 @@ def read_claimed_arn(annotations: Mapping[str, str], hub: EksClusterArn) -> EksC
 
 
 def validate_arn(value: str) -> str:
-    """Return why a value is not the ARN of an EKS cluster; empty when it is."""
     try:
         EksClusterArn.parse(value)
     except InvalidName as objection:
@@ -108,7 +111,7 @@ class ClusterPair(Struct, frozen=True):
         return f"arn:{self.managed.partition}:iam::{self.managed.account}:role/ocm-managed-cluster-{self.identifier}"
 
 
-MOST = 46  # IAM allows 50 for a role, and four name hub and cluster
+MOST = 45  # IAM allows 50 for a role, and five name hub and cluster
 RESERVED_PREFIX = "aws:"
 _TEXT = r"[\w .:/+@-]"
 _TAG = re.compile(rf"({_TEXT}{{1,128}})=((?:{_TEXT}|=){{0,256}})")  # IAM's limits; a comma separates tags
@@ -125,7 +128,7 @@ def parse_tags(rows: Sequence[str]) -> Mapping[str, str]:
                 "at most 128 characters before the = and 256 after it"
             )
         key, value = match.groups()
-        if key in RoleTags.__struct_fields__ or key.lower().startswith(RESERVED_PREFIX):
+        if key in (*RoleTags.__struct_fields__, HUB_ARN_TAG) or key.lower().startswith(RESERVED_PREFIX):
             raise InvalidName(f"tag {key} is reserved: choose another key")
         if found.get(key, value) != value:
             raise InvalidName(f"tag {key} has two values: leave one of them out")
@@ -149,25 +152,30 @@ class IdentityMode(StrEnum):
 
 
 def validate_mode(value: str) -> str:
-    """Return why a value is no mode; empty when it is."""
     known = ", ".join(IdentityMode)
     return "" if value in set(IdentityMode) else f"{MODE.flag} {value!r} is not known: choose one of {known}"
 
 
 def validate_patterns(value: str) -> str:
-    """Return why a list of patterns cannot be used; empty when it can."""
     for pattern in value.split(","):
         if pattern.count("{") != pattern.count("}"):
             return f"{PATTERNS.flag} {pattern!r} is incomplete: a pattern cannot contain a comma"
         try:
-            re.compile(pattern)
+            _compile(pattern)
         except re.error as error:
-            return f"{PATTERNS.flag} {pattern!r} is not a regular expression: {error}"
+            return f"{PATTERNS.flag} {pattern!r} is not a regular expression of RE2: {error}"
     return ""
 
 
+def _compile(pattern: str) -> Pattern:
+    """Return what matches whole ARNs in linear time, because clusters choose their names; raises `re.error`."""
+    from watchword.cel.re2_patterns import compile_pattern
+
+    compile_pattern(pattern)  # by itself, so that it cannot close the group below
+    return compile_pattern(f"^(?:{pattern})$")
+
+
 def validate_tags(value: str) -> str:
-    """Return why a list of tags cannot be used; empty when it can."""
     try:
         parse_tags([part for part in value.split(",") if part])
     except InvalidName as objection:
@@ -226,7 +234,7 @@ def role_tags(settings: Settings) -> Mapping[str, str]:
 
 
 def is_allowed_arn(arn: EksClusterArn, settings: Settings) -> bool:
-    return any(re.fullmatch(pattern, str(arn)) for pattern in PATTERNS.read_list(settings))
+    return any(_compile(pattern).search(str(arn)) for pattern in PATTERNS.read_list(settings))
 
 
 def hub_account_annotations(settings: Settings) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""The events of the protocol: their types, their protobuf messages, and one CloudEvent in binary mode."""
+"""The events of the protocol: their types, their protobuf messages, one CloudEvent in binary mode, the service."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import orjson
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, empty_pb2, message_factory, timestamp_pb2
 from google.protobuf.message import DecodeError, EncodeError
+from grpclib.encoding.base import CodecBase
 from msgspec import Struct, field
 
 from watchword.api.meta import Object, Resource
@@ -412,3 +413,46 @@ def _read_timestamp(seconds: int, nanos: int) -> datetime:
         return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError as cause:
         raise MalformedEvent("a timestamp of the event is out of range") from cause
+
+
+SERVICE = f"{PACKAGE}.CloudEventService"
+PUBLISH = f"/{SERVICE}/Publish"
+SUBSCRIBE = f"/{SERVICE}/Subscribe"
+SUBSCRIPTION_ID = "subscription-id"
+"""The header of the response to Subscribe; a client waits for it before it asks for a resync."""
+
+RESYNC_END = "resync-end"
+"""The header of a response to Subscribe by which a server promises to mark the end of each resync: with a heartbeat
+that has the identifier of the request. Agents of Open Cluster Management take it for any other heartbeat.
+"""
+
+
+class PublishRequest:
+    """The type of the request of Publish; the message itself is a `CloudEvent`."""
+
+
+class Empty:
+    """The response of Publish."""
+
+
+Message: TypeAlias = CloudEvent | Subscription | Empty
+
+
+class EventCodec(CodecBase):
+    """Encodes what the service carries; decoding raises `MalformedEvent`."""
+
+    __content_subtype__ = "proto"
+
+    def encode(self, message: Any, message_type: Any) -> bytes:
+        if message_type is PublishRequest:
+            return encode_publish_request(message)
+        if message_type is CloudEvent:
+            return encode_event(message)
+        return encode_subscription(message) if message_type is Subscription else b""
+
+    def decode(self, data: bytes, message_type: Any) -> Message:
+        if message_type is PublishRequest:
+            return decode_publish_request(data)
+        if message_type is CloudEvent:
+            return decode_event(data)
+        return decode_subscription(data) if message_type is Subscription else Empty()

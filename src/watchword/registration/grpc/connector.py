@@ -23,8 +23,7 @@ from watchword.registration.grpc.client.channel import CONNECT_SECONDS, EventCha
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.config import GrpcConfig, GrpcEndpoint, hub_config, parse_config, read_token
-from watchword.registration.hub_connector import BootstrapCredential, ConnectorContext
-from watchword.registration.kubeconfig_connector import KubeconfigConnector
+from watchword.registration.hub_connector import BootstrapCredential, ConnectorContext, KubeconfigConnector
 
 
 class GrpcConnector(Struct):

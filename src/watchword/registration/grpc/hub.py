@@ -45,7 +45,6 @@ class GrpcSigningReconciler(Struct, frozen=True):
     context: HubContext
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Sign an approved request after judging it once more: an approval by hand is not a subject."""
         csr = self.context.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or not is_awaiting_signature(csr):
             return Done()
@@ -185,7 +184,6 @@ class SignerAuthorityReconciler(Struct, frozen=True):
         return wanted
 
     async def _publish_bundle(self, held: SignerAuthorities) -> tuple[Certificate, ...]:
-        """Publish whom the server trusts, before anything is signed that needs it."""
         present = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
         text = str(((present or {}).get("data") or {}).get(BUNDLE_KEY) or "")
         wanted = decide_bundle(held, _read_bundle(text), now=self.context.clock.now())

@@ -17,7 +17,7 @@ from watchword.api.resources import (
     SUBJECT_ACCESS_REVIEWS,
     TOKEN_REVIEWS,
 )
-from watchword.registration.hub_server import HubServer, PublishedCertificate
+from watchword.registration.driver import HubServer, PublishedCertificate
 
 SIGNER_SECRET = ObjectKey(HUB_NAMESPACE, "signer-secret")
 SERVING_SECRET = ObjectKey(HUB_NAMESPACE, "grpc-server-serving-cert")

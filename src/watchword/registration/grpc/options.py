@@ -20,7 +20,6 @@ ANNOTATION = "agent.open-cluster-management.io/grpc"
 
 
 def validate_server(value: str) -> str:
-    """Return why a server cannot be reached at an address; empty when it can."""
     try:
         parse_address(value)
     except ConfigError as objection:
@@ -70,7 +69,6 @@ LONGEST_LIFETIME = timedelta(days=30)
 
 
 def validate_hosts(value: str) -> str:
-    """Return why the server cannot have a certificate for these names; empty when it can."""
     wrong = [host for host in value.split(",") if host and not (is_dns_subdomain(host) or _is_address(host))]
     return f"{wrong[0]!r} is neither a host name nor an IP address: correct {HOSTS.flag}" if wrong else ""
 

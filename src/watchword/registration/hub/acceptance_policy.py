@@ -11,12 +11,16 @@ from msgspec import Struct, field
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import (
+    AGENT_GROUP_PREFIXES,
+    BOOTSTRAP_NAMESPACE,
+    BOOTSTRAP_SERVICE_ACCOUNT,
     HUB_ANNOTATIONS,
     HUB_FINALIZERS,
     REGISTER_GROUP,
     RESERVED_CLUSTER_NAMES,
     Annotation,
     Label,
+    service_account_user,
 )
 from watchword.api.resources import (
     MANAGED_CLUSTER_SET_BINDINGS,
@@ -24,6 +28,7 @@ from watchword.api.resources import (
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
+from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Invalid
 from watchword.registration.hub.cluster_sets import DEFAULT_SET
@@ -86,6 +91,34 @@ _MAY_BIND = (
 )
 _BINDING_UNCHANGED = f"(oldObject != null && {_BOUND_SET.format('oldObject')} == {_BOUND_SET.format('object')})"
 
+_AGENT_USERS = [service_account_user(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT), GRPC_SERVER_USER]
+_IS_AGENT = (
+    f"request.userInfo.username in {_AGENT_USERS} || request.userInfo.groups.exists(group, "
+    + " || ".join(f"group.startsWith('{prefix}')" for prefix in (*AGENT_GROUP_PREFIXES, MANAGED_CLUSTER_GROUP))
+    + ")"
+)
+"""Whether an agent asks, also before it is accepted or through the gRPC server."""
+
+
+def _metadata_of(name: str, empty: str, *, old: bool = False) -> str:
+    obj = "oldObject" if old else "object"
+    is_absent = f"oldObject == null || !has(oldObject.metadata.{name})" if old else f"!has(object.metadata.{name})"
+    return f"({is_absent} ? {empty} : {obj}.metadata.{name})"
+
+
+def _adds_none(name: str, is_same: str) -> str:
+    """Return that no item is new: the garbage collector and the hub take items away."""
+    present, before = _metadata_of(name, "[]"), _metadata_of(name, "[]", old=True)
+    return f"{present}.all(item, {before}.exists(known, {is_same}))"
+
+
+_LABELS, _OLD_LABELS = _metadata_of("labels", "{}"), _metadata_of("labels", "{}", old=True)
+_OTHER_LABELS_KEPT = (
+    f"(oldObject == null || ({_LABELS}.all(key, key == '{Label.CLUSTER_SET}'"
+    f" || (key in {_OLD_LABELS} && {_OLD_LABELS}[key] == {_LABELS}[key]))"
+    f" && {_OLD_LABELS}.all(key, key == '{Label.CLUSTER_SET}' || key in {_LABELS})))"
+)
+
 _VALIDATIONS = {
     f"oldObject != null || !(object.metadata.name in {sorted(RESERVED_CLUSTER_NAMES)})": (
         "this cluster name is reserved: it names a namespace, group or role of the hub"
@@ -95,6 +128,14 @@ _VALIDATIONS = {
     ),
     f"({_ANNOTATIONS_UNCHANGED} && {_FINALIZERS_KEPT}) || {_ENTITLED}": (
         "what the hub has noted needs the right to update managedclusters/accept"
+    ),
+    f"!({_IS_AGENT}) || ({_adds_none('ownerReferences', 'item.uid == known.uid')}"
+    f" && {_adds_none('finalizers', 'item == known')}) || {_ENTITLED}": (
+        "an agent may not give its cluster owners or finalizers: that needs the right to update managedclusters/accept"
+    ),
+    f"!({_IS_AGENT}) || {_OTHER_LABELS_KEPT} || {_ENTITLED}": (
+        "an agent may not change the labels of its cluster, which select it for sets: "
+        "that needs the right to update managedclusters/accept"
     ),
     _MAY_CHANGE_SET: "entering or leaving a set needs the right to create managedclustersets/join",
 }

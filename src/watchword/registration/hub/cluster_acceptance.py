@@ -207,7 +207,6 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         await self._record_denial(cluster)
 
     async def _forget_driver(self, cluster: Cluster) -> Cluster:
-        """Let a denied cluster register by another driver when it is accepted again."""
         if Annotation.ACCEPTED_DRIVER not in cluster.annotations:
             return cluster
         forgotten = {"metadata": {"annotations": {Annotation.ACCEPTED_DRIVER: None}}}
@@ -295,7 +294,6 @@ class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
     clock: Clock
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Accept the cluster without an administrator, at most once."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None:
             return Done()

@@ -59,7 +59,6 @@ class ClusterCleanupReconciler(Struct, frozen=True):
     retention: timedelta = RETENTION
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Announce the deletion of a cluster that left; a cluster that stays says nothing of it."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         if found is None:
             return Done()

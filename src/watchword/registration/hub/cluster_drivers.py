@@ -11,8 +11,14 @@ from watchword.api.names import Annotation
 from watchword.credentials.driver import HubContext
 from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.registration.catalog import Catalog
-from watchword.registration.driver import AutoAcceptsClusters, HasReconcilers, HasServer, HoldsRemoval, HubDriver
-from watchword.registration.hub_server import HubServer
+from watchword.registration.driver import (
+    AutoAcceptsClusters,
+    HasReconcilers,
+    HasServer,
+    HoldsRemoval,
+    HubDriver,
+    HubServer,
+)
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 
 

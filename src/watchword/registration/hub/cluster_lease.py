@@ -65,7 +65,6 @@ class ClusterLeaseReconciler(Struct, frozen=True):
         return []
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Create the lease of an accepted cluster, and report when it is no longer renewed."""
         found = self.reader.get(MANAGED_CLUSTERS, key)
         self.steady.pop(key, None)
         if found is None:

@@ -94,7 +94,9 @@ class ClusterRemovalReconciler(Struct, frozen=True):
     async def _release(self, cluster: Cluster) -> None:
         kept = [name for name in cluster.finalizers if name not in HUB_FINALIZERS]
         if len(kept) != len(cluster.finalizers):
-            self.events.normal(cluster.object, "ManagedClusterRemoved", f"nothing is left of cluster {cluster.name}")
+            self.events.normal(
+                cluster.object, "ManagedClusterRemoved", f"all resources of cluster {cluster.name} were deleted"
+            )
             patch = with_preconditions(cluster.object, {"metadata": {"finalizers": kept or None}})
             await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)
 

@@ -51,7 +51,6 @@ class CredentialEventReconciler(Struct, frozen=True):
     seen: dict[ObjectKey, SeenCredential] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Compare what is said of the credential with what was said before."""
         found, before = self.reader.get(self.resource, key), self.seen.pop(key, None)
         now = None if found is None else observe_credential(self.resource, found, self.find_credential)
         if now is not None:
@@ -109,7 +108,6 @@ class RequestEventReconciler(Struct, frozen=True):
     seen: dict[ObjectKey, str] = field(default_factory=dict)  # what was decided when it was last seen
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Compare what is decided with what was decided before."""
         csr, before = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key), self.seen.pop(key, None)
         if csr is None:
             return Done()

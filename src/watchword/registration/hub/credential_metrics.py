@@ -24,11 +24,11 @@ from watchword.api.time import parse_rfc3339
 from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.registration.driver import HubServer, PublishedCertificate
 from watchword.registration.hub.cluster_acceptance import has_cluster_rbac
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.controllers import cluster_from_label
 from watchword.registration.hub.credential_events import FindCredential
-from watchword.registration.hub_server import HubServer, PublishedCertificate
 from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, Trigger
@@ -158,7 +158,6 @@ class RevocationTimeReconciler(Struct, frozen=True):
     denied: dict[str, datetime] = field(default_factory=dict)  # since when, as this process saw it
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Note a denial, and what it took once nothing is left of the rights."""
         name, found = key.name, self.reader.get(MANAGED_CLUSTERS, key)
         holds = has_cluster_rbac(self.reader, name)
         if holds:

@@ -26,10 +26,19 @@ from watchword.kube.errors import (
 )
 from watchword.kube.https_transport import to_kube_error as to_connection_error
 from watchword.kube.tls import ClientCertificate, Trust, make_context
-from watchword.registration.grpc.cloud_events import CloudEvent, DataType, Subscription
+from watchword.registration.grpc.cloud_events import (
+    PUBLISH,
+    RESYNC_END,
+    SUBSCRIBE,
+    CloudEvent,
+    DataType,
+    Empty,
+    EventCodec,
+    PublishRequest,
+    Subscription,
+)
 from watchword.registration.grpc.config import GrpcEndpoint
 from watchword.registration.grpc.errors import MalformedEvent, MalformedStatus, decode_status
-from watchword.registration.grpc.service import PUBLISH, RESYNC_END, SUBSCRIBE, Empty, EventCodec, PublishRequest
 
 _REFUSALS: dict[Status, tuple[int, str]] = {
     Status.INVALID_ARGUMENT: (400, "BadRequest"),

@@ -127,21 +127,6 @@ class Publication(HiddenFields, frozen=True):
         )
 
 
-def status_update(data_type: DataType) -> EventType:
-    """Return the type of an event that replaces the status of an object."""
-    return EventType(data_type, SubResource.STATUS, Action.UPDATE)
-
-
-def creation(data_type: DataType) -> EventType:
-    """Return the type of an event that creates an object."""
-    return EventType(data_type, SubResource.SPEC, Action.CREATE)
-
-
-def replacement(data_type: DataType) -> EventType:
-    """Return the type of an event that replaces an object."""
-    return EventType(data_type, SubResource.SPEC, Action.UPDATE)
-
-
 def resync_request(data_type: DataType, versions: Mapping[str, str]) -> Publication:
     rows = [
         {"resourceID": uid, "resourceVersion": int(version) if version.isdecimal() else 0}

@@ -12,11 +12,12 @@ from msgspec import Struct, field
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.kube.errors import TimedOut
 from watchword.registration.grpc.client.channel import EventChannel, make_refusal
-from watchword.registration.grpc.client.object_events import Publication, creation
+from watchword.registration.grpc.client.object_events import Publication
 from watchword.registration.grpc.client.object_store import ObjectStore, StoredObject
-from watchword.registration.grpc.cloud_events import Attribute, DataType, EventType
+from watchword.registration.grpc.cloud_events import Action, Attribute, DataType, EventType, SubResource
 
 ANSWER_SECONDS = 10.0
+TOKEN_REQUEST = EventType(DataType.TOKEN_REQUEST, SubResource.SPEC, Action.CREATE)
 
 
 class TokenRequester(Struct, frozen=True):
@@ -31,7 +32,7 @@ class TokenRequester(Struct, frozen=True):
         spec = {name: value for name, value in (body.get("spec") or {}).items() if value}
         wanted: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
         wanted |= {"metadata": metadata, "spec": spec}
-        publication = Publication(str(creation(DataType.TOKEN_REQUEST)), {Attribute.RESOURCE_ID: request_id}, wanted)
+        publication = Publication(str(TOKEN_REQUEST), {Attribute.RESOURCE_ID: request_id}, wanted)
         try:
             async with (
                 asyncio.timeout(ANSWER_SECONDS),
@@ -93,7 +94,6 @@ class ObjectWriter(Struct, frozen=True):
 async def _wait_for(
     store: ObjectStore, key: ObjectKey, is_settled: Callable[[StoredObject | None], bool]
 ) -> StoredObject | None:
-    """Return an object once the hub has sent the result of a write, or as it is when that takes too long."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(ECHO_SECONDS):
             while not is_settled(store.find(key)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from urllib.parse import unquote
 
@@ -13,12 +13,6 @@ from msgspec import Struct
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    EVENTS,
-    LEASES,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
     SERVICE_ACCOUNTS,
 )
 from watchword.api.selectors import LabelSelector, SelectorError, parse_field_selector, parse_label_selector
@@ -29,13 +23,10 @@ from watchword.registration.grpc.client.channel import EventChannel, make_refusa
 from watchword.registration.grpc.client.object_events import (
     ObjectCodec,
     WorkCodec,
-    creation,
-    replacement,
-    status_update,
 )
 from watchword.registration.grpc.client.object_store import EventFeed, ObjectStore, ObjectStores, ObjectSubscription
 from watchword.registration.grpc.client.object_writes import ObjectWriter, TokenRequester
-from watchword.registration.grpc.cloud_events import DataType, EventType
+from watchword.registration.grpc.cloud_events import Action, DataType, EventType, SubResource
 from watchword.runtime.diff import apply_merge_patch
 
 
@@ -153,50 +144,35 @@ def _bookmark(resource: Resource, revision: int) -> bytes:
     return orjson.dumps({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
 
 
+_CREATE = {("POST", ""): (SubResource.SPEC, Action.CREATE)}
+_UPDATE = {("PUT", ""): (SubResource.SPEC, Action.UPDATE)}
+_REPORT = {("PATCH", "status"): (SubResource.STATUS, Action.UPDATE)}
+
+
 class ServedKind(Struct, frozen=True, kw_only=True):
     """What the protocol carries of one kind."""
 
     codec: ObjectCodec
+    writes: Mapping[tuple[str, str], tuple[SubResource, Action]]  # by method and subresource
     is_read: bool = True  # the hub sends its objects
     lingers: bool = False  # read again and again, but never watched
-    create: EventType | None = None
-    update: EventType | None = None
-    patches: dict[str, EventType]  # by subresource
 
 
 def served_kinds() -> dict[tuple[str, str, str], ServedKind]:
-    cluster, addon, csr, lease, event = (
-        ObjectCodec(each)
-        for each in (
-            DataType.MANAGED_CLUSTER,
-            DataType.ADDON,
-            DataType.CERTIFICATE_REQUEST,
-            DataType.LEASE,
-            DataType.EVENT,
-        )
-    )
-    work = WorkCodec()
-    kinds = {
-        MANAGED_CLUSTERS: ServedKind(
-            codec=cluster,
-            create=creation(cluster.data_type),
-            update=replacement(cluster.data_type),
-            patches={"status": status_update(cluster.data_type)},
-        ),
-        MANAGED_CLUSTER_ADDONS: ServedKind(codec=addon, patches={"status": status_update(addon.data_type)}),
-        CERTIFICATE_SIGNING_REQUESTS: ServedKind(codec=csr, create=creation(csr.data_type), patches={}),
-        LEASES: ServedKind(
-            codec=lease,
+    kinds = (
+        ServedKind(codec=ObjectCodec(DataType.MANAGED_CLUSTER), writes=_CREATE | _UPDATE | _REPORT),
+        ServedKind(codec=ObjectCodec(DataType.ADDON), writes=_REPORT),
+        ServedKind(codec=ObjectCodec(DataType.CERTIFICATE_REQUEST), writes=_CREATE),
+        ServedKind(
+            codec=ObjectCodec(DataType.LEASE),
             lingers=True,
-            update=replacement(lease.data_type),
-            patches={"": replacement(lease.data_type)},
+            writes=_UPDATE | {("PATCH", ""): (SubResource.SPEC, Action.UPDATE)},
         ),
-        EVENTS: ServedKind(codec=event, is_read=False, create=creation(event.data_type), patches={}),
-        MANIFEST_WORKS: ServedKind(
-            codec=work, patches={"": status_update(work.data_type), "status": status_update(work.data_type)}
-        ),
-    }
-    return {(each.group, each.version, each.plural): kind for each, kind in kinds.items()}
+        ServedKind(codec=ObjectCodec(DataType.EVENT), is_read=False, writes=_CREATE),
+        ServedKind(codec=WorkCodec(), writes=_REPORT | {("PATCH", ""): (SubResource.STATUS, Action.UPDATE)}),
+    )
+    resources = [kind.codec.resource for kind in kinds]
+    return {(each.group, each.version, each.plural): kind for each, kind in zip(resources, kinds, strict=True)}
 
 
 class GrpcTransport:
@@ -302,17 +278,20 @@ class GrpcTransport:
         return object_response(listed)
 
     async def _write(self, kind: ServedKind, target: RequestTarget, request: Request) -> Response:
-        patch = kind.patches.get(target.subresource)
-        if request.method == "POST" and kind.create is not None and not target.name:
+        carried = kind.writes.get((request.method, target.subresource))
+        if carried is None:
+            raise _not_carried(request, target)
+        type_ = EventType(kind.codec.data_type, *carried)
+        if request.method == "POST" and not target.name:
             subscription = self._subscription(kind)
             created = await self._writer.create(
-                subscription.store, kind.create, _body(request), is_followed=subscription.is_open
+                subscription.store, type_, _body(request), is_followed=subscription.is_open
             )
             return object_response(created, 201)
-        if request.method == "PUT" and kind.update is not None and not target.subresource:
-            return await self._change(kind, target, kind.update, lambda _: _body(request))
-        if request.method == "PATCH" and patch is not None and request.header("Content-Type") == PatchType.MERGE:
-            return await self._change(kind, target, patch, lambda stored: apply_merge_patch(stored, _body(request)))
+        if request.method == "PUT":
+            return await self._change(kind, target, type_, lambda _: _body(request))
+        if request.method == "PATCH" and request.header("Content-Type") == PatchType.MERGE:
+            return await self._change(kind, target, type_, lambda stored: apply_merge_patch(stored, _body(request)))
         raise _not_carried(request, target)
 
     async def _change(

@@ -17,10 +17,16 @@ from msgspec import Struct
 
 from watchword.api.rate_limit import TokenBuckets
 from watchword.registration.grpc.cloud_events import (
+    PUBLISH,
+    RESYNC_END,
+    SUBSCRIBE,
+    SUBSCRIPTION_ID,
     Action,
     CloudEvent,
     DataType,
+    Empty,
     EventType,
+    PublishRequest,
     SubResource,
     Subscription,
     decode_publish_request,
@@ -42,7 +48,6 @@ from watchword.registration.grpc.server.limits import GrpcLimits, RequestRefused
 from watchword.registration.grpc.server.listener import abort
 from watchword.registration.grpc.server.payloads import require_cluster_name
 from watchword.registration.grpc.server.publishing import Publisher
-from watchword.registration.grpc.service import PUBLISH, RESYNC_END, SUBSCRIBE, SUBSCRIPTION_ID, Empty, PublishRequest
 from watchword.runtime.prometheus import CollectorRegistry, Counter, Gauge
 
 T = TypeVar("T")

@@ -63,6 +63,9 @@ class GrpcLimits(Struct, frozen=True, kw_only=True):
     streams_per_connection: int = 100
     window_bytes: int = 256 * 1024  # how much of a connection is buffered before it is read
     handshake_seconds: float = 10.0
+    authentication_seconds: float = 60.0  # from the handshake to the first call of a known user
+    frames: Rate = Rate(200, 1000)  # of one connection: calls, resets, pings and settings
+    stranger_frames: Rate = Rate(20, 200)  # the same before a call is authenticated, and all other frames
     receive_seconds: float = 30.0  # from the headers of a request to the end of its message
     send_seconds: float = 30.0  # how long a client may stop reading
     ping_seconds: float = 30.0

@@ -12,11 +12,22 @@ from typing import Any
 import structlog
 from grpclib.config import Configuration
 from grpclib.encoding.base import CodecBase
-from grpclib.protocol import Connection, H2Protocol
+from grpclib.protocol import Connection, EventsProcessor, H2Protocol
 from grpclib.server import Handler, Server
+from h2.errors import ErrorCodes
+from h2.events import (
+    DataReceived,
+    Event,
+    PingReceived,
+    PriorityUpdated,
+    RemoteSettingsChanged,
+    RequestReceived,
+    StreamReset,
+)
 from h2.settings import SettingCodes
 from msgspec import Struct
 
+from watchword.api.rate_limit import TokenBucket
 from watchword.http.limits import ConnectionTable, choose_address_limit, choose_connection_limit, descriptor_limit
 from watchword.http.server import serving_context
 from watchword.kube.files import read_small_file
@@ -26,6 +37,8 @@ from watchword.registration.grpc.errors import TlsFilesUnusable
 from watchword.registration.grpc.server.limits import GrpcLimits
 
 ALPN = "h2"
+GOAWAY_SECONDS = 1.0  # how long a client has to read why its connection ends
+COSTLY = (RequestReceived, StreamReset, PingReceived, RemoteSettingsChanged, PriorityUpdated)
 
 
 class _Material(Struct, frozen=True):
@@ -87,12 +100,35 @@ def connection_table(limits: GrpcLimits) -> ConnectionTable[Connection]:
     return ConnectionTable(connections, choose_address_limit(connections))
 
 
+class BoundedProcessor(EventsProcessor):
+    """Ends a connection that sends more frames than a client needs: each is cheap to send, and costs the server."""
+
+    def __init__(self, protocol: BoundedProtocol, limits: GrpcLimits) -> None:
+        super().__init__(protocol.handler, protocol.connection)
+        self._protocol = protocol
+        self._frames, self._stranger_frames = TokenBucket(limits.frames), TokenBucket(limits.stranger_frames)
+
+    def process(self, event: Event) -> None:
+        is_known = self._protocol.is_authenticated
+        bucket = self._frames if is_known else self._stranger_frames
+        is_counted = isinstance(event, COSTLY) if is_known else not isinstance(event, DataReceived) or not event.data
+        if is_counted and bucket.reserve(asyncio.get_running_loop().time()):
+            self._protocol.refuse("too many frames")
+        else:
+            super().process(event)
+
+
 class BoundedProtocol(H2Protocol):
-    """One connection: counted, limited in streams, and closed by whatever grpclib does not expect."""
+    """One connection: counted, limited in streams and frames, and closed by whatever grpclib does not expect."""
 
     def __init__(self, handler: Handler, listener: GrpcListener) -> None:
         super().__init__(handler, listener.configuration, listener.h2_configuration)
         self._listener = listener
+        self._is_refused = False
+
+    @property
+    def is_authenticated(self) -> bool:
+        return self._listener.table.is_authenticated(self.connection)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start HTTP/2, unless there are too many connections."""
@@ -103,14 +139,36 @@ class BoundedProtocol(H2Protocol):
         address = transport.get_extra_info("peername")
         if not self._listener.admit(self.connection, str(address[0]) if address else ""):
             abort(self.connection)
+        limits = self._listener.limits
+        self.processor = BoundedProcessor(self, limits)
+        asyncio.get_running_loop().call_later(limits.authentication_seconds, self._require_authenticated)
+
+    def _require_authenticated(self) -> None:
+        if not self.is_authenticated and not self.connection.is_closing():
+            self.refuse("no call was authenticated in time")
+
+    def refuse(self, reason: str) -> None:
+        """Tell the client why, and close the connection, whether or not the client reads that."""
+        if self._is_refused:
+            return
+        self._is_refused = True
+        self._listener.log.info("connection closed", reason=reason)
+        transport: asyncio.Transport = self.connection._transport  # noqa: SLF001 - the library only closes gently
+        self.connection._connection.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)  # noqa: SLF001 - same
+        self.connection.flush()
+        self.processor.close(reason)
+        asyncio.get_running_loop().call_later(GOAWAY_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Process received bytes; those that the library cannot process end the connection, and nothing else."""
+        if self._is_refused:
+            return
         try:
             super().data_received(data)
         except Exception as error:  # noqa: BLE001 - untrusted bytes, and a library that does not expect all of them
-            self._listener.log.info("connection closed", reason="invalid HTTP/2", error=type(error).__name__)
-            abort(self.connection)
+            if not self._is_refused:
+                self._listener.log.info("connection closed", reason="invalid HTTP/2", error=type(error).__name__)
+                abort(self.connection)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._listener.table.discard(self.connection)

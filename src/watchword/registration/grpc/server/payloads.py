@@ -5,8 +5,15 @@ from __future__ import annotations
 import orjson
 
 from watchword.api.cluster import validate_cluster_name
-from watchword.api.meta import Object, ObjectKey, labels_of, uid_of
-from watchword.api.names import CLUSTER_LEASE, KUBE_CLIENT_SIGNER, LONGEST_AGENT_TOKEN_SECONDS, Annotation, Label
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid_of
+from watchword.api.names import (
+    CLUSTER_LEASE,
+    HUB_ANNOTATIONS,
+    KUBE_CLIENT_SIGNER,
+    LONGEST_AGENT_TOKEN_SECONDS,
+    Annotation,
+    Label,
+)
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, EVENTS, LEASES, MANAGED_CLUSTERS
 from watchword.api.validation import is_dns_subdomain
 from watchword.credentials.certificates.request import CertificateRequestRefused
@@ -111,10 +118,11 @@ def changed_cluster(sent: Object, present: Object) -> Object:
     leaves = _spec(sent).get("hubAcceptsClient") is False and "resourceVersion" in versions_of(sent)
     _require_not_accepted(sent, accepted=not leaves and spec.get("hubAcceptsClient") is True)
     kept = {name: value for name, value in present["metadata"].items() if name not in ("labels", "annotations")}
+    noted = {name: value for name, value in annotations_of(present).items() if name in HUB_ANNOTATIONS}
     configs = {name: value for name, value in _spec(sent).items() if name == "managedClusterClientConfigs"}
     return {
         **present,
-        "metadata": {**kept, **_notes(sent), **versions_of(sent)},
+        "metadata": {**kept, **_notes(sent), "annotations": noted | annotations_of(sent), **versions_of(sent)},
         "spec": {**spec, **configs, **({"hubAcceptsClient": False} if leaves else {})},
     }
 

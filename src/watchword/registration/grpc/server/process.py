@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from watchword.http.server import delegating_context
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
+from watchword.registration.grpc.cloud_events import EventCodec
 from watchword.registration.grpc.errors import TlsFilesUnusable
 from watchword.registration.grpc.server.authorization import Authenticator, Authorizer
 from watchword.registration.grpc.server.event_streams import EventStreams
@@ -24,7 +25,6 @@ from watchword.registration.grpc.server.hub_objects import HubObjects
 from watchword.registration.grpc.server.limits import GrpcLimits, RequestRefused
 from watchword.registration.grpc.server.listener import ALPN, GrpcListener, TlsFiles, connection_table
 from watchword.registration.grpc.server.publishing import Publisher
-from watchword.registration.grpc.service import EventCodec
 from watchword.runtime.api_server_connection import check_cache_readiness
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock

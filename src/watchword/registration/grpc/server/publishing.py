@@ -139,7 +139,6 @@ class Publisher(Struct, frozen=True):
             stream.offer(uid_of(sent), PendingAnswer(event))
 
     async def _report_work(self, published: Published) -> None:
-        """Write the status of a ManifestWork, and maintain the finalizer by which its agent removes it."""
         kind, cluster, event = published.kind, published.cluster, published.event
         if (kind.subresource, kind.action) != (SubResource.STATUS, Action.UPDATE):
             raise UnknownEventType(f"an agent does not send {kind}: send an event that the protocol defines")
