@@ -135,20 +135,18 @@ def test_an_addon_without_rights_on_the_hub_is_failing() -> None:
     assert addon_row(addon)[-1] == "no rights: Said"
 
 
-def test_one_unreadable_object_of_each_kind_hides_no_other() -> None:
+def test_one_unreadable_object_hides_no_other() -> None:
     unreadable = a_cluster("bad", WELL)
-    unreadable["status"]["conditions"] = [7]
-    addon = MANAGED_CLUSTER_ADDONS.manifest(ObjectKey("edge", "bad"), status={"registrations": [7]})
+    unreadable["status"] = 7
     account = ACCOUNTS.manifest(
         ObjectKey("edge", "robot"), status={"expirationTimestamp": "2026-06-02T00:00:00Z", "conditions": [7]}
     )
 
-    facts = HubFacts(clusters=[unreadable, a_cluster("good", WELL)], addons=[addon], accounts=[account])
+    facts = HubFacts(clusters=[unreadable, a_cluster("good", WELL)], accounts=[account])
     inventory = build_inventory(facts, now=NOW)
 
     assert [(row.name, row.health.label) for row in inventory.clusters] == [("bad", "Failing"), ("good", "Good")]
-    assert [row.health.label for row in inventory.addons] == ["Failing"]
-    assert sorted(inventory.unreadable) == ["add-on bad on edge", "cluster bad"]
+    assert sorted(inventory.unreadable) == ["cluster bad"]
     assert "cannot be read" in inventory.unreadable["cluster bad"]
     assert {row.holder for row in inventory.credentials} >= {"agent of good", "account robot"}
 

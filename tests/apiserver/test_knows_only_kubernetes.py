@@ -22,7 +22,7 @@ FOREIGN = re.compile(
 KUBERNETES_GROUPS = re.compile(r"(?:[a-z.]+\.k8s\.io)?|apps|batch|autoscaling|policy", re.ASCII)
 GENERAL = {
     *("conditions", "expiring_map", "http", "json", "jsonpath", "limits", "meta", "quantity", "rate_limit"),
-    *("selectors", "sensitive", "time"),
+    *("selectors", "sensitive", "time", "validation"),
 }
 """Modules of `api` that are not about any kind."""
 MIXED = {"bootstrap", "credential_report", "resources"}

@@ -12,6 +12,8 @@ from random import Random, SystemRandom
 from typing import Any, TypeAlias
 
 import structlog
+from msgspec import Struct
+from msgspec import field as struct_field
 
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.hub_observer import HubObserver
@@ -41,14 +43,13 @@ SupervisedTask: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
 """Runs until the event is set, then ends in order."""
 
 
-@dataclass
-class Supervisor:
+class Supervisor(Struct):
     """Restarts failed tasks with a delay; `last_errors` contains the reasons meanwhile."""
 
     random: Random
-    last_errors: dict[str, str] = field(default_factory=dict)
-    _stop: asyncio.Event = field(default_factory=asyncio.Event)
-    _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    last_errors: dict[str, str] = struct_field(default_factory=dict)
+    _stop: asyncio.Event = struct_field(default_factory=asyncio.Event)
+    _tasks: dict[str, asyncio.Task[None]] = struct_field(default_factory=dict)
 
     def start(self, name: str, work: SupervisedTask) -> None:
         self._tasks[name] = asyncio.create_task(self._supervise(name, work), name=name)

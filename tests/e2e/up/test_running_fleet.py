@@ -190,12 +190,12 @@ def test_status_shows_every_credential(data_directory: Path, capsys: pytest.Capt
     assert all(kind in text for kind in kinds)
 
 
-def test_status_of_a_managed_cluster_says_what_cannot_be_seen(
+def test_status_of_a_managed_cluster_says_that_it_is_no_hub(
     data_directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["status", "--kubeconfig", str(data_directory / "kubeconfig"), "--context", "cluster2"]) == 0
+    assert run(["status", "--kubeconfig", str(data_directory / "kubeconfig"), "--context", "cluster2"]) == 4
 
-    assert "not shown: clusters (the server does not know the kind: is this a hub?)" in capsys.readouterr().err
+    assert "this cluster is not a hub" in capsys.readouterr().err
 
 
 def test_pull_secrets_of_a_managed_cluster_are_listed(data_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
