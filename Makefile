@@ -64,7 +64,7 @@ endif
 envtest: setup ## build a real kube-apiserver, its etcd and companions with Go: VERSION=(release); instant when present
 	$(BIN)/python tools/envtest.py
 
-REAL_SUITES := tests/kube tests/runtime tests/registration tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets tests/operator/test_installation.py tests/e2e/install/test_helm.py
+REAL_SUITES := tests/kube tests/runtime $(wildcard tests/registration/test_*.py) tests/registration/hub tests/apiserver/admission tests/conformance tests/discovery tests/security tests/testing tests/pullsecrets tests/operator/test_installation.py tests/e2e/install/test_helm.py
 
 test-envtest: setup ## run the core suites on the real kube-apiserver: VERSION=(release)
 	$(BIN)/pytest --plane=kube-apiserver $(REAL_SUITES)

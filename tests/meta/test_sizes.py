@@ -5,8 +5,6 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from tools.sizes import FILE_LINES, FRAGMENTS_ALLOWED, FUNCTION_LINES, SOURCE, Sizes, measure, report
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +44,6 @@ def test_ruff_limits_the_number_of_parameters() -> None:
     assert not {"PLR0913", "PLR0917"} & set(lint["ignore"])
 
 
-@pytest.mark.xfail(reason="small modules are folded into their importers with the next layout of the packages")
 def test_small_modules_with_one_importer_are_part_of_it() -> None:
     assert unexplained_fragments(WHOLE, dict(FRAGMENTS_ALLOWED)) == []
 

@@ -138,8 +138,7 @@ CONTROLLER_FACTORIES: tuple[ControllerFactory, ...] = (addon_controllers, work_c
 
 
 REGISTRATION_BACKOFF = Backoff(first=1.0, limit=300.0)
-REGISTRATION_CHECK_INTERVAL = timedelta(minutes=1)  # reads the cache alone
-RELEASE_CHECK_INTERVAL = timedelta(seconds=5)  # same
+CLUSTER_CHECK_INTERVAL = timedelta(minutes=10)  # changes of the cluster and of the session trigger a check at once
 
 
 class AgentRuntime(HiddenFields, frozen=True, kw_only=True):
@@ -265,8 +264,9 @@ class _Agent:
     async def _await_release(self) -> None:
         """Hand over to the configured driver once the hub's acceptance is not for the held one alone any more."""
         key = ObjectKey.cluster(self.identity.cluster)
+        changed = self._follow_cluster()
         while self.cluster_driver is not self.wanted_driver:
-            await asyncio.sleep(RELEASE_CHECK_INTERVAL.total_seconds())
+            await _wait_changed(changed, CLUSTER_CHECK_INTERVAL.total_seconds())
             found = self.hub.cache.get(MANAGED_CLUSTERS, key)
             noted = annotations_of(found or {}).get(Annotation.ACCEPTED_DRIVER, "")
             is_released = found is not None and (noted == self.wanted_driver.name or not Cluster.read(found).accepted)
@@ -352,9 +352,9 @@ class _Agent:
         """Create the ManagedCluster while the hub has none, and let it claim the configured driver."""
         log = structlog.get_logger("watchword.registration.agent").bind(cluster=self.identity.cluster)
         request, key = self._registration_request(), ObjectKey.cluster(self.identity.cluster)
-        failures, is_registered = 0, False
+        changed, failures, is_registered = self._follow_cluster(), 0, False
         while True:
-            found, delay = self.hub.cache.get(MANAGED_CLUSTERS, key), REGISTRATION_CHECK_INTERVAL.total_seconds()
+            found, delay = self.hub.cache.get(MANAGED_CLUSTERS, key), CLUSTER_CHECK_INTERVAL.total_seconds()
             is_joining = self.session.active_credential is not ActiveCredential.OWN
             try:
                 if is_joining and (found is None or not is_registered):
@@ -366,7 +366,16 @@ class _Agent:
                 failures += 1
                 delay = REGISTRATION_BACKOFF.delay(failures, self.runtime.random)
                 log.warning("not registered with the hub yet", error=str(trouble), retry_in=round(delay, 1))
-            await asyncio.sleep(delay)
+                await asyncio.sleep(delay)
+            else:
+                await _wait_changed(changed, delay)
+
+    def _follow_cluster(self) -> asyncio.Event:
+        """Return what is set when the ManagedCluster or the session with the hub changes."""
+        changed = asyncio.Event()
+        self.hub.cache.add_handler(MANAGED_CLUSTERS, lambda _: changed.set())
+        self.session.changed.connect(lambda _: changed.set())
+        return changed
 
     def _registration_request(self) -> RegistrationRequest:
         driver, catalog = self.wanted_driver, self.runtime.catalog
@@ -402,6 +411,13 @@ class _Agent:
         for factory in runtime.controllers:
             manager.add(*factory(context))
         await manager.run()
+
+
+async def _wait_changed(changed: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await changed.wait()
+    changed.clear()
 
 
 def _manager_options(options: AgentOptions, runtime: AgentRuntime) -> ManagerOptions:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from watchword.apiserver.admission.policy_evaluation import Denial, Policy
 
 _GROUP = VALIDATING_ADMISSION_POLICIES.group
-_CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
+_CODES = {"Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 _FAILURES = "validation.policy.admission.k8s.io/validation_failure"
 
 

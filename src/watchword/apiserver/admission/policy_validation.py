@@ -11,7 +11,7 @@ from watchword.apiserver.kinds.metadata import dns_subdomain, qualified_name, se
 from watchword.apiserver.model import FieldError, Operation
 from watchword.cel.evaluate import Environment
 
-REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 ACTIONS = ("Audit", "Deny", "Warn")
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _MOST_CONDITIONS = 64
