@@ -4,7 +4,10 @@
 PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
+RUN_STAMP := $(VENV)/.installed-to-run
 STAMP   := $(VENV)/.installed
+# uv installs in a second what pip installs in twenty; both read the same lock files.
+INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 SOURCES := src tests bench tools
 BENCH_VENV  := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
@@ -12,22 +15,28 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up setup fmt lint types imports test test-slow test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes bench-report docs dist helm chart image image-check all lock clean
+.PHONY: help up run setup fmt lint types imports test test-slow test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes bench-report docs dist helm chart image image-check all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: setup ## bring up a hub and managed clusters on the embedded control plane
+up: run ## bring up a hub and managed clusters on the embedded control plane
 	$(BIN)/watchword up
+
+run: $(RUN_STAMP) ## create .venv with what running needs, and nothing for developers
 
 setup: $(STAMP) ## create .venv from the lock (instant when nothing changed)
 
-$(STAMP): requirements.lock pyproject.toml
+$(RUN_STAMP): requirements-run.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "watchword needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	$(INSTALL) --require-hashes -r requirements-run.lock
+	$(INSTALL) --no-build-isolation --no-deps -e .
+	@touch $(RUN_STAMP)
+
+$(STAMP): $(RUN_STAMP) requirements.lock
+	$(INSTALL) --require-hashes -r requirements.lock
 	@touch $(STAMP)
 
 fmt: setup ## format the code and apply the safe fixes
@@ -155,6 +164,8 @@ lock: ## pin every dependency anew (needs uv)
 	@command -v uv >/dev/null || { echo "uv is missing: https://docs.astral.sh/uv" >&2; exit 1; }
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --custom-compile-command 'make lock' \
 	  pyproject.toml --group dev --output-file requirements.lock
+	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --custom-compile-command 'make lock' \
+	  pyproject.toml --group run --constraint requirements.lock --output-file requirements-run.lock
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --custom-compile-command 'make lock' \
 	  pyproject.toml --group bench --constraint requirements.lock --output-file requirements-bench.lock
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --custom-compile-command 'make lock' \
