@@ -192,12 +192,12 @@ def decide_cluster_sets_condition(named: Sequence[str], found: Sequence[Object])
     if missing:
         message = f"there is no ManagedClusterSet {', '.join(missing)}: create it, or name another"
         return Condition.false(FOLLOWED, "ClusterSetNotFound", message)
-    return Condition.true(FOLLOWED, "ClusterSetsFollowed", "the add-on comes and goes with the sets' clusters")
+    return Condition.true(FOLLOWED, "ClusterSetsFollowed", "the add-on is installed on every cluster of the sets")
 
 
 def decide_placements_condition(*, served: bool, followed: bool) -> Condition:
     if followed:
-        return Condition.true(FOLLOWED, "PlacementsFollowed", "the add-on comes and goes with the decisions")
+        return Condition.true(FOLLOWED, "PlacementsFollowed", "the add-on is installed on every cluster that the placements choose")
     if served:
         message = "the hub does not get to see decisions: may it list and watch placementdecisions?"
         return Condition.false(FOLLOWED, "PlacementsNotReadable", message)

@@ -86,7 +86,7 @@ class RegistrationReconciler(Struct, frozen=True):
             message = "the declared subject was not this add-on's, and was replaced"
             self.events.refusal(instance.addon.object, "SubjectMismatch", message)
         if not identity.driver or not identity.subject.user:
-            return Condition.false(APPLIED, PENDING, "waiting for the agent to say who it will be")
+            return Condition.false(APPLIED, PENDING, "waiting for the agent to declare the add-on's subject")
         driver = self.catalog.by_name[identity.driver]
         needed = driver.subject_object if isinstance(driver, HasSubjectObject) else None
         if needed is not None and not needed.is_present(self.reader, instance.addon, identity.subject):
