@@ -29,6 +29,7 @@ from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.registration.agent.options import AgentOptions
+from watchword.registration.hub.agent_token_policy import install_agent_token_policy
 from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
@@ -145,6 +146,7 @@ class PodCommands(Struct, frozen=True):
             self.read.hub(launch.arguments[1:]), identity=launch.pod.name, install=False, health=None, timing=TIMING
         )
         async with self._connect(launch) as client:
+            await install_agent_token_policy(client)  # its audiences are known to the server alone
             await run_hub(
                 client, options, clock=self.clock, random=SystemRandom(), extensions=(hub_addon_controllers,), stop=stop
             )

@@ -22,7 +22,7 @@ import pytest
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
-from watchword.api.resources import CLUSTER_MANAGERS, LEASES, PODS
+from watchword.api.resources import CLUSTER_MANAGERS, LEASES, PODS, VALIDATING_ADMISSION_POLICY_BINDINGS
 from watchword.cli.main import run
 from watchword.kube.connect import connect
 from watchword.runtime.event_loop import run as run_async
@@ -170,6 +170,21 @@ def test_the_hub_runs_as_its_cluster_manager_says(data_directory: Path) -> None:
     assert is_true(manager, "Available")
     assert [pod["status"]["phase"] for pod in pods] == ["Running"]
     assert [pod["metadata"]["name"] for pod in pods] == [lease["spec"]["holderIdentity"]]
+
+
+def test_the_rules_of_the_hub_are_admission_policies(data_directory: Path) -> None:
+    async def read() -> list[Object]:
+        hub = connect(data_directory / "kubeconfig", "hub")
+        found = await hub.list(VALIDATING_ADMISSION_POLICY_BINDINGS)
+        await hub.close()
+        return found.items
+
+    assert {row["metadata"]["name"] for row in run_async(read())} == {
+        "agent-tokens.watchword.dev",
+        "managed-serviceaccount-secrets.watchword.dev",
+        "managedcluster-acceptance.watchword.dev",
+        "managedclustersetbinding.watchword.dev",
+    }
 
 
 def test_status_shows_every_credential(data_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -197,7 +197,8 @@ def decide_cluster_sets_condition(named: Sequence[str], found: Sequence[Object])
 
 def decide_placements_condition(*, served: bool, followed: bool) -> Condition:
     if followed:
-        return Condition.true(FOLLOWED, "PlacementsFollowed", "the add-on is installed on every cluster that the placements choose")
+        message = "the add-on is installed on every cluster that the placements choose"
+        return Condition.true(FOLLOWED, "PlacementsFollowed", message)
     if served:
         message = "the hub does not get to see decisions: may it list and watch placementdecisions?"
         return Condition.false(FOLLOWED, "PlacementsNotReadable", message)
