@@ -156,7 +156,8 @@ _FIELD_VALUE = record(
     "A value of one of four types.",
     {
         "type": string_enum("The type.", "Integer", "String", "Boolean", "JsonRaw"),
-        "integer": whole("The value, when an integer.", bits=64, minimum=-(2**63), maximum=2**63 - 1),
+        # Any int64: servers keep bounds as floats, which cannot hold its largest value.
+        "integer": {"type": "integer", "format": "int64", "description": "The value, when an integer."},
         "string": string("The value, when a string."),
         "boolean": boolean("The value, when a boolean."),
         "jsonRaw": string("The value as JSON.", maxLength=1024),
