@@ -6,7 +6,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-to-run
 STAMP   := $(VENV)/.installed
-# uv installs in a second what pip installs in twenty; both read the same lock files.
+# uv where it is installed: it reads the same lock files as pip, and is faster.
 INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 SOURCES := src tests bench tools
 BENCH_VENV  := .venv-bench
