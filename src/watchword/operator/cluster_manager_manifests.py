@@ -28,6 +28,7 @@ from watchword.operator.rendering import (
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import AnnotatesHubAccount, ClusterDriver, HasServer, HubServer
 
+CLUSTER_MANAGER = "cluster-manager"
 REPLICAS = 1
 EXPOSED_PORT = 443
 
