@@ -9,7 +9,6 @@ from msgspec import Struct, field
 
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_admin import HUB_RUNNING_HINT, MEMBER_HINT, AdmissionResult, HubAdmin
-from watchword.admin.hub_setup import CLUSTER_MANAGER
 from watchword.admin.wait import ObjectWaiter
 from watchword.admin.workloads import find_deployment_trouble
 from watchword.api.conditions import find_condition
@@ -29,7 +28,13 @@ from watchword.credentials.certificates.request_validation import read_cluster_r
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.token_limits import record_token_use, token_secret_key_of
 from watchword.kube.errors import Conflict, Forbidden
-from watchword.operator.cluster_manager_manifests import enabled_drivers, enabled_servers, hub_settings, server_name
+from watchword.operator.cluster_manager_manifests import (
+    CLUSTER_MANAGER,
+    enabled_drivers,
+    enabled_servers,
+    hub_settings,
+    server_name,
+)
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import AcceptanceContext, ClusterDriver, PreparesAcceptance, RequestsCertificate
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from msgspec import Struct
 
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.health import is_accepted
-from watchword.admin.hub_reader import require_hub
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.credentials.certificates.approval import with_decision
 from watchword.credentials.certificates.name_ownership import NameOwner, name_owner_patch
+from watchword.health.hub_reader import require_hub
+from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions

@@ -42,14 +42,18 @@ from watchword.discovery.token_secret import TokenRecord
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.operator.bundles import OPERATOR
-from watchword.operator.cluster_manager_manifests import enabled_servers, hub_manifests, hub_settings
+from watchword.operator.cluster_manager_manifests import (
+    CLUSTER_MANAGER,
+    enabled_servers,
+    hub_manifests,
+    hub_settings,
+)
 from watchword.operator.feature_gates import is_enabled
 from watchword.operator.rendering import cluster_role_with_binding, service_account
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import installation
 from watchword.runtime.manifests import is_own_definition
 
-CLUSTER_MANAGER = "cluster-manager"
 AGENT_TO_HUB = "agentToHub"
 """What an address of a driver's server is for, as Open Cluster Management says it."""
 

@@ -13,9 +13,8 @@ from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.apply import apply_all, keep_unnamed, select_settings
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
-from watchword.admin.health import is_accepted, is_denied
 from watchword.admin.workloads import FIELD_MANAGER as DEPLOYER
-from watchword.admin.workloads import DeploymentTrouble, find_deployment_trouble, operator_objects
+from watchword.admin.workloads import operator_objects
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
@@ -40,6 +39,8 @@ from watchword.credentials.driver_options import (
 )
 from watchword.credentials.secret_data import decode_data, encode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.health.deployments import DeploymentTrouble, find_deployment_trouble
+from watchword.health.states import is_accepted, is_denied
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig_files import dump_kubeconfig

@@ -44,6 +44,7 @@ HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Se
 BOOTSTRAP_KUBECONFIG_SECRET = "bootstrap-hub-kubeconfig"  # noqa: S105 - the name of a Secret, not its content
 CLUSTER_LEASE = "managed-cluster-lease"
 BOOTSTRAP_SERVICE_ACCOUNT = "agent-registration-bootstrap"
+HUB_SERVICE_ACCOUNT = "registration-controller-sa"  # of the hub's controllers
 GRPC_SERVER_SERVICE_ACCOUNT = "grpc-server-sa"
 
 # Signers
@@ -74,6 +75,7 @@ class Label:
     SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
     MANAGED_BY: Final = "app.kubernetes.io/managed-by"
     MANAGED_ACCOUNT: Final = "authentication.open-cluster-management.io/is-managed-serviceaccount"
+    ADDON_GRANTABLE: Final = "addon.watchword.dev/grantable"  # on a ClusterRole that templates may give to add-ons
     KEY_PURPOSE: Final = "watchword.dev/key-purpose"  # on a Secret with a signing key: what it may sign
     ACCOUNT_GRANT: Final = "accounts.watchword.dev/grant"  # on a ManifestWork that grants an account a right
     ACCOUNT_NAMESPACE: Final = "accounts.watchword.dev/namespace"  # on replicas and copies: where the account is

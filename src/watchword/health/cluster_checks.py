@@ -9,10 +9,6 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from watchword.admin.doctor.deployments import examine_agent_operator
-from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
-from watchword.admin.formatting import format_count, format_key
-from watchword.admin.health import InventoryHealth, decide_renewed_health, is_denied
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of
@@ -21,6 +17,10 @@ from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED
 from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.errors import CredentialUnreadable
 from watchword.credentials.secret_data import decode_data
+from watchword.health.checks import Check, CheckContext, CheckFinding, fail, passed, warn
+from watchword.health.deployments import examine_agent_operator
+from watchword.health.formatting import format_count, format_key
+from watchword.health.states import InventoryHealth, decide_renewed_health, is_denied
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
 from watchword.kube.kubeconfig_files import parse_kubeconfig
