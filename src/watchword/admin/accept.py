@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_admin import HUB_RUNNING_HINT, MEMBER_HINT, AdmissionResult, HubAdmin
 from watchword.admin.wait import ObjectWaiter
-from watchword.admin.workloads import find_deployment_trouble
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE, ConditionType
@@ -27,6 +26,7 @@ from watchword.credentials.certificates.name_ownership import NameOwner
 from watchword.credentials.certificates.request_validation import read_cluster_request
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.token_limits import record_token_use, token_secret_key_of
+from watchword.health.deployments import find_deployment_trouble
 from watchword.kube.errors import Conflict, Forbidden
 from watchword.operator.cluster_manager_manifests import (
     CLUSTER_MANAGER,
