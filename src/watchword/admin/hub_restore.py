@@ -13,7 +13,6 @@ from watchword.accounts.hub.definition import manifests as account_manifests
 from watchword.admin.apply import list_if_served, names_of
 from watchword.admin.backup_archive import Backup, Subject
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
-from watchword.admin.health import is_accepted
 from watchword.admin.hub_backup import OBJECTS_FILE, SAVED_KINDS, clean
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE
@@ -28,6 +27,7 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import HiddenFields
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
 from watchword.registration.hub import installation
