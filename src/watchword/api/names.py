@@ -120,6 +120,9 @@ class Annotation:
     IMAGE_PULL_SECRETS: Final = "watchword.dev/image-pull-secrets"
     # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
+    # Ours, on the Secret of an agent's credential: why the hub cannot be reached, or does not register the cluster.
+    HUB_UNREACHABLE: Final = "watchword.dev/hub-unreachable"
+    NOT_REGISTERED: Final = "watchword.dev/not-registered"
     # Ours: a new value requests the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
     # Ours, on the lease of an add-on: the credential for the hub that its agent uses, as audit logs name it.
