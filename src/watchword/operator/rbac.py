@@ -12,6 +12,7 @@ from watchword.api.names import (
     KUBE_CLIENT_SIGNER,
     OPERATOR_GROUP,
     REGISTER_GROUP,
+    UNNAMED_EXECUTOR,
     WORK_GROUP,
 )
 from watchword.api.rbac import RbacRule, rules_of
@@ -89,6 +90,13 @@ HUB_RIGHTS = (
     *(
         RbacRule("the kinds of the fleet are what a hub works on", group, kinds, (*READ, *CHANGE))
         for group, kinds in _FLEET_KINDS.items()
+    ),
+    RbacRule(
+        "works of add-ons have no executor",
+        WORK_GROUP,
+        ("manifestworks",),
+        ("execute-as",),
+        (UNNAMED_EXECUTOR,),
     ),
     RbacRule(
         "clusters without a set enter the default one",
