@@ -125,10 +125,10 @@ HUB_RIGHTS = (
         (*READ, *CHANGE),
     ),
     RbacRule(
-        "agents request certificates",
+        "agents request certificates, and surplus requests are deleted",
         "certificates.k8s.io",
         ("certificatesigningrequests",),
-        (*READ, "create", "update"),
+        (*READ, "create", "update", "delete"),
     ),
     RbacRule(
         "certificates are approved",

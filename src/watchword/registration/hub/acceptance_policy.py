@@ -87,7 +87,7 @@ _MAY_BIND = (
 _BINDING_UNCHANGED = f"(oldObject != null && {_BOUND_SET.format('oldObject')} == {_BOUND_SET.format('object')})"
 
 _AGENT_USERS = [service_account_user(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT), GRPC_SERVER_USER]
-_IS_AGENT = (
+IS_AGENT = (
     f"request.userInfo.username in {_AGENT_USERS} || request.userInfo.groups.exists(group, "
     + " || ".join(f"group.startsWith('{prefix}')" for prefix in (*AGENT_GROUP_PREFIXES, MANAGED_CLUSTER_GROUP))
     + ")"
@@ -124,11 +124,11 @@ _VALIDATIONS = {
     f"({_ANNOTATIONS_UNCHANGED} && {_FINALIZERS_KEPT}) || {_ENTITLED}": (
         "what the hub has noted needs the right to update managedclusters/accept"
     ),
-    f"!({_IS_AGENT}) || ({_adds_none('ownerReferences', 'item.uid == known.uid')}"
+    f"!({IS_AGENT}) || ({_adds_none('ownerReferences', 'item.uid == known.uid')}"
     f" && {_adds_none('finalizers', 'item == known')}) || {_ENTITLED}": (
         "an agent may not give its cluster owners or finalizers: that needs the right to update managedclusters/accept"
     ),
-    f"!({_IS_AGENT}) || {_OTHER_LABELS_KEPT} || {_ENTITLED}": (
+    f"!({IS_AGENT}) || {_OTHER_LABELS_KEPT} || {_ENTITLED}": (
         "an agent may not change the labels of its cluster, which select it for sets: "
         "that needs the right to update managedclusters/accept"
     ),

@@ -31,6 +31,7 @@ from watchword.registration.hub.agent_token_policy import install_agent_token_po
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES, rule
 from watchword.registration.hub.cluster_sets import BUILT_IN_SETS, DEFAULT_SET
 from watchword.registration.hub.executor_policy import executor_policy_manifests
+from watchword.registration.hub.request_budget import request_policy_manifests
 from watchword.runtime.health import HealthEndpoints, serve_health
 from watchword.runtime.manifests import apply_manifests
 from watchword.runtime.metrics import Metrics
@@ -62,6 +63,7 @@ def manifests(*, demands_executor: bool = False) -> Iterable[tuple[Resource, Obj
         yield MANAGED_CLUSTER_SETS, MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec=spec)
     yield from policy_manifests()
     yield from set_binding_policy_manifests()
+    yield from request_policy_manifests()
     yield from executor_policy_manifests(is_demanded=demands_executor)
 
 
