@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from watchword.admin.accept import ClusterAcceptor
-from watchword.admin.formatting import format_key
 from watchword.admin.hub_admin import AdmissionResult, HubAdmin
 from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
@@ -16,6 +15,7 @@ from watchword.cli.discovery_options import print_progress
 from watchword.cli.options import flag, text
 from watchword.cli.output import echo
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.health.formatting import format_key
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 

@@ -11,8 +11,6 @@ import click
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.addons import AccountsAddonAdmin, AddonAdmin, is_reinstalled_by_strategy
 from watchword.admin.errors import OperationRefused
-from watchword.admin.hub_reader import require_hub
-from watchword.admin.inventory import decide_each
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.addon import CUSTOM_SIGNER, Addon, Registration
 from watchword.api.conditions import conditions_of, find_condition
@@ -31,6 +29,8 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo, render_table, terminal_width
+from watchword.health.hub_reader import require_hub
+from watchword.health.inventory import decide_each
 from watchword.runtime.event_loop import run
 
 COLUMNS = ("NAME", "CLUSTER", "AVAILABLE", "DRIVER", "CREDENTIAL")

@@ -9,11 +9,7 @@ from typing import Any
 import click
 
 from watchword.admin.errors import OperationRefused
-from watchword.admin.formatting import format_key
-from watchword.admin.health import is_accepted
 from watchword.admin.hub_admin import HubAdmin
-from watchword.admin.hub_reader import require_hub
-from watchword.admin.inventory import decide_each
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import ConditionType, Label
@@ -28,6 +24,10 @@ from watchword.cli.output import echo, render_table, terminal_width
 from watchword.cli.token import format_duration_left
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.manual_approval import claimed_subject, well_formed_requests
+from watchword.health.formatting import format_key
+from watchword.health.hub_reader import require_hub
+from watchword.health.inventory import decide_each
+from watchword.health.states import is_accepted
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 

@@ -10,7 +10,6 @@ from typing import Any
 import click
 import orjson
 
-from watchword.admin.formatting import format_time_left
 from watchword.api import yaml
 from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
 from watchword.api.meta import ObjectKey
@@ -22,6 +21,7 @@ from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo, render_table, terminal_width
 from watchword.cli.process_options import identity, process_options, run_until_stopped
 from watchword.credentials.evidence import SignerTiming
+from watchword.health.formatting import format_time_left
 from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.runtime.clock import SystemClock
