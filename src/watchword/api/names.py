@@ -129,6 +129,8 @@ class Annotation:
     WORK_NAMESPACES: Final = "watchword.dev/work-namespaces"
     # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
+    # Ours, on the Secret of an agent's credential: asks the agent to take the cluster out; LEFT_ON repeats the value.
+    LEAVE_REQUEST: Final = "watchword.dev/leave-request"
     # Ours, on the Secret of an agent's credential: why the hub cannot be reached, or does not register the cluster.
     HUB_UNREACHABLE: Final = "watchword.dev/hub-unreachable"
     NOT_REGISTERED: Final = "watchword.dev/not-registered"
