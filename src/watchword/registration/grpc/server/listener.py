@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from h2.events import (
     RequestReceived,
     StreamReset,
 )
+from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes
 from msgspec import Struct
 
@@ -38,6 +40,7 @@ from watchword.registration.grpc.server.limits import GrpcLimits
 
 ALPN = "h2"
 GOAWAY_SECONDS = 1.0  # how long a client has to read why its connection ends
+KNOWN_BYTES, STRANGER_BYTES = 64 * 1024, 1024  # that are parsed before frames are counted
 COSTLY = (RequestReceived, StreamReset, PingReceived, RemoteSettingsChanged, PriorityUpdated)
 
 
@@ -148,27 +151,33 @@ class BoundedProtocol(H2Protocol):
             self.refuse("no call was authenticated in time")
 
     def refuse(self, reason: str) -> None:
-        """Tell the client why, and close the connection, whether or not the client reads that."""
+        """Tell the client why, and close the connection a second later, whether or not the client reads that.
+
+        Until then it counts as one of its address, so that a stranger cannot make the server shake hands without pause.
+        """
         if self._is_refused:
             return
         self._is_refused = True
         self._listener.log.info("connection closed", reason=reason)
         transport: asyncio.Transport = self.connection._transport  # noqa: SLF001 - the library only closes gently
-        self.connection._connection.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)  # noqa: SLF001 - same
+        with contextlib.suppress(ProtocolError):  # the library has closed it already
+            self.connection._connection.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)  # noqa: SLF001 - same
         self.connection.flush()
         self.processor.close(reason)
+        transport.pause_reading()
         asyncio.get_running_loop().call_later(GOAWAY_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Process received bytes; those that the library cannot process end the connection, and nothing else."""
-        if self._is_refused:
-            return
-        try:
-            super().data_received(data)
-        except Exception as error:  # noqa: BLE001 - untrusted bytes, and a library that does not expect all of them
-            if not self._is_refused:
-                self._listener.log.info("connection closed", reason="invalid HTTP/2", error=type(error).__name__)
-                abort(self.connection)
+        # The library parses everything that it is given before the first frame is counted.
+        step = KNOWN_BYTES if self.is_authenticated else STRANGER_BYTES
+        for start in range(0, len(data), step):
+            if self._is_refused:
+                return
+            try:
+                super().data_received(data[start : start + step])
+            except Exception as error:  # noqa: BLE001 - untrusted bytes, and a library that does not expect all of them
+                self.refuse(f"invalid HTTP/2 ({type(error).__name__})")
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._listener.table.discard(self.connection)
