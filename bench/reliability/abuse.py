@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--seconds", type=float, default=5.0, help="how long each attack runs")
     parser.add_argument("--port", default="", help="the name of one port, such as 'gRPC server'; all without it")
-    parser.add_argument("--connections", type=int, default=100, help="of the stranger, at a time")
+    parser.add_argument("--connections", type=int, default=50, help="of the stranger, at a time")
 
 
 def measure(options: argparse.Namespace) -> Figure:
