@@ -8,7 +8,8 @@ from inspect import cleandoc
 import click
 
 from watchword.cli._exit_codes import MEANINGS
-from watchword.cli.main import COMMANDS, cli
+from watchword.cli.examples import EXAMPLES
+from watchword.cli.main import COMMANDS, GROUPS, cli
 
 PROGRAM = "watchword"
 HEAD = """# Commands
@@ -22,17 +23,22 @@ def render_cli() -> str:
     """Return the page: one section for each command, in order of use."""
     context = click.Context(cli, info_name=PROGRAM)
     sections = ["\n".join(_section(cli.get_command(context, name), name, context, 2)) for name in COMMANDS]
-    index = [f"| [`{name}`](#watchword-{name}) | {summary} |" for name, (_, summary) in COMMANDS.items()]
+    index = [row for title, group in GROUPS.items() for row in _index(title, group)]
     codes = [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
     return "\n".join(
         [
             HEAD,
-            *("| command | what it does |", "|---|---|", *index, ""),
+            *index,
             "Before the command: " + "; ".join(_words(cli, context)) + ".",
             *("", "\n".join(sections)),
             *("## Exit codes", "", "| code | meaning |", "|---|---|", *codes, ""),
         ]
     )
+
+
+def _index(title: str, group: dict[str, str]) -> list[str]:
+    rows = [f"| [`{name}`](#watchword-{name}) | {summary} |" for name, summary in group.items()]
+    return [f"**{title}**", "", "| command | what it does |", "|---|---|", *rows, ""]
 
 
 def _words(group: click.Group, context: click.Context) -> list[str]:
@@ -46,6 +52,9 @@ def _section(command: click.Command | None, name: str, parent: click.Context, de
     yield from (f"{'#' * depth} {context.command_path}", "", _prose(command.help or ""), "")
     usage = " ".join(command.collect_usage_pieces(context))
     yield from ("```text", f"{context.command_path} {usage}".rstrip(), "```", "")
+    if context.command_path.removeprefix(f"{PROGRAM} ") in EXAMPLES:
+        examples = EXAMPLES[context.command_path.removeprefix(f"{PROGRAM} ")]
+        yield from ("```sh", *(f"{PROGRAM} {line}" for line in examples), "```", "")
     options = _records(command, context)
     if options:
         yield from ("| option | meaning |", "|---|---|")

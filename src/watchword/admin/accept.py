@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from msgspec import Struct, field
 
-from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.errors import NotFoundOnHub, NotReady, OperationRefused
 from watchword.admin.hub_admin import HUB_RUNNING_HINT, AdmissionResult, HubAdmin
 from watchword.admin.hub_setup import CLUSTER_MANAGER
 from watchword.admin.wait import ObjectWaiter
@@ -95,7 +95,7 @@ class ClusterAcceptor(Struct, frozen=True):
         async def look() -> AdmissionResult:
             try:
                 return await self.accept(name)
-            except NotReady as early:
+            except (NotFoundOnHub, NotReady) as early:
                 raise PollAgain(str(early).partition(":")[0], early) from early
 
         decision = await poll_until(look, PollOptions(patience, pause=timedelta(seconds=2)), self.progress)
@@ -178,7 +178,7 @@ async def deny_request(hub_admin: HubAdmin, name: str) -> AdmissionResult:
     """Deny one request, whatever it contains; `OperationRefused` when it is approved already."""
     csr = await hub_admin.client.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
     if csr is None:
-        raise OperationRefused(f"there is no request {name}: `watchword clusters show` lists those of a cluster")
+        raise NotFoundOnHub(f"there is no request {name}: `watchword clusters show` lists those of a cluster")
     if find_condition(csr, "Denied") is not None:
         return AdmissionResult()
     if not is_pending(csr):

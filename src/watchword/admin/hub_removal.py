@@ -12,6 +12,7 @@ from watchword.admin import hub_setup
 from watchword.admin.addons import accounts_bundle
 from watchword.admin.apply import list_if_served, names_of
 from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.formatting import format_count
 from watchword.admin.health import is_accepted
 from watchword.admin.hub_backup import FLEET_KINDS
 from watchword.admin.wait import ObjectWaiter
@@ -84,8 +85,9 @@ class HubRemover(Struct, frozen=True):
         )
         if members and not force:
             shown = f"{', '.join(members[:3])}{', …' if len(members) > 3 else ''}"
+            count = f"{format_count(len(members), 'cluster')} {'is' if len(members) == 1 else 'are'}"
             raise OperationRefused(
-                f"{len(members)} clusters are in this hub ({shown}): run `watchword unjoin` on each and delete its "
+                f"{count} in this hub ({shown}): run `watchword unjoin` on each and delete its "
                 f"ManagedCluster, or give --force, which leaves their agents behind"
             )
         agents = await list_if_served(self.client, KLUSTERLETS)
