@@ -9,10 +9,10 @@ import orjson
 import pytest
 from tests.pullsecrets.harness import PullSecretHarness, token_of
 
-from watchword.admin.doctor.model import CheckContext
-from watchword.admin.doctor.runner import decide_pull_secret_findings, run_doctor
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
+from watchword.health.checks import CheckContext
+from watchword.health.doctor import decide_pull_secret_findings, run_doctor
 from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
 from watchword.runtime.metrics import Metrics
 from watchword.testing.eventually import eventually, is_gone
@@ -83,7 +83,7 @@ async def test_doctor_examines_a_cluster_that_has_pull_secrets_and_is_in_no_flee
     await private_cluster.account("builder")
     await private_cluster.listed("builder")
 
-    results = await run_doctor(CheckContext(private_cluster.client, private_cluster.plane.clock, may_write=False))
+    results = await run_doctor(CheckContext(private_cluster.client, private_cluster.plane.clock))
 
     found = {result.check: [finding.level.value for finding in result.findings] for result in results}
     assert found["image pull secrets"] == ["ok"]

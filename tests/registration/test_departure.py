@@ -10,14 +10,14 @@ from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, trans
 
 from watchword.admin.accept import deny
 from watchword.admin.hub_admin import HubAdmin
-from watchword.admin.hub_reader import read_hub_facts
-from watchword.admin.inventory import build_inventory
 from watchword.admin.unjoin import withdraw_acceptance
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, EVENTS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.secret_data import decode_data
+from watchword.health.hub_reader import read_hub_facts
+from watchword.health.inventory import build_inventory
 from watchword.kube.client import Client
 from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup
 from watchword.testing.eventually import eventually, eventually_all

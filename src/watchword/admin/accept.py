@@ -8,12 +8,11 @@ from datetime import timedelta
 from msgspec import Struct, field
 
 from watchword.admin.errors import NotFoundOnHub, NotReady, OperationRefused
-from watchword.admin.hub_admin import HUB_RUNNING_HINT, AdmissionResult, HubAdmin
-from watchword.admin.hub_setup import CLUSTER_MANAGER
+from watchword.admin.hub_admin import HUB_RUNNING_HINT, MEMBER_HINT, AdmissionResult, HubAdmin
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType
+from watchword.api.names import HUB_NAMESPACE, ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGERS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.manual_approval import (
@@ -27,8 +26,15 @@ from watchword.credentials.certificates.name_ownership import NameOwner
 from watchword.credentials.certificates.request_validation import read_cluster_request
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.token_limits import record_token_use, token_secret_key_of
+from watchword.health.deployments import find_deployment_trouble
 from watchword.kube.errors import Conflict, Forbidden
-from watchword.operator.cluster_manager_manifests import enabled_drivers, hub_settings
+from watchword.operator.cluster_manager_manifests import (
+    CLUSTER_MANAGER,
+    enabled_drivers,
+    enabled_servers,
+    hub_settings,
+    server_name,
+)
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import AcceptanceContext, ClusterDriver, PreparesAcceptance, RequestsCertificate
 
@@ -96,12 +102,24 @@ class ClusterAcceptor(Struct, frozen=True):
             try:
                 return await self.accept(name)
             except (NotFoundOnHub, NotReady) as early:
-                raise PollAgain(str(early).partition(":")[0], early) from early
+                why = str(early).partition(":")[0]
+                raise PollAgain(why, NotReady(f"{why}: {await self._find_server_trouble() or MEMBER_HINT}")) from early
 
         decision = await poll_until(look, PollOptions(patience, pause=timedelta(seconds=2)), self.progress)
         waiter = ObjectWaiter(self.hub_admin.client, patience, self.progress)
         await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_accepted, advice=HUB_RUNNING_HINT)
         return decision
+
+    async def _find_server_trouble(self) -> str:
+        """Return which server of a driver does not run on this hub, through which clusters would ask."""
+        manager = await self._cluster_manager()
+        for server in enabled_servers(manager, self.catalog) if manager else ():
+            key = ObjectKey(HUB_NAMESPACE, server_name(manager, server))
+            with suppress(Forbidden):
+                trouble = await find_deployment_trouble(self.hub_admin.client, key)
+                if trouble is not None:
+                    return f"{trouble.reason}, see `{trouble.command}`; or {MEMBER_HINT}"
+        return ""
 
     async def approve(self, cluster: Object) -> AdmissionResult:
         """Approve the cluster's pending request; raises as `accept` does."""

@@ -12,8 +12,6 @@ from watchword.accounts.grants import GRANTS
 from watchword.accounts.hub.definition import FIELD_MANAGER, manifests
 from watchword.admin.apply import list_if_served
 from watchword.admin.errors import NotFoundOnHub
-from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import decide_addon_row
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.addon import SERVED_IN_HUB, SERVED_IN_PROCESS
@@ -28,6 +26,8 @@ from watchword.api.resources import (
     NAMESPACES,
 )
 from watchword.discovery.polling import Progress, ignore_progress
+from watchword.health.inventory import decide_addon_row
+from watchword.health.states import InventoryHealth
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 from watchword.operator.account_manifests import hub_service_rights, manager_bundle

@@ -12,8 +12,6 @@ from watchword.admin import hub_setup
 from watchword.admin.addons import accounts_bundle
 from watchword.admin.apply import list_if_served, names_of
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.formatting import format_count
-from watchword.admin.health import is_accepted
 from watchword.admin.hub_backup import FLEET_KINDS
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
@@ -41,6 +39,8 @@ from watchword.api.sensitive import HiddenFields
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.setup import FIELD_MANAGER, discovery_bindings
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.health.formatting import format_count
+from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from watchword.admin.errors import NotFoundOnHub
-from watchword.admin.hub_reader import require_hub
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
@@ -12,6 +11,7 @@ from watchword.api.resources import (
     MANAGED_SERVICE_ACCOUNTS,
     MANIFEST_WORKS,
 )
+from watchword.health.hub_reader import require_hub
 from watchword.kube.client import Client
 
 NOUNS = {

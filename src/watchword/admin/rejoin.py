@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.health import is_accepted
 from watchword.admin.hub_admin import AdmissionResult
 from watchword.admin.join import FIELD_MANAGER, bootstrap_secret, bring_bootstrap_data, read_bootstrap_data
 from watchword.admin.wait import ObjectWaiter
@@ -24,6 +23,7 @@ from watchword.credentials.certificates.request_validation import ClusterRequest
 from watchword.credentials.errors import CredentialUnreadable
 from watchword.credentials.secret_data import decode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.runtime.clock import Clock

@@ -14,7 +14,6 @@ from msgspec import Struct, field
 from watchword.accounts.grants import GRANTS, AccountRight, entry_name, granted_in, work_key
 from watchword.accounts.tokens import AccountToken, find_token
 from watchword.admin.errors import NotFoundOnHub, OperationRefused
-from watchword.admin.hub_reader import require_hub
 from watchword.admin.lookup import missing
 from watchword.admin.revoke.revocation import Refusal, RefusalMeasurement, RequestProbe
 from watchword.admin.wait import ObjectWaiter
@@ -31,6 +30,7 @@ from watchword.api.resources import (
     MANIFEST_WORKS,
 )
 from watchword.discovery.polling import Progress, ignore_progress
+from watchword.health.hub_reader import require_hub
 from watchword.kube.client import Client
 from watchword.kube.connect import make_client
 from watchword.kube.credentials import Credential, FixedCredential, bearer

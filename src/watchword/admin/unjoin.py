@@ -11,7 +11,6 @@ from msgspec import Struct, field
 from watchword.admin.accept import validate_denied
 from watchword.admin.apply import list_if_served, names_of
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.health import is_accepted
 from watchword.admin.wait import ObjectWaiter
 from watchword.admin.workloads import unneeded_operator_objects
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, labels_of, uid_of
@@ -29,6 +28,7 @@ from watchword.api.time import rfc3339
 from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.discovery.polling import Progress, ignore_progress
+from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized
 from watchword.kube.kubeconfig import UserEntry

@@ -44,6 +44,7 @@ HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Se
 BOOTSTRAP_KUBECONFIG_SECRET = "bootstrap-hub-kubeconfig"  # noqa: S105 - the name of a Secret, not its content
 CLUSTER_LEASE = "managed-cluster-lease"
 BOOTSTRAP_SERVICE_ACCOUNT = "agent-registration-bootstrap"
+HUB_SERVICE_ACCOUNT = "registration-controller-sa"  # of the hub's controllers
 GRPC_SERVER_SERVICE_ACCOUNT = "grpc-server-sa"
 
 # Signers
@@ -74,6 +75,7 @@ class Label:
     SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
     MANAGED_BY: Final = "app.kubernetes.io/managed-by"
     MANAGED_ACCOUNT: Final = "authentication.open-cluster-management.io/is-managed-serviceaccount"
+    ADDON_GRANTABLE: Final = "addon.watchword.dev/grantable"  # on a ClusterRole that templates may give to add-ons
     KEY_PURPOSE: Final = "watchword.dev/key-purpose"  # on a Secret with a signing key: what it may sign
     ACCOUNT_GRANT: Final = "accounts.watchword.dev/grant"  # on a ManifestWork that grants an account a right
     ACCOUNT_NAMESPACE: Final = "accounts.watchword.dev/namespace"  # on replicas and copies: where the account is
@@ -118,6 +120,9 @@ class Annotation:
     IMAGE_PULL_SECRETS: Final = "watchword.dev/image-pull-secrets"
     # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
+    # Ours, on the Secret of an agent's credential: why the hub cannot be reached, or does not register the cluster.
+    HUB_UNREACHABLE: Final = "watchword.dev/hub-unreachable"
+    NOT_REGISTERED: Final = "watchword.dev/not-registered"
     # Ours: a new value requests the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
     # Ours, on the lease of an add-on: the credential for the hub that its agent uses, as audit logs name it.

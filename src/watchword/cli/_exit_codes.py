@@ -75,6 +75,7 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         NotTrusted,
         SourceRefused,
     )
+    from watchword.health.errors import AuditLogUnreadable, NotAHub
     from watchword.kube.errors import ConfigError, Forbidden, NotFound, Unauthorized, Unreachable
     from watchword.pki.errors import PkiError
     from watchword.pullsecrets.credential_provider import CredentialRequestRefused
@@ -90,6 +91,8 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         (ClusterInfoRefused, ExitCode.NOT_USABLE),
         (SourceRefused, ExitCode.NOT_USABLE),
         (OperationRefused, ExitCode.REFUSED),
+        (NotAHub, ExitCode.REFUSED),
+        (AuditLogUnreadable, ExitCode.NOT_USABLE),
         (InvalidInput, ExitCode.NOT_USABLE),
         (NotReady, ExitCode.UNREACHABLE),
         (NameTaken, ExitCode.REFUSED),

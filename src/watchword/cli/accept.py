@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from watchword.admin.accept import ClusterAcceptor
-from watchword.admin.formatting import format_key
 from watchword.admin.hub_admin import AdmissionResult, HubAdmin
 from watchword.cli.common_options import (
     change_options,
@@ -23,6 +22,7 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.options import flag, text
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.health.formatting import format_key
 from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
 

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import click
 
 from watchword.admin.backup_archive import Backup, BackupHeader, BackupKey, Encryption, write_backup
-from watchword.admin.formatting import format_count
 from watchword.admin.hub_backup import HubBackup
 from watchword.api.sensitive import Sensitive
 from watchword.cli.common_options import fleet_directory_of, output_option, show_result
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import NewFile, flag
 from watchword.cli.secret_input import SecretReader
+from watchword.health.formatting import format_count
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 

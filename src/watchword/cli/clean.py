@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from watchword.admin.formatting import format_count
 from watchword.admin.hub_removal import HubRemoval, HubRemover
 from watchword.cli.administrator_events import HUB, administrator_events
 from watchword.cli.common_options import change_options, confirm
@@ -12,6 +11,7 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.options import flag
 from watchword.cli.output import echo
+from watchword.health.formatting import format_count
 from watchword.runtime.event_loop import run
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import click
 
-from watchword.admin.formatting import format_key
-from watchword.admin.health import is_accepted
 from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.lookup import get_named
 from watchword.api.conditions import conditions_of, find_condition
@@ -25,6 +23,8 @@ from watchword.cli.lists import ListRequest, list_options, object_listing, print
 from watchword.cli.token import format_duration_left
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.manual_approval import claimed_subject, well_formed_requests
+from watchword.health.formatting import format_key
+from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
 

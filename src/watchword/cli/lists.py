@@ -120,7 +120,7 @@ def of_objects(resource: Resource) -> Callable[[Client, ListRequest], Awaitable[
     """Return what reads the objects of one kind on a hub."""
 
     async def read(client: Client, request: ListRequest) -> list[Object]:
-        from watchword.admin.hub_reader import require_hub
+        from watchword.health.hub_reader import require_hub
 
         await require_hub(client)
         return (await client.list(resource, namespace=request.namespace, labels=request.selector)).items

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from watchword.admin.formatting import format_time_left
 from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import REGISTRY_SERVICES
@@ -20,6 +19,7 @@ from watchword.cli.lists import Listing, ListRequest, list_options, print_list
 from watchword.cli.options import flag, option
 from watchword.cli.process_options import identity, process_options, run_until_stopped
 from watchword.credentials.evidence import SignerTiming
+from watchword.health.formatting import format_time_left
 from watchword.kube.client import Client
 from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets

@@ -11,8 +11,6 @@ from typing import Any
 import click
 
 from watchword.admin.errors import NotFoundOnHub, NotReady
-from watchword.admin.formatting import format_count
-from watchword.admin.hub_reader import require_hub
 from watchword.admin.rotate import KINDS, CredentialRotator, Renewal
 from watchword.api.meta import ObjectKey
 from watchword.cli._exit_codes import ExitCode
@@ -21,6 +19,8 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo
+from watchword.health.formatting import format_count
+from watchword.health.hub_reader import require_hub
 from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
 

@@ -28,7 +28,7 @@ from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.credentials.evidence import TokenClientFactory
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError
+from watchword.kube.errors import KubeError, Unreachable
 from watchword.kube.request_sender import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
@@ -204,6 +204,7 @@ class _Agent:
         is_held_kept: bool,
     ) -> None:
         self.options, self.runtime, self.identity, self.cluster_client = options, runtime, identity, cluster
+        self.own = own
         self.manager = Manager(
             _manager_options(options, runtime), clock=runtime.clock, random=runtime.random, metrics=runtime.metrics
         )
@@ -237,7 +238,8 @@ class _Agent:
                 return
             self._add_controllers()
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self.csr_watch.run()), group.create_task(self.session.run())]
+                report = self.connection.trouble.report(self.cluster_client, self.own, self.identity.secret_key)
+                tasks = [group.create_task(work) for work in (self.csr_watch.run(), self.session.run(), report)]
                 await self.manager.run(stop)
                 for task in tasks:
                     task.cancel()
@@ -362,8 +364,11 @@ class _Agent:
                 if found is not None:
                     await correct_driver_claim(self.hub.client, found, request)
                 failures = 0
+                self.connection.trouble.registered()
             except (KubeError, NameTaken) as trouble:
                 failures += 1
+                if not isinstance(trouble, Unreachable):
+                    self.connection.trouble.registered(str(trouble))
                 delay = REGISTRATION_BACKOFF.delay(failures, self.runtime.random)
                 log.warning("not registered with the hub yet", error=str(trouble), retry_in=round(delay, 1))
                 await asyncio.sleep(delay)

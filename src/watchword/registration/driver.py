@@ -134,6 +134,14 @@ class BringsBootstrapData(Protocol):
 
 
 @runtime_checkable
+class ReachesServer(Protocol):
+    """Reaches a server that the bootstrap Secret names beside the hub's API server."""
+
+    async def find_server_trouble(self, data: SecretData) -> str:
+        """Return why that server does not answer from here; empty when it does."""
+
+
+@runtime_checkable
 class AnnotatesAgentAccount(Protocol):
     """Needs a ServiceAccount of a certain name and with annotations for the agent."""
 

@@ -150,14 +150,11 @@ class AddonCredentials(Struct, frozen=True):
         )
 
     def held_tokens(self) -> list[Sensitive[str]]:
-        found: list[Sensitive[str]] = []
-        for obj in self.credential_index.reader.list(MANAGED_CLUSTER_ADDONS):
-            for credential_secret in self.credential_index.credential_secrets(Addon.read(obj)):
-                entry = self.agent_drivers[self.drivers.name_for(credential_secret.registration)].user_entry()
-                data = decode_data(self.secrets.get(SECRETS, credential_secret.key))
-                if entry.token_file is not None and entry.token_file.name in data:
-                    found.append(Sensitive(data[entry.token_file.name].decode(errors="replace")))
-        return found
+        """Return the tokens in Secrets that are watched; an add-on's namespace is watched once it is reconciled."""
+        files = [driver.user_entry().token_file for driver in self.agent_drivers.values()]
+        owned = (decode_data(obj) for obj in self.secrets.list(SECRETS) if self.credential_index.is_labeled(obj))
+        found = (data.get(file.name) for data in owned for file in files if file is not None)
+        return [Sensitive(text.decode(errors="replace")) for text in found if text is not None]
 
     def _secret_extras(self, credential_secret: CredentialSecret, driver: AgentDriver) -> SecretExtras:
         frame = {CLUSTER_NAME: self.credential_index.cluster.encode()}

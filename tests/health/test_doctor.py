@@ -8,16 +8,8 @@ import pytest
 from msgspec.structs import replace
 from tests.emulators.memory_aws import NAME, MemoryAws, hub_catalog
 
-from watchword.admin.doctor.cluster import Membership, decide_acceptance_findings, decide_credential_findings
-from watchword.admin.doctor.deployments import decide_report_findings
-from watchword.admin.doctor.hub import decide_fleet_findings
-from watchword.admin.doctor.model import CheckContext, CheckFinding, Level, has_no_failure
-from watchword.admin.doctor.runner import decide_skew_findings, run_doctor
-from watchword.admin.health import InventoryHealth
 from watchword.admin.hub_setup import HubSetup, set_up_hub
-from watchword.admin.init import advise_other_drivers
-from watchword.admin.inventory_rows import ACCOUNT_TOKEN, AUTHORITY, JOIN_TOKEN, PULL_SECRET, CredentialRow, Inventory
-from watchword.admin.renewal_proof import STILL_OLD
+from watchword.admin.init import SignerProbe, advise_other_drivers
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
 from watchword.api.credential_report import CredentialUse, CredentialValidity
 from watchword.api.meta import Object, ObjectKey
@@ -35,6 +27,14 @@ from watchword.api.time import rfc3339_micro
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
+from watchword.health.checks import CheckContext, CheckFinding, Level, has_no_failure
+from watchword.health.cluster_checks import Membership, decide_acceptance_findings, decide_credential_findings
+from watchword.health.deployments import decide_report_findings
+from watchword.health.doctor import decide_skew_findings, run_doctor
+from watchword.health.hub_checks import decide_fleet_findings
+from watchword.health.inventory_rows import ACCOUNT_TOKEN, AUTHORITY, JOIN_TOKEN, PULL_SECRET, CredentialRow, Inventory
+from watchword.health.renewal_proof import STILL_OLD
+from watchword.health.states import InventoryHealth
 from watchword.operator.bundles import OPERATOR, operator_bundle
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
@@ -51,10 +51,9 @@ EDGE = Membership("edge", "open-cluster-management-agent", "hub.test:6443")
 pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what others left would be found
 
 
-async def findings(
-    plane: Plane, *, may_write: bool = True, catalog: Catalog = CATALOG
-) -> dict[str, list[CheckFinding]]:
-    results = await run_doctor(CheckContext(plane.client(), plane.clock, may_write, catalog))
+async def findings(plane: Plane, *, catalog: Catalog = CATALOG) -> dict[str, list[CheckFinding]]:
+    client = plane.client()
+    results = await run_doctor(CheckContext(client, plane.clock, SignerProbe(client, plane.clock).run, catalog))
     return {result.check: list(result.findings) for result in results}
 
 

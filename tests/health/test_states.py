@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from watchword.admin.health import (
+from watchword.api.credential_report import CredentialValidity
+from watchword.health.states import (
     InventoryHealth,
     decide_authority_health,
     decide_expiring_health,
     decide_renewed_health,
 )
-from watchword.api.credential_report import CredentialValidity
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

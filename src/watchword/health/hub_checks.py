@@ -7,14 +7,6 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from watchword.admin.doctor.deployments import examine_hub_operator, has_operator, servers
-from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
-from watchword.admin.formatting import format_age, format_count
-from watchword.admin.health import InventoryHealth
-from watchword.admin.hub_setup import CLUSTER_MANAGER, enabled_drivers
-from watchword.admin.init import SignerProbe
-from watchword.admin.inventory import build_inventory
-from watchword.admin.inventory_rows import ACCOUNT_TOKEN, AUTHORITY, PULL_SECRET, CredentialRow, Inventory
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
 from watchword.api.credential_report import CredentialUse
 from watchword.api.meta import ObjectKey, annotations_of, labels_of
@@ -33,8 +25,15 @@ from watchword.api.time import parse_rfc3339
 from watchword.discovery.errors import DiscoveryError
 from watchword.discovery.published_cluster_info import fetch_cluster_info
 from watchword.discovery.token_secret import TokenStore, TokenUsage
+from watchword.health.checks import Check, CheckContext, CheckFinding, fail, passed, warn
+from watchword.health.deployments import examine_hub_operator, has_operator, servers
+from watchword.health.formatting import format_age, format_count
+from watchword.health.inventory import build_inventory
+from watchword.health.inventory_rows import ACCOUNT_TOKEN, AUTHORITY, PULL_SECRET, CredentialRow, Inventory
+from watchword.health.states import InventoryHealth
 from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.errors import Forbidden, KubeError, NotFound
+from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, enabled_drivers
 from watchword.processes.hub import LEASE
 from watchword.registration.catalog import CATALOG
 from watchword.registration.driver import RequestsCertificate
@@ -117,11 +116,11 @@ async def guard(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def signer(context: CheckContext) -> Iterable[CheckFinding]:
-    if not context.may_write:
+    if context.probe_signer is None:
         return passed("not tried")
     if not await _needs_certificates(context):
         return passed("not tried: clusters register without certificates here")
-    trouble = await SignerProbe(context.client, context.clock).run()
+    trouble = await context.probe_signer()
     if not trouble:
         return passed("certificates are issued")
     return [fail(trouble, f"let a signer for {KUBE_CLIENT_SIGNER} run, as kube-controller-manager does")]
@@ -129,8 +128,8 @@ async def signer(context: CheckContext) -> Iterable[CheckFinding]:
 
 async def _needs_certificates(context: CheckContext) -> bool:
     manager = await context.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
-    drivers = context.catalog.known(enabled_drivers(manager or {}))
-    return not drivers or any(isinstance(driver, RequestsCertificate) and driver.signer for driver in drivers)
+    drivers = enabled_drivers(manager or {}, context.catalog)
+    return any(isinstance(driver, RequestsCertificate) and driver.signer for driver in drivers)
 
 
 async def discovery(context: CheckContext) -> Iterable[CheckFinding]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory_rows import CredentialRow
+from watchword.health.inventory_rows import CredentialRow
+from watchword.health.states import InventoryHealth
 from watchword.pki.keys import PublicKey
 
 FINGERPRINT_LETTERS = 16  # of the SHA-256 of the public key

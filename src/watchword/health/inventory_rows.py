@@ -9,14 +9,14 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from watchword.admin.audit_log import CredentialUsage
-from watchword.admin.health import InventoryHealth, decide_expiring_health, decide_renewed_health
 from watchword.api.accounts import read_token_validity
 from watchword.api.conditions import find_condition
 from watchword.api.credential_report import CredentialUse, CredentialValidity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.discovery.token_secret import TokenRecord
+from watchword.health.audit_log import CredentialUsage
+from watchword.health.states import InventoryHealth, decide_expiring_health, decide_renewed_health
 from watchword.pki.certificates import Certificate
 from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, pull_secret_row
 from watchword.pullsecrets.pull_secret import PullSecret

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from watchword.admin.audit_log import CredentialUsage
-from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory_rows import CredentialRow, HubFacts, decide_account_row
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.credential_report import CredentialUse, certificate_id, decide_use, parse_issued, parse_used
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
+from watchword.health.audit_log import CredentialUsage
+from watchword.health.inventory_rows import CredentialRow, HubFacts, decide_account_row
+from watchword.health.states import InventoryHealth
 from watchword.pki.certificates import Certificate
 
 STILL_OLD = "renewed, still using the old one"

@@ -10,17 +10,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from watchword.admin.addons import validate_addon_available
-from watchword.admin.formatting import format_renewal
-from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import (
-    build_inventory,
-    decide_addon_row,
-    decide_cluster_credential_row,
-    decide_cluster_row,
-    forecast_expiry,
-    inventory_document,
-)
-from watchword.admin.inventory_rows import HubFacts, natural_sort_key
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType, Label
@@ -29,6 +18,17 @@ from watchword.api.sensitive import Sensitive
 from watchword.cli.addon import addon_row
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
+from watchword.health.formatting import format_renewal
+from watchword.health.inventory import (
+    build_inventory,
+    decide_addon_row,
+    decide_cluster_credential_row,
+    decide_cluster_row,
+    forecast_expiry,
+    inventory_document,
+)
+from watchword.health.inventory_rows import HubFacts, natural_sort_key
+from watchword.health.states import InventoryHealth
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject

@@ -8,17 +8,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from watchword.admin.audit_log import CredentialUsage, read_audit_logs
-from watchword.admin.errors import InvalidInput
-from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import credential_document
-from watchword.admin.inventory_rows import AccountToken, CredentialRow, HubFacts, Inventory
-from watchword.admin.renewal_proof import STILL_OLD, UseEvidence, decide_account_use, decide_row_use
 from watchword.api.credential_report import CREDENTIAL_ID, CredentialUse, CredentialValidity, certificate_id, token_id
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339, rfc3339_micro
 from watchword.cli.status import describe_troubles, render_inventory
+from watchword.health.audit_log import CredentialUsage, read_audit_logs
+from watchword.health.errors import AuditLogUnreadable
+from watchword.health.inventory import credential_document
+from watchword.health.inventory_rows import AccountToken, CredentialRow, HubFacts, Inventory
+from watchword.health.renewal_proof import STILL_OLD, UseEvidence, decide_account_use, decide_row_use
+from watchword.health.states import InventoryHealth
 from watchword.testing.virtual_time import EPOCH
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -132,7 +132,7 @@ def test_line_that_proves_nothing_is_passed_over(tmp_path: Path, line: bytes) ->
 
 
 def test_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="cannot be read: No such file"):
+    with pytest.raises(AuditLogUnreadable, match="cannot be read: No such file"):
         read_audit_logs([tmp_path / "missing.log"])
 
 

@@ -9,17 +9,17 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from watchword.admin.audit_log import CredentialUsage
-from watchword.admin.errors import OperationRefused
-from watchword.admin.hub_observer import SOURCES, facts_by_source
-from watchword.admin.inventory import build_inventory
-from watchword.admin.inventory_rows import UNKNOWN_KIND, AccountToken, HubFacts, Inventory
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label
 from watchword.api.pull_secrets import CONFIGURATION
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.bound_token import read_bound_token
+from watchword.health.audit_log import CredentialUsage
+from watchword.health.errors import NotAHub
+from watchword.health.hub_observer import SOURCES, facts_by_source
+from watchword.health.inventory import build_inventory
+from watchword.health.inventory_rows import UNKNOWN_KIND, AccountToken, HubFacts, Inventory
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound
 from watchword.pullsecrets.inventory import read_pull_secrets
@@ -34,20 +34,20 @@ NOT_A_HUB = (
 
 
 async def require_hub(client: Client) -> None:
-    """Raise `OperationRefused` when the server does not serve ManagedClusters."""
+    """Raise `NotAHub` when the server does not serve ManagedClusters."""
     try:
         await client.read(MANAGED_CLUSTERS.path(), query={"limit": "1"})
     except NotFound as cause:
-        raise OperationRefused(NOT_A_HUB) from cause
+        raise NotAHub(NOT_A_HUB) from cause
     except Forbidden:
         return  # the kind is there
 
 
 async def read_inventory(client: Client, now: datetime, usage: CredentialUsage | None = None) -> Inventory:
-    """Return the inventory; `OperationRefused` when the cluster is not a hub and has no pull secrets either."""
+    """Return the inventory; `NotAHub` when the cluster is not a hub and has no pull secrets either."""
     facts = await read_hub_facts(client, usage=usage)
     if facts.missing.get("clusters") == UNKNOWN_KIND:
-        raise OperationRefused(NOT_A_HUB)
+        raise NotAHub(NOT_A_HUB)
     return build_inventory(facts, now=now)
 
 

@@ -8,8 +8,10 @@ from datetime import timedelta
 import msgspec
 
 from watchword.accounts.metrics import AccountPhase, decide_phase
-from watchword.admin.doctor import cluster, hub
-from watchword.admin.doctor.model import (
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import KLUSTERLETS, MANAGED_CLUSTERS
+from watchword.health import cluster_checks, hub_checks
+from watchword.health.checks import (
     Check,
     CheckContext,
     CheckFinding,
@@ -20,10 +22,8 @@ from watchword.admin.doctor.model import (
     run_checks,
     warn,
 )
-from watchword.admin.formatting import format_count
-from watchword.admin.inventory import decide_each
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import KLUSTERLETS, MANAGED_CLUSTERS
+from watchword.health.formatting import format_count
+from watchword.health.inventory import decide_each
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, MalformedResponse, NotFound, Unauthorized
@@ -168,8 +168,8 @@ async def choose_checks(client: Client, *, alone: bool = False) -> tuple[Check, 
     may_have_joined = await _serves(client, KLUSTERLETS.path())
     has_joined = may_have_joined and await _has_any(client)
     if is_hub:
-        return (*hub.CHECKS, *ACCOUNT_CHECKS, *(cluster.CHECKS if has_joined else ()))
-    return () if alone and not may_have_joined else cluster.CHECKS
+        return (*hub_checks.CHECKS, *ACCOUNT_CHECKS, *(cluster_checks.CHECKS if has_joined else ()))
+    return () if alone and not may_have_joined else cluster_checks.CHECKS
 
 
 async def _serves(client: Client, path: str) -> bool:

@@ -9,9 +9,9 @@ from pathlib import Path
 import orjson
 from msgspec import Struct, field
 
-from watchword.admin.errors import InvalidInput
 from watchword.api.credential_report import CREDENTIAL_ID, is_credential_id
 from watchword.api.time import parse_rfc3339
+from watchword.health.errors import AuditLogUnreadable
 
 REFUSED = (401,)  # a request with this answer proves no use
 
@@ -33,7 +33,7 @@ class CredentialUsage(Struct):
 
 
 def read_audit_logs(paths: Iterable[Path]) -> CredentialUsage:
-    """Read audit logs of level Metadata or more; raise `InvalidInput`."""
+    """Read audit logs of level Metadata or more; raise `AuditLogUnreadable`."""
     usage = CredentialUsage()
     for path in paths:
         try:
@@ -41,7 +41,7 @@ def read_audit_logs(paths: Iterable[Path]) -> CredentialUsage:
                 for line in lines:
                     _observe_line(usage, line)
         except OSError as error:
-            raise InvalidInput(f"the audit log {path} cannot be read: {error.strerror}") from error
+            raise AuditLogUnreadable(f"the audit log {path} cannot be read: {error.strerror}") from error
     return usage
 
 

@@ -9,18 +9,18 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from watchword.admin.doctor.deployments import examine_agent_operator
-from watchword.admin.doctor.model import Check, CheckContext, CheckFinding, fail, passed, warn
-from watchword.admin.formatting import format_count, format_key
-from watchword.admin.health import InventoryHealth, decide_renewed_health, is_denied
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition, is_true
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType
+from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation, ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.errors import CredentialUnreadable
 from watchword.credentials.secret_data import decode_data
+from watchword.health.checks import Check, CheckContext, CheckFinding, fail, passed, warn
+from watchword.health.deployments import examine_agent_operator
+from watchword.health.formatting import format_count, format_key
+from watchword.health.states import InventoryHealth, decide_renewed_health, is_denied
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
 from watchword.kube.kubeconfig_files import parse_kubeconfig
@@ -91,7 +91,14 @@ async def credential(context: CheckContext) -> Iterable[CheckFinding]:
 
 
 async def _examine_credential(context: CheckContext, member: Membership) -> list[CheckFinding]:
-    data = await _held(context, member)
+    secret = await context.client.find(SECRETS, ObjectKey(member.namespace, HUB_KUBECONFIG_SECRET))
+    noted = annotations_of(secret or {})
+    if Annotation.HUB_UNREACHABLE in noted:
+        what = f"the agent cannot reach the hub: {noted[Annotation.HUB_UNREACHABLE]}"
+        return [fail(what, "check the way to the hub: address, proxy, firewall")]
+    if Annotation.NOT_REGISTERED in noted:
+        return [fail(f"the hub does not register this cluster: {noted[Annotation.NOT_REGISTERED]}", member.rejoin)]
+    data = decode_data(secret)
     if not data:
         bootstrap = await context.client.find(SECRETS, ObjectKey(member.namespace, BOOTSTRAP_KUBECONFIG_SECRET))
         if bootstrap is None:

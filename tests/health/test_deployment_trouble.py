@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from watchword.admin.workloads import decide_deployment_trouble
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import DEPLOYMENTS, PODS
+from watchword.health.deployments import decide_deployment_trouble
 
 
 def a_deployment(available: str = "False", **conditions: str) -> Object:

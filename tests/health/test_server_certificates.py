@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory import build_inventory, forecast_expiry, requires_action
-from watchword.admin.inventory_rows import HubFacts
 from watchword.api.meta import Object
+from watchword.health.inventory import build_inventory, forecast_expiry, requires_action
+from watchword.health.inventory_rows import HubFacts
+from watchword.health.states import InventoryHealth
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames

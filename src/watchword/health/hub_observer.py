@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct, field
 
-from watchword.admin.inventory_rows import HubFacts
-from watchword.admin.recent_events import FleetEvent, collect_fleet_events
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Object, Resource
@@ -26,6 +24,8 @@ from watchword.api.resources import (
 from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.health.inventory_rows import HubFacts
+from watchword.health.recent_events import FleetEvent, collect_fleet_events
 from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate
 from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, project_pull_secret

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from watchword.admin.doctor.model import CheckContext, CheckFinding, fail, passed, warn
-from watchword.admin.health import InventoryHealth
-from watchword.admin.hub_setup import CLUSTER_MANAGER
-from watchword.admin.inventory import decide_server_rows
-from watchword.admin.workloads import find_deployment_trouble
-from watchword.api.conditions import conditions_of
-from watchword.api.meta import Object, ObjectKey
+from msgspec import Struct
+
+from watchword.api.conditions import conditions_of, find_condition, is_true
+from watchword.api.meta import Object, ObjectKey, is_deleting
 from watchword.api.names import HUB_NAMESPACE
-from watchword.api.resources import CLUSTER_MANAGERS, CONFIG_MAPS, DEPLOYMENTS, KLUSTERLETS
+from watchword.api.resources import CLUSTER_MANAGERS, CONFIG_MAPS, DEPLOYMENTS, KLUSTERLETS, PODS
 from watchword.credentials.driver_options import Side
+from watchword.health.checks import CheckContext, CheckFinding, fail, passed, warn
+from watchword.health.inventory import decide_server_rows
+from watchword.health.states import InventoryHealth
 from watchword.kube.client import Client
 from watchword.operator.bundles import OPERATOR
-from watchword.operator.cluster_manager_manifests import enabled_servers, exposed_hosts, hub_manifests
+from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, enabled_servers, exposed_hosts, hub_manifests
 from watchword.operator.conditions import (
     APPLIED,
     AVAILABLE,
@@ -26,6 +26,7 @@ from watchword.operator.conditions import (
     REGISTRATION_DEGRADED,
     VALID_FEATURES,
     WORK_DEGRADED,
+    describe_rollout,
 )
 from watchword.operator.klusterlet_manifests import agent_deployment
 from watchword.pki.certificates import Certificate, split_bundle, verify_chain
@@ -33,6 +34,85 @@ from watchword.pki.errors import PkiError
 from watchword.pki.subjects import AlternativeNames, Usage
 from watchword.registration.catalog import Catalog
 from watchword.registration.driver import HubServer
+
+
+class DeploymentTrouble(Struct, frozen=True):
+    """Why it does not run, and the command that shows more."""
+
+    reason: str
+    command: str
+
+
+async def find_deployment_trouble(client: Client, key: ObjectKey) -> DeploymentTrouble | None:
+    """Return what keeps a Deployment from running; None when it runs."""
+    found = await client.find(DEPLOYMENTS, key)
+    if found is None:
+        return DeploymentTrouble(f"there is no Deployment {key}", f"kubectl -n {key.namespace} get deployments")
+    pods = (await client.list(PODS, namespace=key.namespace, labels=format_selector(found))).items
+    return decide_deployment_trouble(found, pods)
+
+
+def format_selector(deployment: Object) -> str:
+    labels = ((deployment.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
+
+
+def decide_deployment_trouble(deployment: Object, pods: Sequence[Object]) -> DeploymentTrouble | None:
+    """Name the pod that is in the way; None when the roll-out is done and at least one pod works."""
+    key = ObjectKey.of(deployment)
+    living = sorted((pod for pod in pods if not is_deleting(pod)), key=lambda pod: str(pod["metadata"]["name"]))
+    troubles = [(pod, why) for pod in living if (why := describe_pod_trouble(pod))]
+    rollout = describe_rollout(deployment)
+    if not rollout and (not troubles or len(troubles) < len(living)):
+        return None
+    if troubles:
+        pod, why = troubles[0]
+        name = pod["metadata"]["name"]
+        shown = f"logs {name} --previous" if _has_restarted(pod) else f"describe pod {name}"
+        return DeploymentTrouble(f"pod {key.namespace}/{name} {why}", f"kubectl -n {key.namespace} {shown}")
+    said = find_condition(deployment, "ReplicaFailure") or find_condition(deployment, "Progressing")
+    why = f": {said.message}" if said is not None and said.message else ""
+    reason = f"Deployment {key} has no pod" if not living else f"Deployment {key}: {rollout}"
+    return DeploymentTrouble(f"{reason}{why}", f"kubectl -n {key.namespace} describe deployment {key.name}")
+
+
+def describe_pod_trouble(pod: Object) -> str:
+    """Say in a few words why a pod does not work; empty when it does."""
+    status = pod.get("status") or {}
+    if is_true(pod, "Ready"):
+        return ""
+    scheduled = find_condition(pod, "PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        return f"is pending: {scheduled.message or scheduled.reason}"
+    rows = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    for row in rows:
+        why = _describe_container_trouble(row)
+        if why:
+            return why
+    phase = status.get("phase") or "Pending"
+    return "runs and is not ready yet" if phase == "Running" else f"is {str(phase).lower()}"
+
+
+def _describe_container_trouble(row: Object) -> str:
+    waiting = (row.get("state") or {}).get("waiting") or {}
+    ended = (row.get("state") or {}).get("terminated") or (row.get("lastState") or {}).get("terminated") or {}
+    if waiting.get("reason") not in (None, "", "ContainerCreating", "PodInitializing"):
+        said = waiting.get("message") or _describe_end(ended)
+        return f"waits: {waiting['reason']}{f' ({said})' if said else ''}"
+    return _describe_end(ended) if ended.get("exitCode") else ""
+
+
+def _describe_end(ended: Object) -> str:
+    if not ended:
+        return ""
+    said = f": {ended['message'].strip()}" if ended.get("message") else ""
+    return f"its container ended with exit code {ended.get('exitCode')}{said}"
+
+
+def _has_restarted(pod: Object) -> bool:
+    rows = (pod.get("status") or {}).get("containerStatuses") or []
+    return any(int(row.get("restartCount") or 0) > 0 for row in rows)
+
 
 EXPECTED = {
     APPLIED: "True",

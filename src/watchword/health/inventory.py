@@ -12,16 +12,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.addons.catalog import ADDON_CATALOG
-from watchword.admin.health import (
-    InventoryHealth,
-    decide_authority_health,
-    decide_cluster_health,
-    decide_expiring_health,
-    decide_renewed_health,
-    is_accepted,
-    is_denied,
-)
-from watchword.admin.inventory_rows import (
+from watchword.api.addon import Addon
+from watchword.api.bootstrap import bootstrap_user
+from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition, find_condition, is_true
+from watchword.api.credential_report import CredentialValidity, parse_validity
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
+from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
+from watchword.api.time import rfc3339
+from watchword.credentials.certificates.name_ownership import read_name_owner
+from watchword.credentials.credential_kind import CredentialKind
+from watchword.credentials.errors import AmbiguousDriver
+from watchword.discovery.token_secret import TokenRecord
+from watchword.health.inventory_rows import (
     AUTHORITY,
     JOIN_TOKEN,
     UNREADABLE,
@@ -37,19 +40,16 @@ from watchword.admin.inventory_rows import (
     decide_pull_secret_rows,
     unreadable_account,
 )
-from watchword.admin.renewal_proof import addon_evidence, cluster_evidence, decide_account_use, decide_row_use
-from watchword.api.addon import Addon
-from watchword.api.bootstrap import bootstrap_user
-from watchword.api.cluster import Cluster
-from watchword.api.conditions import Condition, find_condition, is_true
-from watchword.api.credential_report import CredentialValidity, parse_validity
-from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
-from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
-from watchword.api.time import rfc3339
-from watchword.credentials.certificates.name_ownership import read_name_owner
-from watchword.credentials.credential_kind import CredentialKind
-from watchword.credentials.errors import AmbiguousDriver
-from watchword.discovery.token_secret import TokenRecord
+from watchword.health.renewal_proof import addon_evidence, cluster_evidence, decide_account_use, decide_row_use
+from watchword.health.states import (
+    InventoryHealth,
+    decide_authority_health,
+    decide_cluster_health,
+    decide_expiring_health,
+    decide_renewed_health,
+    is_accepted,
+    is_denied,
+)
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.registration.catalog import CATALOG, Catalog

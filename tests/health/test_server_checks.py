@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from watchword.admin.doctor.deployments import CONTROLLERS, decide_server_findings
-from watchword.admin.doctor.model import CheckContext, CheckFinding, Level
-from watchword.admin.doctor.runner import run_doctor
 from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
 from watchword.discovery.cluster_info import ClusterInfo
+from watchword.health.checks import CheckContext, CheckFinding, Level
+from watchword.health.deployments import CONTROLLERS, decide_server_findings
+from watchword.health.doctor import run_doctor
 from watchword.operator.bundles import operator_bundle
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle

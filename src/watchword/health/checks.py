@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from watchword.admin.hub_reader import read_hub_facts
-from watchword.admin.inventory_rows import HubFacts
+from watchword.health.hub_reader import read_hub_facts
+from watchword.health.inventory_rows import HubFacts
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable
 from watchword.registration.catalog import CATALOG, Catalog
@@ -47,11 +47,11 @@ class CheckResult(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What is examined; without `may_write`, only by looking."""
+    """What is examined; without `probe_signer`, only by looking."""
 
     client: Client
     clock: Clock
-    may_write: bool = True
+    probe_signer: Callable[[], Awaitable[str]] | None = None  # says why certificates cannot be had
     catalog: Catalog = CATALOG
     _read: list[HubFacts] = field(default_factory=list, init=False, repr=False, compare=False)
 
