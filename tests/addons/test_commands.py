@@ -36,6 +36,7 @@ async def offer(addon_fleet: AddonFleet, name: str) -> None:
 
 async def test_addon_is_enabled_listed_and_disabled(addon_fleet: AddonFleet, capsys: Output) -> None:
     cluster = await addon_fleet.cluster()
+    await offer(addon_fleet, "reporter")
     await watchword(
         addon_fleet, "addon", "enable", "reporter", "--clusters", cluster, "--namespace", addon_fleet.namespace
     )

@@ -97,7 +97,8 @@ def hub(endpoints: tuple[str, ...], ca_file: Path | None, values: Path | None, i
     is in your kubeconfig:
 
     \b
-      kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
+      kubectl config view --raw --minify \\
+        -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
         | base64 -d > hub-ca.crt
     """  # noqa: D301 - \b is the mark of click for lines that are kept
     if bool(endpoints) is not (ca_file is not None):
