@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.cluster import Cluster, validate_cluster_name
 from watchword.api.meta import ObjectKey, annotations_of
-from watchword.api.names import Annotation
+from watchword.api.names import PROTECTED_NAMESPACES, Annotation
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
@@ -129,6 +129,7 @@ def work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec
             clock=context.clock,
             random=context.random,
             timing=WorkTiming(options.eviction_grace, options.feedback_interval, options.work_recheck),
+            protected_namespaces=(PROTECTED_NAMESPACES | {options.namespace}) - options.work_namespaces,
         )
     )
 
