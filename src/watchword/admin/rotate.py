@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from msgspec import Struct, field
@@ -17,9 +17,9 @@ from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, resource_of
 from watchword.api.addon import Addon
 from watchword.api.conditions import find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, Resource, annotations_of
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Annotation, ConditionType
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
@@ -31,12 +31,12 @@ ADVICE = "the request stays until the agent connects again: `watchword status` s
 
 
 class Renewal(Struct, frozen=True):
-    """One credential to renew, and the conditions by which its holder reports it; none for an account's token."""
+    """One credential to renew, and the conditions by which its holder reports it."""
 
     what: str  # for people
     resource: Resource
     found: Object
-    conditions: tuple[str, ...] = ()
+    conditions: tuple[str, ...]
 
     @property
     def key(self) -> ObjectKey:
@@ -79,22 +79,22 @@ class CredentialRotator(Struct, frozen=True):
     async def account(self, key: ObjectKey) -> list[Renewal]:
         """Return the token of an account on its cluster, or on every cluster of its set."""
         admin = ServiceAccountAdmin(self.client)
-        account, replicas = await admin.get(key), await admin.replicas(key)
-        return [_required(_of_account(obj)) for obj in replicas or [account]]
+        found = await admin.get(key)
+        in_set = await self.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace)) is None
+        held = await admin.replicas(key) if in_set else [found]
+        if not held:
+            raise OperationRefused(f"account {key} is on no cluster, so it has no token to renew")
+        return [_of_account(obj) for obj in held]
 
-    async def request(self, renewal: Renewal) -> str:
-        """Request a renewal, and return the id of the request: any new value works, this one also shows when."""
+    async def request(self, renewal: Renewal) -> None:
+        """Request a renewal: any new value works, this one also shows when."""
         request = f"{rfc3339(self.clock.now())}-{secrets.token_hex(3)}"
         patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: request}}}
         await self.client.patch(renewal.resource, renewal.key, patch)
-        return request
 
-    async def wait(self, renewal: Renewal, request: str, patience: timedelta) -> str:
+    async def wait(self, renewal: Renewal, patience: timedelta) -> str:
         """Return what the holder reports about its new credential; `NotReady` when there is none in time."""
         waiter = ObjectWaiter(self.client, patience, self.progress)
-        if not renewal.conditions:
-            await waiter.until(SECRETS, renewal.key, _has_served(request), advice=ADVICE)
-            return "renewed"
         before, conditions = _condition_message(renewal.found, renewal.conditions), renewal.conditions
         after = await waiter.until(
             renewal.resource, renewal.key, lambda obj: validate_renewed(obj, conditions, before), advice=ADVICE
@@ -117,25 +117,15 @@ class CredentialRotator(Struct, frozen=True):
         return Renewal(what, MANAGED_CLUSTER_ADDONS, found, rule.credential.condition_types)
 
 
-def _of_account(found: Object) -> Renewal | OperationRefused:
+def _of_account(found: Object) -> Renewal:
     key = ObjectKey.of(found)
-    if not (found.get("status") or {}).get("tokenSecretRef"):
-        return OperationRefused(f"account {key.name} in {key.namespace} has no token yet")
-    return Renewal(f"account {key.name} on {key.namespace}", resource_of(found), found)
+    return Renewal(f"account {key.name} on {key.namespace}", resource_of(found), found, (ConditionType.TOKEN_REPORTED,))
 
 
 def _required(found: Renewal | OperationRefused) -> Renewal:
     if isinstance(found, OperationRefused):
         raise found
     return found
-
-
-def _has_served(request: str) -> Callable[[Object | None], str]:
-    def describe(secret: Object | None) -> str:
-        served = annotations_of(secret or {}).get(Annotation.ROTATION_REQUEST) == request
-        return "" if served else "no new token is reported yet"
-
-    return describe
 
 
 def validate_renewed(found: Object | None, conditions: Sequence[str], before: str) -> str:

@@ -65,17 +65,18 @@ def renewal_options(command: F) -> F:
 
 async def _renew(rotator: CredentialRotator, renewals: Sequence[Renewal], patience: timedelta | None) -> int:
     """Request all, then wait for each; what did not renew in time is named and does not hide the others."""
-    requests = [await rotator.request(renewal) for renewal in renewals]
+    for renewal in renewals:
+        await rotator.request(renewal)
     if patience is None:
         echo("\n".join(f"{renewal.what}: asked to renew" for renewal in renewals))
         return ExitCode.DONE
     print_progress(f"requested {format_count(len(renewals), 'renewal')}; waiting for the reports")
     loop = asyncio.get_running_loop()
     deadline, late = loop.time() + patience.total_seconds(), 0
-    for renewal, request in zip(renewals, requests, strict=True):
+    for renewal in renewals:
         left = timedelta(seconds=max(deadline - loop.time(), 1))
         try:
-            echo(f"{renewal.what}: {await rotator.wait(renewal, request, left)}")
+            echo(f"{renewal.what}: {await rotator.wait(renewal, left)}")
         except NotReady as trouble:
             echo(f"{renewal.what}: {trouble}", err=True)
             late += 1

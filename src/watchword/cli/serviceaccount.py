@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import (
     change_options,
     clusters_option,
@@ -169,19 +170,20 @@ async def _export(
     from watchword.accounts.exports import run_export
     from watchword.runtime.event_loop import run_until_stopped
 
-    def report(change: TokenChange) -> None:
-        echo(f"{change.cluster}: {type(change).__name__}", err=True)
+    def report(change: TokenChange, problem: str) -> None:
+        echo(f"{change.cluster}: {problem or type(change).__name__}", err=True)
 
     async with connection.client() as client:
-        exporter = make_exporter(tool, client, flags["to_namespace"])
+        exporter = make_exporter(tool, client, _key(flags["namespace"], name), flags["to_namespace"])
         work = run_export(client, name, exporter, namespace=flags["namespace"], report=report)
         await run_until_stopped(stop, work)
 
 
-def make_exporter(tool: str, client: Client, namespace: str) -> Exporter:
+def make_exporter(tool: str, client: Client, account: ObjectKey, namespace: str) -> Exporter:
     from watchword.accounts.exports import ArgoExporter, ClusterProfileExporter
 
-    return ArgoExporter(client, namespace) if tool == "argocd" else ClusterProfileExporter(client, namespace)
+    kind = ArgoExporter if tool == "argocd" else ClusterProfileExporter
+    return kind(client, account, namespace)
 
 
 def _find_token(connection: ClusterConnection, name: str, cluster: str, namespace: str) -> AccountToken:
@@ -232,6 +234,8 @@ def create(connection: ClusterConnection, name: str, output: str, wait: timedelt
     spec: Object = {"rotation": rotation}
     if flags["audiences"]:
         spec["audiences"] = list(split(flags["audiences"]))
+        if not spec["audiences"]:
+            raise click.UsageError("--audiences names none: leave it out for the API server's, or name one")
     if flags["ttl"]:
         spec["ttlSecondsAfterCreation"] = int(parse_duration_flag(flags["ttl"], "--ttl").total_seconds())
     key = _key(flags["namespace"], name)
@@ -283,20 +287,21 @@ def show(connection: ClusterConnection, name: str, namespace: str, output: str) 
 @change_options("Print the clusters that would revoke the account without changing anything.", asks=True)
 @wait_options("the account is revoked on every cluster")
 @connection_options
-def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelta | None, **flags: Any) -> None:
+def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelta | None, **flags: Any) -> ExitCode:
     """Delete accounts: their tokens are revoked on every cluster.
 
     With --wait, the tokens are shown to their clusters until these refuse them, and the time is printed.
     """
     keys = [_key(flags["namespace"], name) for name in names]
 
-    async def work(admin: ServiceAccountAdmin) -> None:
+    async def work(admin: ServiceAccountAdmin) -> ExitCode:
         for key in keys:
             await admin.get(key)
             if flags["dry_run"]:
                 echo(f"account {key.name} would be revoked on {', '.join(await admin.clusters(key)) or 'no cluster'}")
         if flags["dry_run"]:
-            return
+            return ExitCode.DONE
+        unproved = False
         confirm(f"Delete {', '.join(names)} and revoke the tokens?", "", yes=flags["yes"], needs_terminal=False)
         for key in keys:
             measured = wait is not None and not flags["abandon"]
@@ -306,14 +311,19 @@ def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelt
             echo(f"account {key.name} deleted from {key.namespace}")
             for refusal in refusals:
                 echo(describe_refusal(refusal))
+                unproved = unproved or refusal.is_unproved
+        return ExitCode.UNREACHABLE if unproved else ExitCode.DONE
 
-    _run(connection, work)
+    code: ExitCode = _run(connection, work)
+    return code
 
 
 def describe_refusal(refusal: Refusal) -> str:
     """Return one line about what a cluster said of a deleted account's token."""
+    if refusal.before:
+        return f"{refusal.holder}: refused its token before the deletion, too: is it for other audiences?"
     if refusal.seconds is None:
-        return f"{refusal.holder}: not measured when its token was refused: {refusal.trouble}"
+        return f"{refusal.holder}: no refusal of its token observed: {refusal.trouble}"
     return f"{refusal.holder}: token refused {refusal.seconds:.1f} s after the deletion"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 from msgspec.structs import replace
 
 from watchword.admin.errors import NotFoundOnHub
-from watchword.admin.init import await_signature, require_joinable_hub
+from watchword.admin.init import await_signature, read_join_flags, require_joinable_hub
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP, TOKEN_SECRET_NAMESPACE, token_secret_key
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
 from watchword.api.resources import SECRETS
@@ -146,16 +147,17 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
         show_result(token_document(record, secrets=real), output, lambda: shown)
     else:
 
-        async def work(client: Client) -> ClusterInfo:
+        async def work(client: Client) -> tuple[ClusterInfo, Sequence[str]]:
             info = await require_joinable_hub(client, record)
+            flags = next(iter((await read_join_flags(client)).values()), ())
             await TokenStore(client).create(record, dry_run=dry_run)
             if not dry_run:
                 await await_signature(client, record.token.id)
-            return info
+            return info, flags
 
-        info = connection.run(work)
+        info, flags = connection.run(work)
         print_progress(describe_power(record))
-        _show_join_command(info, record, options)
+        _show_join_command(info, record, flags, options)
 
 
 @command.command("list")
@@ -248,19 +250,19 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")] if text else []
 
 
-def _show_join_command(info: ClusterInfo, record: TokenRecord, options: dict[str, Any]) -> None:
+def _show_join_command(info: ClusterInfo, record: TokenRecord, flags: Sequence[str], options: dict[str, Any]) -> None:
     """Write the command to the file that was named, or print it; the token only on a terminal or when asked for."""
     # A token for one name is of use to that cluster alone; the name of any other is for the person to choose.
     named = [name for name in record.limits.patterns if "*" not in name]
     name = named[0] if len(record.limits.patterns) == len(named) == 1 else ""
     end = f" --cluster-name {name}" if name else ""
-    whole = f"{shlex.join(join_command(info, record.token))}{end}"
+    whole = f"{shlex.join(join_command(info, record.token, flags))}{end}"
     if options["command_file"]:
         join_command_file(options["command_file"], whole)
     elif options["show_token"] or sys.stdout.isatty():
         echo(whole)
     else:
-        echo(f"{shlex.join(join_command(info, None))}{end}")
+        echo(f"{shlex.join(join_command(info, None, flags))}{end}")
         print_progress(
             f"the secret of token {record.token.id} is shown on a terminal only: use --output-join-command-file or "
             "--show-token"
