@@ -44,6 +44,7 @@ from watchword.registration.agent.controllers import (
     register_informers,
     registration_controllers,
 )
+from watchword.registration.agent.departure import leave_when_asked
 from watchword.registration.agent.hub_credential import CredentialMetricsObserver, HubCredentialReconciler
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor, original_server
 from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, OwnCredentialTransport
@@ -241,8 +242,11 @@ class _Agent:
                 return
             self._add_controllers()
             async with asyncio.TaskGroup() as group:
-                report = self.connection.trouble.report(self.cluster_client, self.own, self.identity.secret_key)
-                tasks = [group.create_task(work) for work in (self.csr_watch.run(), self.session.run(), report)]
+                secret = self.identity.secret_key
+                report = self.connection.trouble.report(self.cluster_client, self.own, secret)
+                leave = leave_when_asked(self.session, self.hub_client, self.cluster_client, self.own, secret)
+                work = (self.csr_watch.run(), self.session.run(), report, leave)
+                tasks = [group.create_task(each) for each in work]
                 await self.manager.run(stop)
                 for task in tasks:
                     task.cancel()
