@@ -119,8 +119,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name → module that exports `command`, and the first line of its help; in order of use."""
 
 
-COLLECTION_THRESHOLDS = (20_000, 20, 50)
-"""When garbage is looked for: seldom, because almost all that imports and the start of a process make stays."""
+COLLECTION_THRESHOLDS = (20_000, 10, 5)
+"""When garbage is looked for: seldom, because almost all that imports and the start of a process make stays.
+
+Everything is searched after a million more objects, so that cycles that a library leaves do not stay for ever.
+"""
 
 
 class GlobalOptions(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from copy import copy
 from datetime import timedelta
 from random import Random
@@ -195,15 +195,17 @@ class RequestSender:
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Response]:
         """Send once; a successful response is read in chunks from `Response.stream`."""
-        async with AsyncExitStack() as stack:
-            try:
-                async with self._deadlines.after(self._policy.attempt_timeout):
-                    response = await stack.enter_async_context(self.transport.stream(request))
-                    if not 200 <= response.status < 300:
-                        raise refusal(await _read_body(response))
-            except TimeoutError as cause:
-                raise self._timed_out() from cause
-            yield response
+        deadline = self._deadlines.after(self._policy.attempt_timeout)  # until the response begins
+        try:
+            async with deadline, self.transport.stream(request) as response:
+                if not 200 <= response.status < 300:
+                    raise refusal(await _read_body(response))
+                deadline.lift()
+                yield response
+        except TimeoutError as cause:
+            if not deadline.expired():
+                raise
+            raise self._timed_out() from cause
 
     async def _attempt(self, request: Request, give_up_at: float) -> Response | Unreachable:
         now = asyncio.get_running_loop().time
