@@ -203,7 +203,6 @@ def chart_description() -> Object:
         "version": __version__,
         "appVersion": __version__,
         "kubeVersion": ">=1.30.0-0",
-        "home": "https://github.com/watchword/watchword",
         "keywords": ["multicluster", "credentials", "open-cluster-management"],
     }
 

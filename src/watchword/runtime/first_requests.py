@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import structlog
 
+from watchword.kube.backoff import Backoff
 from watchword.kube.errors import Unreachable, Untrusted
-from watchword.kube.request_sender import Backoff
 from watchword.runtime.health import HealthEndpoints, serve_health
 from watchword.runtime.metrics import Metrics
 
