@@ -129,6 +129,8 @@ class Annotation:
     WORK_NAMESPACES: Final = "watchword.dev/work-namespaces"
     # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
+    # Ours, on the Secret of an agent's credential: asks the agent to take the cluster out; LEFT_ON repeats the value.
+    LEAVE_REQUEST: Final = "watchword.dev/leave-request"
     # Ours, on the Secret of an agent's credential: why the hub cannot be reached, or does not register the cluster.
     HUB_UNREACHABLE: Final = "watchword.dev/hub-unreachable"
     NOT_REGISTERED: Final = "watchword.dev/not-registered"
@@ -140,6 +142,8 @@ class Annotation:
     GRANT_OF: Final = "accounts.watchword.dev/grant-of"
     # Ours: which ManagedServiceAccount a ServiceAccount or a replica was made for, by UID.
     ACCOUNT_UID: Final = "accounts.watchword.dev/account-uid"
+    # Ours, on what `export` wrote for a tool: for which account, as namespace/name.
+    EXPORTED_ACCOUNT: Final = "accounts.watchword.dev/exported-account"
     # Ours, on the Secret of a managed service account: facts about the token, none of them secret.
     TOKEN_EXPIRY: Final = "accounts.watchword.dev/expires"  # noqa: S105 - an annotation key
     TOKEN_ISSUED: Final = "accounts.watchword.dev/issued"  # noqa: S105 - an annotation key

@@ -27,9 +27,9 @@ from watchword.credentials.driver_options import Side, validate_options
 from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.credentials.evidence import TokenClientFactory
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable
-from watchword.kube.request_sender import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
 from watchword.registration.agent.cluster_registration import (
@@ -44,6 +44,7 @@ from watchword.registration.agent.controllers import (
     register_informers,
     registration_controllers,
 )
+from watchword.registration.agent.departure import leave_when_asked
 from watchword.registration.agent.hub_credential import CredentialMetricsObserver, HubCredentialReconciler
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor, original_server
 from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, OwnCredentialTransport
@@ -239,8 +240,11 @@ class _Agent:
                 return
             self._add_controllers()
             async with asyncio.TaskGroup() as group:
-                report = self.connection.trouble.report(self.cluster_client, self.own, self.identity.secret_key)
-                tasks = [group.create_task(work) for work in (self.csr_watch.run(), self.session.run(), report)]
+                secret = self.identity.secret_key
+                report = self.connection.trouble.report(self.cluster_client, self.own, secret)
+                leave = leave_when_asked(self.session, self.hub_client, self.cluster_client, self.own, secret)
+                work = (self.csr_watch.run(), self.session.run(), report, leave)
+                tasks = [group.create_task(each) for each in work]
                 await self.manager.run(stop)
                 for task in tasks:
                     task.cancel()
