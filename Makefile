@@ -92,12 +92,13 @@ SEEDS     ?= 1
 CLUSTERS  ?= 20
 DAYS      ?= 30
 INCIDENTS ?= 2
+PILLARS   ?=
 WITHIN    ?= 600
 JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
 SIMULATE  := PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation
 
-simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) JOBS=(cores)
-	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --jobs=$(JOBS)
+simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) PILLARS= JOBS=(cores)
+	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --pillars=$(PILLARS) --jobs=$(JOBS)
 
 simulate-ci: setup ## the simulated lives of CI: fixed seeds of mixed sizes and densities
 	$(SIMULATE) --fixed --jobs=$(JOBS) --shrink=60
