@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from watchword.admin.inventory import build_inventory, forecast_expiry, requires_action
-from watchword.admin.inventory_rows import HubFacts
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
+from watchword.health.inventory import build_inventory, forecast_expiry, requires_action
+from watchword.health.inventory_rows import HubFacts
 from watchword.testing.virtual_time import EPOCH
 
 HOUR = timedelta(hours=1)

@@ -14,14 +14,14 @@ from watchword.accounts.metrics import (
     decide_phase,
     read_token_times,
 )
-from watchword.admin.doctor.model import Level
-from watchword.admin.doctor.runner import decide_account_findings
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.credentials.lifecycle import Reason
 from watchword.credentials.token_metrics import TokenRefreshMetrics
+from watchword.health.checks import Level
+from watchword.health.doctor import decide_account_findings
 from watchword.kube.errors import Forbidden
 from watchword.runtime.prometheus import CollectorRegistry
 from watchword.testing.eventually import eventually, is_gone

@@ -8,12 +8,12 @@ import pytest
 from tests.addons.fleet import AddonFleet
 
 from watchword.addons.lease import AddonLease, UsedCredential
-from watchword.admin.hub_reader import read_hub_facts
-from watchword.admin.inventory import build_inventory
 from watchword.api.credential_report import CredentialUse
 from watchword.api.meta import ObjectKey
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS
+from watchword.health.hub_reader import read_hub_facts
+from watchword.health.inventory import build_inventory
 
 
 @pytest.mark.planes("embedded")  # in virtual time: the agent reports a minute later

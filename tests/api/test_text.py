@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchword.admin.doctor.model import CheckResult, fail
 from watchword.api import yaml
 from watchword.api.text import escape_text, is_safe_text
 from watchword.cli.common_options import format_document
 from watchword.cli.doctor import render_results
 from watchword.cli.output import render_table
+from watchword.health.checks import CheckResult, fail
 
 HOSTILE = "a\x1b[2Jb\r\nc\u202ed\x9be\x7f\u2028f\u2066"
 

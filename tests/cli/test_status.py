@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from watchword.admin.doctor.hub import decide_fleet_findings
-from watchword.admin.doctor.model import CheckResult, Level
-from watchword.admin.inventory import build_inventory
-from watchword.admin.inventory_rows import HubFacts, Inventory
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli.doctor import render_results
 from watchword.cli.status import MAX_HEALTHY_ROWS, describe_troubles, render_inventory, summarise
+from watchword.health.checks import CheckResult, Level
+from watchword.health.hub_checks import decide_fleet_findings
+from watchword.health.inventory import build_inventory
+from watchword.health.inventory_rows import HubFacts, Inventory
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 MANY = 300

@@ -16,16 +16,6 @@ from msgspec.structs import replace
 from tests.helpers.credential_fleet import an_unsigned_token
 
 from tools.docs_reasons import render_reasons
-from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory_rows import (
-    AUTHORITY,
-    JOIN_TOKEN,
-    PULL_SECRET,
-    AddonRow,
-    ClusterRow,
-    CredentialRow,
-    HubFacts,
-)
 from watchword.api.credential_report import CredentialValidity
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import ANNOTATION_ACCOUNT, DOCKERCFG_KEY, DOCKERCFG_TYPE
@@ -44,6 +34,16 @@ from watchword.dashboard.server import load_assets
 from watchword.dashboard.sources import FleetFacts
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
+from watchword.health.inventory_rows import (
+    AUTHORITY,
+    JOIN_TOKEN,
+    PULL_SECRET,
+    AddonRow,
+    ClusterRow,
+    CredentialRow,
+    HubFacts,
+)
+from watchword.health.states import InventoryHealth
 from watchword.pki.authority import Authority
 from watchword.pullsecrets.dockercfg import render_dockercfg
 from watchword.pullsecrets.inventory import PullSecretHealth

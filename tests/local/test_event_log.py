@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from watchword.admin.recent_events import FleetEvent
 from watchword.api.limits import MAX_LOG_BYTES
+from watchword.health.recent_events import FleetEvent
 from watchword.local.pod_logs import EventLog, PodLogStream
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)

@@ -9,10 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.admin.formatting import format_age, format_time_left
-from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory_rows import ClusterRow, CredentialRow, Inventory
-from watchword.admin.recent_events import FleetEvent, collect_fleet_events
 from watchword.admin.terminal import (
     Screen,
     Style,
@@ -24,6 +20,10 @@ from watchword.admin.terminal import (
     truncate,
 )
 from watchword.api.credential_report import CredentialValidity
+from watchword.health.formatting import format_age, format_time_left
+from watchword.health.inventory_rows import ClusterRow, CredentialRow, Inventory
+from watchword.health.recent_events import FleetEvent, collect_fleet_events
+from watchword.health.states import InventoryHealth
 from watchword.local.startup import StepState, StepStatus
 from watchword.local.view import FleetView, render_view, wrap_command
 

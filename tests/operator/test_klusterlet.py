@@ -12,7 +12,7 @@ from tests.operator.conftest import Operated
 
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, Finalizer
+from watchword.api.names import AGENT_NAMESPACE, Annotation, Finalizer
 from watchword.api.resources import (
     APPLIED_MANIFEST_WORKS,
     CLUSTER_ROLE_BINDINGS,
@@ -91,6 +91,27 @@ async def test_an_unknown_driver_is_a_condition_and_leaves_the_agent_alone(opera
     assert "choose one of aws-irsa, csr" in condition.message
     after = await operated.admin.get(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, AGENT))
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_agent_that_ocms_operator_deployed_is_replaced(operated: Operated) -> None:
+    labels = {"app": "klusterlet-agent"}
+    container = {
+        "name": "klusterlet-agent",
+        "image": "quay.io/ocm/agent:1",
+        "args": ["/registration-operator", "agent"],
+    }
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    await operated.has(
+        DEPLOYMENTS, "edge-agent", AGENT_NAMESPACE, spec={"selector": {"matchLabels": labels}, "template": pod}
+    )
+
+    await operated.has(KLUSTERLETS, "edge", spec={"clusterName": "edge"})
+    await operated.until(KLUSTERLETS, "edge", says("Applied", "True"))
+
+    agent = await operated.admin.get(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, "edge-agent"))
+    (found,) = agent["spec"]["template"]["spec"]["containers"]
+    assert agent["spec"]["selector"]["matchLabels"] == {"app": "edge-agent"}
+    assert "--spoke-cluster-name=edge" in found["args"]
 
 
 async def test_unknown_feature_gates_are_reported_and_not_passed_on(operated: Operated) -> None:
@@ -212,6 +233,19 @@ BY_CERTIFICATE = base64.b64encode(
         )
     )
 ).decode()
+
+
+@pytest.mark.parametrize(
+    ("note", "reason"),
+    [(Annotation.HUB_UNREACHABLE, "HubUnreachable"), (Annotation.NOT_REGISTERED, "HubRegistrationRefused")],
+)
+def test_decide_hub_connection_by_what_the_agent_notes(note: str, reason: str) -> None:
+    hub = {"metadata": {"annotations": {note: "hub:443 cannot be reached"}}, "data": {"kubeconfig": SET}}
+
+    condition = decide_hub_connection({"data": {"kubeconfig": SET}}, hub, now=NOW)
+
+    assert (condition.status, condition.reason) == ("True", reason)
+    assert "hub:443 cannot be reached" in condition.message
 
 
 @pytest.mark.parametrize(

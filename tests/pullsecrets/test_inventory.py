@@ -8,17 +8,17 @@ import pytest
 from msgspec.structs import replace
 from tests.pullsecrets.harness import PullSecretHarness, token_of
 
-from watchword.admin.health import InventoryHealth
-from watchword.admin.hub_observer import observe_hub
-from watchword.admin.hub_reader import read_hub_facts
-from watchword.admin.inventory import build_inventory, forecast_expiry, inventory_document, requires_action
-from watchword.admin.inventory_rows import PULL_SECRET, CredentialRow, HubFacts
 from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import BOUND, CONFIGURATION
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES
 from watchword.api.time import rfc3339
 from watchword.cli.status import describe_troubles, render_inventory, summarise
 from watchword.credentials.bound_token import BoundToken
+from watchword.health.hub_observer import observe_hub
+from watchword.health.hub_reader import read_hub_facts
+from watchword.health.inventory import build_inventory, forecast_expiry, inventory_document, requires_action
+from watchword.health.inventory_rows import PULL_SECRET, CredentialRow, HubFacts
+from watchword.health.states import InventoryHealth
 from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.testing.virtual_time import EPOCH

@@ -23,14 +23,8 @@ from tests.registration.voucher_driver import (
 )
 
 from watchword.admin.accept import ClusterAcceptor, deny
-from watchword.admin.doctor.cluster import Membership, decide_credential_findings
-from watchword.admin.doctor.hub import decide_fleet_findings
-from watchword.admin.health import InventoryHealth
 from watchword.admin.hub_admin import HubAdmin
-from watchword.admin.hub_reader import read_hub_facts
 from watchword.admin.hub_setup import HubSetup, cluster_manager
-from watchword.admin.inventory import build_inventory, count_unknown_expiry, forecast_expiry
-from watchword.admin.inventory_rows import CredentialRow
 from watchword.admin.join import ClusterMembership, klusterlet_manifest, validate_membership
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import ConditionType
@@ -39,6 +33,12 @@ from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.credentials.errors import AmbiguousDriver, UnknownDriver
 from watchword.credentials.secret_data import decode_data
 from watchword.discovery.cluster_info import ClusterInfo
+from watchword.health.cluster_checks import Membership, decide_credential_findings
+from watchword.health.hub_checks import decide_fleet_findings
+from watchword.health.hub_reader import read_hub_facts
+from watchword.health.inventory import build_inventory, count_unknown_expiry, forecast_expiry
+from watchword.health.inventory_rows import CredentialRow
+from watchword.health.states import InventoryHealth
 from watchword.operator.cluster_manager_manifests import hub_flags
 from watchword.operator.klusterlet_manifests import agent_flags
 from watchword.processes.agent import validate_agent_options

@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness
 
-from watchword.admin.audit_log import read_audit_logs
-from watchword.admin.hub_reader import read_hub_facts
-from watchword.admin.inventory import build_inventory
 from watchword.api.conditions import find_condition
 from watchword.api.credential_report import CredentialUse, certificate_id, parse_issued, parse_used, token_id
 from watchword.api.meta import Object, ObjectKey
@@ -18,6 +15,9 @@ from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.credentials.secret_data import decode_data
+from watchword.health.audit_log import read_audit_logs
+from watchword.health.hub_reader import read_hub_facts
+from watchword.health.inventory import build_inventory
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.connect import connect, endpoint_of, make_client
 from watchword.kube.credentials import Credential, FixedCredential, bearer

@@ -6,7 +6,7 @@ from datetime import timedelta
 from random import Random
 
 from watchword.credentials.evidence import SignerTiming
-from watchword.kube.request_sender import Backoff
+from watchword.kube.backoff import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.runtime.leader_election import ElectionTiming
 

@@ -12,7 +12,6 @@ from msgspec import Struct
 from watchword.admin.apply import list_if_served
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.wait import ObjectWaiter
-from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, is_deleting
 from watchword.api.names import IMAGE
 from watchword.api.resources import (
@@ -25,29 +24,13 @@ from watchword.api.resources import (
     PODS,
 )
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.health.deployments import find_deployment_trouble, format_selector
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
 from watchword.operator.cluster_manager_manifests import hub_manifests
-from watchword.operator.conditions import describe_rollout
 from watchword.operator.klusterlet_manifests import agent_deployment, namespace_of
 from watchword.operator.process import LEASE as OPERATOR_LEASE
-
-
-class DeploymentTrouble(Struct, frozen=True):
-    """Why it does not run, and the command that shows more."""
-
-    reason: str
-    command: str
-
-
-async def find_deployment_trouble(client: Client, key: ObjectKey) -> DeploymentTrouble | None:
-    """Return what keeps a Deployment from running; None when it runs."""
-    found = await client.find(DEPLOYMENTS, key)
-    if found is None:
-        return DeploymentTrouble(f"there is no Deployment {key}", f"kubectl -n {key.namespace} get deployments")
-    pods = (await client.list(PODS, namespace=key.namespace, labels=format_selector(found))).items
-    return decide_deployment_trouble(found, pods)
 
 
 async def await_deployments(
@@ -62,68 +45,6 @@ async def await_deployments(
                 raise PollAgain(trouble.reason, NotReady(f"{trouble.reason}: see `{trouble.command}`"))
 
     await poll_until(look, PollOptions(patience, pause=timedelta(seconds=1)), progress)
-
-
-def format_selector(deployment: Object) -> str:
-    labels = ((deployment.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
-    return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
-
-
-def decide_deployment_trouble(deployment: Object, pods: Sequence[Object]) -> DeploymentTrouble | None:
-    """Name the pod that is in the way; None when the roll-out is done and at least one pod works."""
-    key = ObjectKey.of(deployment)
-    living = sorted((pod for pod in pods if not is_deleting(pod)), key=lambda pod: str(pod["metadata"]["name"]))
-    troubles = [(pod, why) for pod in living if (why := describe_pod_trouble(pod))]
-    rollout = describe_rollout(deployment)
-    if not rollout and (not troubles or len(troubles) < len(living)):
-        return None
-    if troubles:
-        pod, why = troubles[0]
-        name = pod["metadata"]["name"]
-        shown = f"logs {name} --previous" if _has_restarted(pod) else f"describe pod {name}"
-        return DeploymentTrouble(f"pod {key.namespace}/{name} {why}", f"kubectl -n {key.namespace} {shown}")
-    said = find_condition(deployment, "ReplicaFailure") or find_condition(deployment, "Progressing")
-    why = f": {said.message}" if said is not None and said.message else ""
-    reason = f"Deployment {key} has no pod" if not living else f"Deployment {key}: {rollout}"
-    return DeploymentTrouble(f"{reason}{why}", f"kubectl -n {key.namespace} describe deployment {key.name}")
-
-
-def describe_pod_trouble(pod: Object) -> str:
-    """Say in a few words why a pod does not work; empty when it does."""
-    status = pod.get("status") or {}
-    if is_true(pod, "Ready"):
-        return ""
-    scheduled = find_condition(pod, "PodScheduled")
-    if scheduled is not None and scheduled.status == "False":
-        return f"is pending: {scheduled.message or scheduled.reason}"
-    rows = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
-    for row in rows:
-        why = _describe_container_trouble(row)
-        if why:
-            return why
-    phase = status.get("phase") or "Pending"
-    return "runs and is not ready yet" if phase == "Running" else f"is {str(phase).lower()}"
-
-
-def _describe_container_trouble(row: Object) -> str:
-    waiting = (row.get("state") or {}).get("waiting") or {}
-    ended = (row.get("state") or {}).get("terminated") or (row.get("lastState") or {}).get("terminated") or {}
-    if waiting.get("reason") not in (None, "", "ContainerCreating", "PodInitializing"):
-        said = waiting.get("message") or _describe_end(ended)
-        return f"waits: {waiting['reason']}{f' ({said})' if said else ''}"
-    return _describe_end(ended) if ended.get("exitCode") else ""
-
-
-def _describe_end(ended: Object) -> str:
-    if not ended:
-        return ""
-    said = f": {ended['message'].strip()}" if ended.get("message") else ""
-    return f"its container ended with exit code {ended.get('exitCode')}{said}"
-
-
-def _has_restarted(pod: Object) -> bool:
-    rows = (pod.get("status") or {}).get("containerStatuses") or []
-    return any(int(row.get("restartCount") or 0) > 0 for row in rows)
 
 
 class Component(StrEnum):
@@ -212,19 +133,28 @@ def choose_bundle_options(image: str, places: list[str], *, hub: bool) -> Bundle
     return BundleOptions(image, places[0], for_hub=hub, more_agent_namespaces=tuple(places[1:]))
 
 
-async def unneeded_operator_objects(client: Client, agent_namespace: str, *, going: str = "") -> list[Manifest]:
-    """Return the operator's objects, the last first, when nothing is left for it to do but a Klusterlet that is going.
+async def unneeded_operator_objects(
+    client: Client, agent_namespace: str, *, going: str = "", hub_goes: bool = False
+) -> list[Manifest]:
+    """Return what the operator does not need any more, the last first, once a Klusterlet or the hub is gone.
 
     Its kinds stay, because they may contain claims and records, and its namespace, because a hub runs there too.
     """
     staying = [found for found in await list_if_served(client, KLUSTERLETS) if found["metadata"]["name"] != going]
-    if staying or await list_if_served(client, CLUSTER_MANAGERS):
-        return []
-    rows = operator_bundle(choose_bundle_options(IMAGE, [agent_namespace], hub=False))
-    removed = [row for row in reversed(rows) if row[0] not in (CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES)]
+    places = sorted({namespace_of(found) for found in staying})
+    stays = not hub_goes and bool(await list_if_served(client, CLUSTER_MANAGERS))
+    before = operator_bundle(choose_bundle_options(IMAGE, [*places, agent_namespace], hub=stays or hub_goes))
+    is_needed = bool(places) or stays
+    after = operator_bundle(choose_bundle_options(IMAGE, places, hub=stays)) if is_needed else []
+    kept = {(resource, ObjectKey.of(obj)) for resource, obj in after}
+    removed = [
+        (resource, obj)
+        for resource, obj in reversed(before)
+        if resource not in (CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES) and (resource, ObjectKey.of(obj)) not in kept
+    ]
     # Once its rights are gone the operator cannot give its lease back, and the next one would wait for it to expire.
-    lease = ObjectKey(OPERATOR.namespace, OPERATOR_LEASE)
-    return [*removed, (LEASES, LEASES.manifest(lease))]
+    lease = (LEASES, LEASES.manifest(ObjectKey(OPERATOR.namespace, OPERATOR_LEASE)))
+    return removed if is_needed else [*removed, lease]
 
 
 async def delete_deployed(client: Client, wanted: Iterable[tuple[Resource, str]], patience: timedelta) -> list[str]:

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import click
 
-from watchword.admin.doctor.model import CheckContext, CheckResult, has_no_failure
-from watchword.admin.doctor.runner import run_doctor
+from watchword.admin.init import SignerProbe
 from watchword.api.text import escape_text
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag
 from watchword.cli.output import echo
+from watchword.health.checks import CheckContext, CheckResult, has_no_failure
+from watchword.health.doctor import run_doctor
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
@@ -40,7 +41,9 @@ def command(connection: ClusterConnection, read_only: bool, output: str) -> int:
 
 async def _run_doctor(connection: ClusterConnection, *, may_write: bool) -> list[CheckResult]:
     async with connection.client() as client:
-        return await run_doctor(CheckContext(client, SystemClock(), may_write))
+        return await run_doctor(
+            CheckContext(client, SystemClock(), SignerProbe(client, SystemClock()).run if may_write else None)
+        )
 
 
 def render_results(results: Sequence[CheckResult]) -> str:

@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from watchword.admin.formatting import format_renewal, format_time_left
-from watchword.admin.hub_reader import read_inventory
-from watchword.admin.inventory import ExpiringCredential, count_unknown_expiry, credential_document, forecast_expiry
-from watchword.admin.inventory_rows import Inventory
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import option
 from watchword.cli.output import echo, render_table, terminal_width
+from watchword.health.formatting import format_renewal, format_time_left
+from watchword.health.hub_reader import read_inventory
+from watchword.health.inventory import ExpiringCredential, count_unknown_expiry, credential_document, forecast_expiry
+from watchword.health.inventory_rows import Inventory
 from watchword.runtime.event_loop import run
 
 

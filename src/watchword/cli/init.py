@@ -17,7 +17,9 @@ from watchword.api.limits import BOOTSTRAP_TOKEN_TTL, LEFT_CLUSTER_RETENTION
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.common_options import (
     JOIN_COMMAND_OPTIONS,
+    change_options,
     format_document,
+    join_command_file,
     output_option,
     split,
     wait_options,
@@ -34,10 +36,8 @@ from watchword.credentials.driver_options import Side
 from watchword.discovery.addresses import parse_endpoint
 from watchword.discovery.published_cluster_info import cluster_info_from_kubeconfig
 from watchword.discovery.token_secret import choose_token, join_command
-from watchword.kube.files import write_private_file
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--token", default=None, help=f'Bootstrap token to create; random by default, "" for none. {HELP}.'),
@@ -76,7 +76,7 @@ OPTIONS = (
         help="Check with a test CertificateSigningRequest that this hub issues client certificates.",
     ),
     *JOIN_COMMAND_OPTIONS,
-    flag("--dry-run", help="Validate on the server without changing anything."),
+    change_options(),
     flag("--use-bootstrap-token", hidden=True, help="Ignored; accepted for compatibility."),
 )
 
@@ -103,15 +103,14 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
         dry_run=flags["dry_run"],
         wait=wait,
     )
-    hub = run(_init(connection, options))
+    hub = connection.run(lambda client: HubInitializer(client, SystemClock(), print_progress).run(options))
     for warning in hub.warnings:
         print_progress(f"warning: {warning}")
     if hub.record is not None:
         print_progress(describe_power(hub.record))
     kept = bool(flags["command_file"]) and hub.record is not None and not options.dry_run
     if kept:
-        write_private_file(flags["command_file"], f"{_join_command(hub, secret=True)}\n".encode())
-        print_progress(f"wrote the join command to {flags['command_file']}")
+        join_command_file(flags["command_file"], _join_command(hub, secret=True))
     _show(hub, options, output, show_token=flags["show_token"], kept=kept)
 
 
@@ -154,14 +153,10 @@ def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
     )
 
 
-async def _init(connection: ClusterConnection, options: InitOptions) -> InitResult:
-    async with connection.client() as client:
-        return await HubInitializer(client, SystemClock(), print_progress).run(options)
-
-
 def _join_command(hub: InitResult, *, secret: bool) -> str:
     token = hub.record.token if secret and hub.record else None
-    return f"{shlex.join(join_command(hub.info, token))} --cluster-name CLUSTER_NAME"
+    first = next(iter(hub.join_flags.values()), ())
+    return f"{shlex.join(join_command(hub.info, token, first))} --cluster-name CLUSTER_NAME"
 
 
 def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: bool, kept: bool) -> None:
@@ -173,7 +168,7 @@ def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: boo
         echo(format_document(_document(hub, line, secret=secret), output), nl=False)
         return
     state = "would be" if options.dry_run else "is"
-    ways = ", ".join(hub.drivers)
+    ways = ", ".join(hub.join_flags)
     echo(f"this cluster {state} a hub at {hub.info.server}; clusters register by {ways}")
     if options.dry_run:
         for name in hub.applied:
@@ -183,6 +178,8 @@ def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: boo
         echo("no token was made: `watchword token create --print-join-command` makes one")
         return
     echo(f"join a cluster with:\n\n  {line}\n")
+    for name, flags in list(hub.join_flags.items())[1:]:
+        echo(f"for a cluster that registers by {name}, add:\n\n  {shlex.join(flags)}\n")
     if not secret and not kept:
         echo(
             f"the secret of token {hub.record.token.id} is shown on a terminal only: put it into TOKEN_FILE, or use "
@@ -194,7 +191,8 @@ def _document(hub: InitResult, line: str, *, secret: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "hub-apiserver": hub.info.server,
         "ca-cert-hashes": [str(pin) for pin in hub.info.pins],
-        "registration-auth": list(hub.drivers),
+        "registration-auth": list(hub.join_flags),
+        "join-flags": {name: shlex.join(flags) for name, flags in hub.join_flags.items() if flags},
         "join-command": line,
         "applied": hub.applied,
         "warnings": hub.warnings,

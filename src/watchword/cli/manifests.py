@@ -14,7 +14,7 @@ from watchword.admin.addons import accounts_bundle
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Manifest
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
-from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
+from watchword.api.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from watchword.api.yaml import YamlError, dump, load
 from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
@@ -24,9 +24,10 @@ from watchword.discovery.setup import DiscoverySetup, discovery_manifests
 from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle
 from watchword.operator.dashboard_manifests import DashboardBundleOptions, dashboard_bundle
 from watchword.operator.installation import Installation, ValuesError, override_installation, read_installation
-from watchword.operator.pull_secret_manifests import RegistryAuthBundleOptions, registry_auth_bundle
+from watchword.operator.pull_secret_manifests import RegistryAuthBundleOptions, registry_auth_bundle, signing_secret
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
+from watchword.pullsecrets.settings import validate_configuration
 
 FORMS = ("yaml", "json")
 _image = option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image to run; by default $WATCHWORD_IMAGE.")
@@ -39,7 +40,7 @@ _values = click.option(
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="YAML file with values of the Helm chart.",
 )
-_output = option("--output", "-o", type=click.Choice(FORMS), default=FORMS[0], help="Output format.")
+_output = option("--output", "-o", type=click.Choice(FORMS), default=FORMS[0], help="Format of the manifests.")
 _namespace = option(
     "--agent-namespace",
     default="open-cluster-management-agent",
@@ -97,7 +98,8 @@ def hub(endpoints: tuple[str, ...], ca_file: Path | None, values: Path | None, i
     is in your kubeconfig:
 
     \b
-      kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
+      kubectl config view --raw --minify \\
+        -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
         | base64 -d > hub-ca.crt
     """  # noqa: D301 - \b is the mark of click for lines that are kept
     if bool(endpoints) is not (ca_file is not None):
@@ -127,10 +129,10 @@ def agent(values: Path | None, output: str, **flags: str) -> None:
     those that `watchword token create --print-join-command` prints on the hub:
 
     \b
-      watchword discover HOST:PORT --token @TOKEN_FILE --discovery-token-ca-cert-hash PIN \\
-        --with-token -f bootstrap.kubeconfig
-      kubectl -n open-cluster-management-agent create secret generic bootstrap-hub-kubeconfig \\
-        --from-file=kubeconfig=bootstrap.kubeconfig
+      watchword discover HOST:PORT --token @TOKEN_FILE \\
+        --discovery-token-ca-cert-hash PIN --with-token -f bootstrap.kubeconfig
+      kubectl -n open-cluster-management-agent create secret generic \\
+        bootstrap-hub-kubeconfig --from-file=kubeconfig=bootstrap.kubeconfig
     """  # noqa: D301 - \b is the mark of click for lines that are kept
     installation = _installation(values, flags)
     objection = validate_cluster_name(installation.agent_names.cluster)
@@ -148,7 +150,12 @@ def agent(values: Path | None, output: str, **flags: str) -> None:
 @_output
 def pull_secrets(values: Path | None, output: str, **flags: Any) -> None:
     """Print the controllers of image pull secrets with their configuration and rights."""
-    _print(_installation(values, flags).pull_secret_rows(), output)
+    rows = _installation(values, flags).pull_secret_rows()
+    (configuration,) = (obj for resource, obj in rows if resource is CONFIG_MAPS)
+    objection = validate_configuration(configuration["data"])
+    if objection:
+        raise click.UsageError(objection)
+    _print(rows, output)
 
 
 @command.command("managed-serviceaccount")
@@ -170,14 +177,20 @@ def managed_serviceaccount(standalone: bool, image: str, output: str) -> None:  
 @_image
 @_output
 def registry_auth(service: str, audience: str, image: str, output: str) -> None:
-    """Print the token service of a registry with a new signing key.
+    """Print the token service of a registry; it signs with the key that `registry-auth-key` prints."""
+    _print(registry_auth_bundle(RegistryAuthBundleOptions(service, audience, image)), output)
 
-    The registry trusts tls.crt of the Secret watchword-registry-auth. The output holds the private key: apply it, and
-    do not store it.
+
+@command.command("registry-auth-key")
+@_output
+def registry_auth_key(output: str) -> None:
+    """Print a new signing key for the token service of a registry, as a Secret for `kubectl create -f -`.
+
+    The registry trusts tls.crt of the Secret watchword-registry-auth. The output holds the private key: do not store
+    it. A Secret that exists stays as it is; to exchange the key, delete it first.
     """
     made = Authority.make("watchword-registry-auth", now=datetime.now(UTC))
-    options = RegistryAuthBundleOptions(service, audience, made.key.pem.reveal(), made.certificate.pem, image)
-    _print(registry_auth_bundle(options), output)
+    _print([(SECRETS, signing_secret(made.key.pem.reveal(), made.certificate.pem))], output)
 
 
 @command.command("dashboard")

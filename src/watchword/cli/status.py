@@ -14,19 +14,19 @@ from typing import Any, Protocol, TypeVar
 import click
 from msgspec.structs import replace
 
-from watchword.admin.audit_log import read_audit_logs
-from watchword.admin.formatting import format_count, format_renewal, format_time_left, format_timestamp
-from watchword.admin.health import InventoryHealth
-from watchword.admin.hub_observer import observe_hub
-from watchword.admin.hub_reader import read_hub_facts, read_inventory, require_hub
-from watchword.admin.inventory import build_inventory, inventory_document
-from watchword.admin.inventory_rows import CredentialRow, Inventory
 from watchword.admin.terminal import Screen, Style, can_redraw, terminal_size
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag
 from watchword.cli.output import echo, echo_line, render_table, terminal_width
+from watchword.health.audit_log import read_audit_logs
+from watchword.health.formatting import format_count, format_renewal, format_time_left, format_timestamp
+from watchword.health.hub_observer import observe_hub
+from watchword.health.hub_reader import read_hub_facts, read_inventory, require_hub
+from watchword.health.inventory import build_inventory, inventory_document
+from watchword.health.inventory_rows import CredentialRow, Inventory
+from watchword.health.states import InventoryHealth
 from watchword.runtime.event_loop import run
 
 WIDE = 150  # columns, from which on everything is shown

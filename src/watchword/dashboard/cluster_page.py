@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from watchword.admin.inventory import read_issued_certificate
-from watchword.admin.recent_events import FleetEvent, read_event
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, labels_of
 from watchword.api.names import ConditionType, Label
@@ -16,6 +14,8 @@ from watchword.dashboard.history import HistoryEntry, regarded_cluster
 from watchword.dashboard.rows import clean, event_document
 from watchword.dashboard.sources import REQUESTS, FleetFacts, gather_facts
 from watchword.dashboard.viewers import Visibility, limit_objects
+from watchword.health.inventory import read_issued_certificate
+from watchword.health.recent_events import FleetEvent, read_event
 
 NEGATIVE = frozenset({"HubConnectionDegraded", ConditionType.DELETING, ConditionType.REVOCATION_PENDING, "Superseded"})
 """Conditions whose status True needs attention."""

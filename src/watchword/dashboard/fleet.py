@@ -12,13 +12,13 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from watchword.admin.hub_observer import HubObserver
 from watchword.api.meta import ObjectKey, ObjectRef
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.dashboard.history import HistoryLog, RelatedObjects, regarded_cluster
 from watchword.dashboard.row_index import RecentEvents, RowIndex, decide_object_rows
 from watchword.dashboard.sources import CLUSTERS, EVENT_ROWS, REQUESTS, SHOWN_KINDS, SourcedObject, find_source
+from watchword.health.hub_observer import HubObserver
 from watchword.runtime.clock import Clock
 from watchword.runtime.raw_objects import Delta, head_of
 from watchword.runtime.work_queue import DelayQueue

@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from watchword.admin.health import InventoryHealth
 from watchword.api.meta import Object, ObjectRef
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.dashboard.rows import Row
+from watchword.health.states import InventoryHealth
 
 ENTRIES_KEPT = 100  # for each cluster
 

@@ -11,12 +11,12 @@ from operator import itemgetter
 import orjson
 from msgspec import Struct, field
 
-from watchword.admin.health import InventoryHealth
 from watchword.api.meta import ObjectRef
 from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.row_index import NumberedEvent, RowIndex
 from watchword.dashboard.rows import HEALTHS, Row, clean, event_document, seconds
 from watchword.dashboard.viewers import Visibility
+from watchword.health.states import InventoryHealth
 
 FRAME = 0.5  # seconds between two messages at least, once a browser has everything
 OBJECTS_AT_ONCE = 256  # whose rows are in one message at most

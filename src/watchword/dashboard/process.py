@@ -10,13 +10,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec import Struct
 
-from watchword.admin.hub_observer import HubObserver, observe_hub
 from watchword.admin.hub_setup import is_loopback_host
 from watchword.api.sensitive import HiddenFields
 from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.server import LOOPBACK_NAMES, DashboardServer, OwnAddress
 from watchword.dashboard.sources import DASHBOARD_SOURCES, follow_new_sources, probe_sources
 from watchword.dashboard.viewers import OwnRights, ReviewedRights, Viewers
+from watchword.health.hub_observer import HubObserver, observe_hub
 from watchword.http.limits import ServerLimits
 from watchword.http.server import HttpServer
 from watchword.kube.client import Client

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from watchword.admin.recent_events import FleetEvent, collect_fleet_events
 from watchword.api.meta import ObjectKey, ObjectRef
 from watchword.dashboard.rows import Row, decide_rows
 from watchword.dashboard.sources import DASHBOARD_SOURCES, REQUESTS, Source, SourcedObject, gather_facts
 from watchword.dashboard.viewers import Visibility
+from watchword.health.recent_events import FleetEvent, collect_fleet_events
 
 NUMBERS = {source: number for number, source in enumerate(DASHBOARD_SOURCES)}
 

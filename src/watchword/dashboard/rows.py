@@ -12,9 +12,13 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from watchword.admin.health import AUTHORITY_WARNING_PERIOD, TOLERANCE, InventoryHealth
-from watchword.admin.inventory import build_inventory, forecast_expiry
-from watchword.admin.inventory_rows import (
+from watchword.api.credential_report import CredentialValidity
+from watchword.api.meta import Object
+from watchword.api.text import escape_text
+from watchword.api.time import parse_rfc3339
+from watchword.dashboard.sources import FleetFacts
+from watchword.health.inventory import build_inventory, forecast_expiry
+from watchword.health.inventory_rows import (
     ACCOUNT_TOKEN,
     AUTHORITY,
     HEALTH,
@@ -25,13 +29,9 @@ from watchword.admin.inventory_rows import (
     CredentialRow,
     Inventory,
 )
-from watchword.admin.recent_events import FleetEvent
-from watchword.admin.renewal_proof import TAKE_UP_WITHIN
-from watchword.api.credential_report import CredentialValidity
-from watchword.api.meta import Object
-from watchword.api.text import escape_text
-from watchword.api.time import parse_rfc3339
-from watchword.dashboard.sources import FleetFacts
+from watchword.health.recent_events import FleetEvent
+from watchword.health.renewal_proof import TAKE_UP_WITHIN
+from watchword.health.states import AUTHORITY_WARNING_PERIOD, TOLERANCE, InventoryHealth
 from watchword.pullsecrets.inventory import FIRST_TOKEN_WITHIN, PullSecretHealth, PullSecretRow, pull_secret_row
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.pullsecrets.refresh import LATEST

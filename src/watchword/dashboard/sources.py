@@ -9,12 +9,12 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from watchword.admin.hub_observer import EVENT_SOURCE, SOURCES, HubObserver, facts_by_source
-from watchword.admin.inventory_rows import HubFacts
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.pull_secrets import DOCKERCFG_TYPE
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.health.hub_observer import EVENT_SOURCE, SOURCES, HubObserver, facts_by_source
+from watchword.health.inventory_rows import HubFacts
 from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound

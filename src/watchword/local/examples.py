@@ -9,7 +9,6 @@ from watchword.accounts.clients import ClusterClients
 from watchword.addons.hub.definition_controllers import run_addon
 from watchword.addons.sample.hub import NAME, SAMPLE
 from watchword.admin.addons import AccountsAddonAdmin
-from watchword.admin.inventory import decide_addon_row
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.conditions import is_true
@@ -25,6 +24,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.discovery.polling import Progress
+from watchword.health.inventory import decide_addon_row
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import AlreadyExists
 from watchword.local.control_plane import LocalControlPlane

@@ -16,17 +16,17 @@ from msgspec import Struct
 from msgspec import field as struct_field
 
 from watchword.admin.bootstrap_access import BootstrapAccess
-from watchword.admin.hub_observer import HubObserver
-from watchword.admin.inventory import build_inventory
-from watchword.admin.inventory_rows import Inventory
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES
 from watchword.apiserver.pki_directory import write_private
 from watchword.discovery.token_secret import TokenRecord
+from watchword.health.hub_observer import HubObserver
+from watchword.health.inventory import build_inventory
+from watchword.health.inventory_rows import Inventory
+from watchword.kube.backoff import Backoff
 from watchword.kube.kubeconfig import ContextEntry, Kubeconfig
 from watchword.kube.kubeconfig_files import dump_kubeconfig
-from watchword.kube.request_sender import Backoff
 from watchword.local.cloud import LocalCloud
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.data_directory import ControlPlaneAddress, FleetDirectory, FleetLayout

@@ -12,8 +12,6 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.admin.inventory import inventory_document
-from watchword.admin.recent_events import FleetEvent
 from watchword.admin.terminal import (
     Screen,
     TerminalSize,
@@ -25,6 +23,8 @@ from watchword.admin.terminal import (
 )
 from watchword.api.text import escape_text
 from watchword.api.time import rfc3339
+from watchword.health.inventory import inventory_document
+from watchword.health.recent_events import FleetEvent
 from watchword.local.startup import StepState, StepStatus
 from watchword.local.view import ASCII_MARKS, UNICODE_MARKS, FleetView, render_view
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.admin.recent_events import FleetEvent
 from watchword.api.limits import MAX_LOG_BYTES
 from watchword.api.time import rfc3339
+from watchword.health.recent_events import FleetEvent
 
 SECOND = slice(19)  # of an instant in RFC 3339: some events have microseconds, conditions have none
 _pod_log: ContextVar[Path | None] = ContextVar("pod_log", default=None)

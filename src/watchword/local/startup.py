@@ -13,8 +13,8 @@ from typing import TypeAlias
 from msgspec import Struct, field
 
 from watchword.admin.errors import NotReady
-from watchword.admin.inventory_rows import Inventory
 from watchword.api.validation import format_duration
+from watchword.health.inventory_rows import Inventory
 from watchword.local.fleet import LocalFleet
 from watchword.local.steps import UpStep
 

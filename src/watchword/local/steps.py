@@ -16,7 +16,6 @@ from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.bootstrap_access import HubAddress, find_hub
 from watchword.admin.errors import NotReady
 from watchword.admin.hub_admin import HubAdmin
-from watchword.admin.hub_observer import EVENT_SOURCE, LEASE_SOURCE, observe_hub
 from watchword.admin.hub_setup import HubSetup, SignatureCondition, set_up_hub
 from watchword.admin.init import TokenSpec, ensure_token
 from watchword.admin.join import ClusterMembership, join
@@ -35,6 +34,7 @@ from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.discover import ClusterDiscovery
 from watchword.discovery.polling import PollAgain, PollOptions, ignore_progress, poll_until
 from watchword.discovery.token_secret import TokenStore
+from watchword.health.hub_observer import EVENT_SOURCE, LEASE_SOURCE, observe_hub
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.examples import (
     PULLING_ACCOUNT as ACCOUNT,

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from watchword.admin.formatting import format_renewal, format_time_left
-from watchword.admin.health import InventoryHealth
-from watchword.admin.inventory_rows import ClusterRow, CredentialRow, Inventory
-from watchword.admin.recent_events import FleetEvent
 from watchword.admin.terminal import Style, StyledLine, TerminalSize
+from watchword.health.formatting import format_renewal, format_time_left
+from watchword.health.inventory_rows import ClusterRow, CredentialRow, Inventory
+from watchword.health.recent_events import FleetEvent
+from watchword.health.states import InventoryHealth
 from watchword.local.startup import StepState, StepStatus
 
 GAP = "  "

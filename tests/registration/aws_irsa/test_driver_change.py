@@ -14,7 +14,6 @@ from tests.security.compromised_agent import taken_over
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.errors import OperationRefused
 from watchword.admin.hub_admin import HubAdmin
-from watchword.admin.hub_setup import CLUSTER_MANAGER
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation, ConditionType
@@ -24,6 +23,7 @@ from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
+from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER
 from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_ARN, MANAGED_CLUSTER_ARN
 from watchword.registration.catalog import CATALOG
 from watchword.testing.eventually import eventually, is_told

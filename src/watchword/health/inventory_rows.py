@@ -1,0 +1,246 @@
+"""The rows of an inventory, and the order in which people read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct, field
+
+from watchword.api.accounts import read_token_validity
+from watchword.api.conditions import find_condition
+from watchword.api.credential_report import CredentialUse, CredentialValidity
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType
+from watchword.discovery.token_secret import TokenRecord
+from watchword.health.audit_log import CredentialUsage
+from watchword.health.states import InventoryHealth, decide_expiring_health, decide_renewed_health
+from watchword.pki.certificates import Certificate
+from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, pull_secret_row
+from watchword.pullsecrets.pull_secret import PullSecret
+
+JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
+FLEET = ("clusters", "add-ons")
+UNREADABLE = "unreadable"  # in place of what an object says that cannot be read
+UNKNOWN_KIND = "the server does not know the kind: is this a hub?"
+
+
+class AccountToken(Struct, frozen=True):
+    """Which token the Secret of a managed service account holds, without the token."""
+
+    user: str
+    credential_id: str
+
+
+class HubFacts(Struct, frozen=True):
+    """What was read from a hub; `unseen` contains what could not be read and why."""
+
+    clusters: Sequence[Object] = ()
+    addons: Sequence[Object] = ()
+    requests: Sequence[Object] = ()
+    tokens: Sequence[TokenRecord] = ()
+    authorities: Sequence[Certificate] = ()
+    accounts: Sequence[Object] = ()
+    pull_secrets: Sequence[PullSecret] | None = None  # None: they may not be read
+    servers: Sequence[Object] = ()  # the ConfigMaps with the certificates of drivers' servers
+    unseen: Mapping[str, str] = field(default_factory=dict)
+    usage: CredentialUsage | None = None  # by audit logs; None: none were given
+    account_tokens: Mapping[ObjectKey, AccountToken] = field(default_factory=dict)  # read only beside audit logs
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """What should have been read and was not: a cluster with pull secrets alone need not be a hub."""
+        if not self.pull_secrets or any(self.unseen.get(kind) != UNKNOWN_KIND for kind in FLEET):
+            return self.unseen
+        return {kind: why for kind, why in self.unseen.items() if kind not in FLEET}
+
+
+class ClusterRow(Struct, frozen=True):
+    """One cluster and the one thing that it lacks."""
+
+    name: str
+    accepted: str
+    joined: str
+    available: str
+    health: InventoryHealth
+    note: str = ""
+    version: str = ""
+
+
+class AddonRow(Struct, frozen=True):
+    """One add-on on one cluster."""
+
+    cluster: str
+    name: str
+    driver: str
+    credential: str
+    available: str
+    health: InventoryHealth
+    note: str = ""
+
+
+class CredentialRow(Struct, frozen=True):
+    """One credential: what it is, whose, until when, and how it fares."""
+
+    kind: str
+    cluster: str  # empty for what is the hub's own
+    holder: str
+    subject: str
+    validity: CredentialValidity
+    health: InventoryHealth
+    note: str = ""
+    consequence: str = ""  # what happens when it expires
+    renewed: bool = False  # by its holder
+    use: CredentialUse = CredentialUse.UNKNOWN  # whether the holder uses the one last issued
+    count: int = 1  # how many alike the row stands for; the validity is that of the first to expire
+    addon: str = ""  # whose credential it is; empty for all others
+
+    @property
+    def next_rotation(self) -> datetime | None:
+        """When its holder renews it, at the latest; None for what is not renewed by itself."""
+        return self.validity.latest_renewal if self.renewed else None
+
+
+class Inventory(Struct, frozen=True):
+    """Everything, what needs attention first."""
+
+    clusters: Sequence[ClusterRow]
+    addons: Sequence[AddonRow]
+    credentials: Sequence[CredentialRow]
+    unseen: Mapping[str, str]
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """The objects whose content could not be read, with the cause."""
+        clusters = {f"cluster {row.name}": row.note for row in self.clusters if row.joined == UNREADABLE}
+        addons = {f"add-on {row.name} on {row.cluster}": row.note for row in self.addons if row.driver == UNREADABLE}
+        return {**clusters, **addons}
+
+    @property
+    def troubles(self) -> int:
+        """How many clusters, add-ons and credentials need attention."""
+        members = sum(row.health.needs_attention for rows in (self.clusters, self.addons) for row in rows)
+        return members + sum(row.count for row in self.credentials if row.health.needs_attention)
+
+
+def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Return the key of the natural order of names: cluster2 before cluster10."""
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
+
+
+def cluster_order(row: ClusterRow) -> tuple[Any, ...]:
+    """Return the key that puts first what needs attention; no two clusters share it."""
+    return row.health, natural_sort_key(row.name)
+
+
+def addon_order(row: AddonRow) -> tuple[Any, ...]:
+    """Return the key that puts first what needs attention; no two add-ons share it."""
+    return row.health, natural_sort_key(row.cluster), natural_sort_key(row.name)
+
+
+def credential_order(row: CredentialRow) -> tuple[Any, ...]:
+    """Return the key that puts first what needs attention, then what ends first."""
+    ends = row.validity.expires.timestamp() if row.validity.expires is not None else float("inf")
+    return row.health, ends, credential_identity(row)
+
+
+def credential_identity(row: CredentialRow) -> tuple[Any, ...]:
+    """Return what no other credential shares: it orders those that end at the same instant."""
+    return _kind_order(row), natural_sort_key(row.holder), natural_sort_key(row.subject)
+
+
+def _kind_order(row: CredentialRow) -> tuple[Any, ...]:
+    """Put the hub's authority first, then clusters, add-ons and join tokens."""
+    rank = {AUTHORITY: 0, JOIN_TOKEN: 3}.get(row.kind, 2 if row.addon else 1)
+    return rank, row.kind
+
+
+ACCOUNT_TOKEN = "account token"  # noqa: S105 - a kind of credential
+ACCOUNT_CONSEQUENCE = "programs that use it are refused by the cluster"
+
+
+def decide_account_row(obj: Object, *, now: datetime) -> CredentialRow | None:
+    """Say until when the token of a managed service account lives; None before there is one."""
+    validity = read_token_validity(obj)
+    if validity is None:
+        return None
+    scheduled = find_condition(obj, ConditionType.ROTATION_SCHEDULED)
+    renewed = scheduled is None or scheduled.status != "False"
+    decide = decide_renewed_health if renewed else decide_expiring_health
+    metadata = obj["metadata"]
+    return CredentialRow(
+        ACCOUNT_TOKEN,
+        metadata["namespace"],
+        f"account {metadata['name']}",
+        metadata["name"],
+        validity,
+        decide(validity, now=now),
+        note="" if renewed else "rotation is off",
+        consequence=ACCOUNT_CONSEQUENCE,
+        renewed=renewed,
+    )
+
+
+def unreadable_account(obj: Object, cause: str) -> CredentialRow:
+    key = ObjectKey.of(obj)
+    holder = f"account {key.name}"
+    return CredentialRow(
+        ACCOUNT_TOKEN, key.namespace, holder, key.name, CredentialValidity(), InventoryHealth.FAILING, cause
+    )
+
+
+PULL_SECRET = "pull secret"  # noqa: S105 - a kind of credential
+PULL_CONSEQUENCE = "pods of the account can no longer pull from the registry"
+LIST = "watchword pull-secrets list"
+HEALTH = {
+    PullSecretHealth.EXPIRED: InventoryHealth.EXPIRED,
+    PullSecretHealth.CORRUPT: InventoryHealth.FAILING,
+    PullSecretHealth.EMPTY: InventoryHealth.FAILING,
+    PullSecretHealth.OVERDUE: InventoryHealth.OVERDUE,
+    PullSecretHealth.NEW: InventoryHealth.GOOD,
+    PullSecretHealth.LEGACY: InventoryHealth.GOOD,
+    PullSecretHealth.HEALTHY: InventoryHealth.GOOD,
+}
+
+
+def decide_pull_secret_rows(secrets: Sequence[PullSecret], *, now: datetime) -> Iterable[CredentialRow]:
+    """Return a row for each state in which there are pull secrets, with the validity of the first one to expire."""
+    rows = [pull_secret_row(secret, now=now) for secret in secrets]
+    for health in PullSecretHealth:
+        alike = [row for row in rows if row.health is health]
+        if alike:
+            yield _row_of(alike, now)
+
+
+def _row_of(alike: Sequence[PullSecretRow], now: datetime) -> CredentialRow:
+    first = min(alike, key=lambda row: (row.expires_at or now, row.key))
+    health = HEALTH[first.health]
+    if health is InventoryHealth.GOOD and first.renews_at is not None and first.renews_at <= now:
+        health = InventoryHealth.DUE
+    legacy, many = first.health is PullSecretHealth.LEGACY, len(alike) > 1
+    return CredentialRow(
+        PULL_SECRET,
+        "",
+        f"{len(alike)} service accounts" if many else f"service account {first.key.namespace}/{first.account}",
+        "system:serviceaccounts" if many else f"system:serviceaccount:{first.key.namespace}:{first.account}",
+        CredentialValidity(first.issued_at, first.expires_at, first.renews_at),
+        health,
+        _note(first, len(alike)),
+        PULL_CONSEQUENCE,
+        renewed=not legacy,
+        count=len(alike),
+    )
+
+
+def _note(first: PullSecretRow, count: int) -> str:
+    if first.health is PullSecretHealth.LEGACY:
+        return "made from long-lived tokens: kubectl get secrets -A -l openshift.io/legacy-token"
+    if first.health is PullSecretHealth.NEW:
+        return "waits for its first token"
+    if first.health is PullSecretHealth.HEALTHY:
+        return f"the first to expire is {first.key}" if count > 1 else ""
+    which = f"{first.key} and {count - 1} more" if count > 1 else str(first.key)
+    state = f"{first.health.value}: " if HEALTH[first.health] is InventoryHealth.FAILING else ""
+    return f"{state}{which}; see {LIST} --unhealthy"

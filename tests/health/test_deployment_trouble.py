@@ -1,0 +1,139 @@
+"""The pod that keeps a Deployment from running is named, with its own reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import DEPLOYMENTS, PODS
+from watchword.health.deployments import decide_deployment_trouble
+
+
+def a_deployment(available: str = "False", **conditions: str) -> Object:
+    rows = [{"type": "Available", "status": available}]
+    rows += [{"type": name, "status": "True", "message": message} for name, message in conditions.items()]
+    count = 1 if available == "True" else 0
+    status = {"replicas": 1, "updatedReplicas": count, "availableReplicas": count, "conditions": rows}
+    return DEPLOYMENTS.manifest(ObjectKey("hub", "controller"), status=status)
+
+
+def a_pod(name: str = "controller-1", phase: str = "Pending", *, restarts: int = 0, **state: Any) -> Object:
+    row = {"name": "main", "restartCount": restarts, "state": state, "lastState": {}}
+    return PODS.manifest(ObjectKey("hub", name), status={"phase": phase, "containerStatuses": [row] if state else []})
+
+
+def unscheduled(message: str) -> Object:
+    rows = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]
+    return PODS.manifest(ObjectKey("hub", "controller-1"), status={"phase": "Pending", "conditions": rows})
+
+
+def ready(name: str = "controller-1") -> Object:
+    rows = [{"type": "Ready", "status": "True"}]
+    return PODS.manifest(ObjectKey("hub", name), status={"phase": "Running", "conditions": rows})
+
+
+IMAGE = {"reason": "ImagePullBackOff", "message": "no such image watchword:x"}
+CRASH = {"reason": "CrashLoopBackOff"}
+
+
+@pytest.mark.parametrize(
+    ("deployment", "pods", "reason", "command"),
+    [
+        pytest.param(
+            a_deployment(),
+            [unscheduled("0/1 nodes are available")],
+            "pod hub/controller-1 is pending: 0/1 nodes are available",
+            "kubectl -n hub describe pod controller-1",
+            id="no node takes it",
+        ),
+        pytest.param(
+            a_deployment(),
+            [a_pod(waiting=IMAGE)],
+            "pod hub/controller-1 waits: ImagePullBackOff (no such image watchword:x)",
+            "kubectl -n hub describe pod controller-1",
+            id="its image is not there",
+        ),
+        pytest.param(
+            a_deployment(),
+            [a_pod(phase="Running", restarts=3, waiting=CRASH)],
+            "pod hub/controller-1 waits: CrashLoopBackOff",
+            "kubectl -n hub logs controller-1 --previous",
+            id="it ends again and again",
+        ),
+        pytest.param(
+            a_deployment("True"),
+            [a_pod(phase="Running", restarts=3, waiting=CRASH)],
+            "pod hub/controller-1 waits: CrashLoopBackOff",
+            "kubectl -n hub logs controller-1 --previous",
+            id="the Deployment has not noticed yet",
+        ),
+        pytest.param(
+            a_deployment(),
+            [a_pod(phase="Running", running={})],
+            "pod hub/controller-1 runs and is not ready yet",
+            "kubectl -n hub describe pod controller-1",
+            id="it starts",
+        ),
+        pytest.param(
+            a_deployment(ReplicaFailure="exceeded quota"),
+            [],
+            "Deployment hub/controller has no pod: exceeded quota",
+            "kubectl -n hub describe deployment controller",
+            id="no pod may be made",
+        ),
+    ],
+)
+def test_trouble_is_named(deployment: Object, pods: list[Object], reason: str, command: str) -> None:
+    trouble = decide_deployment_trouble(deployment, pods)
+
+    assert trouble is not None
+    assert (trouble.reason, trouble.command) == (reason, command)
+
+
+def rolling(**status: int) -> Object:
+    return DEPLOYMENTS.manifest(
+        ObjectKey("hub", "controller"),
+        metadata={"generation": 2},
+        status={"observedGeneration": 2, "conditions": [{"type": "Available", "status": "True"}], **status},
+    )
+
+
+@pytest.mark.parametrize(
+    ("deployment", "reason"),
+    [
+        pytest.param(
+            rolling(observedGeneration=1, replicas=1, updatedReplicas=1, availableReplicas=1),
+            "the newest spec is not observed yet",
+            id="the controller has not seen the new image",
+        ),
+        pytest.param(rolling(replicas=1, availableReplicas=1), "0 of 1 pods are updated", id="no new pod"),
+        pytest.param(
+            rolling(replicas=2, updatedReplicas=1, availableReplicas=1), "1 old pods still run", id="the old pod runs"
+        ),
+        pytest.param(
+            rolling(replicas=1, updatedReplicas=1),
+            "0 of 1 updated pods are available",
+            id="the new pod is not available",
+        ),
+    ],
+)
+def test_a_roll_out_is_done_only_when_the_updated_pods_run(deployment: Object, reason: str) -> None:
+    trouble = decide_deployment_trouble(deployment, [ready()])
+
+    assert trouble is not None
+    assert trouble.reason.startswith(f"Deployment hub/controller: {reason}")
+
+
+def test_a_new_pod_that_cannot_start_is_named_while_the_old_one_serves() -> None:
+    deployment = rolling(replicas=2, updatedReplicas=1, availableReplicas=1)
+
+    trouble = decide_deployment_trouble(deployment, [ready(), a_pod("controller-2", waiting=IMAGE)])
+
+    assert trouble is not None
+    assert trouble.reason == "pod hub/controller-2 waits: ImagePullBackOff (no such image watchword:x)"
+
+
+def test_a_deployment_whose_roll_out_is_done_has_no_trouble() -> None:
+    assert decide_deployment_trouble(a_deployment("True"), [ready()]) is None

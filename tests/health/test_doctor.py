@@ -1,0 +1,345 @@
+"""`doctor` reports what is wrong, why, and the next command."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.emulators.memory_aws import NAME, MemoryAws, hub_catalog
+
+from watchword.admin.hub_setup import HubSetup, set_up_hub
+from watchword.admin.init import SignerProbe, advise_other_drivers
+from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO
+from watchword.api.credential_report import CredentialUse, CredentialValidity
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import ConditionType, Label
+from watchword.api.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    LEASES,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    PODS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.api.time import rfc3339_micro
+from watchword.discovery.cluster_info import ClusterInfo
+from watchword.discovery.token_secret import TokenRecord, TokenStore
+from watchword.discovery.tokens import BootstrapToken
+from watchword.health.checks import CheckContext, CheckFinding, Level, has_no_failure
+from watchword.health.cluster_checks import Membership, decide_acceptance_findings, decide_credential_findings
+from watchword.health.deployments import decide_report_findings
+from watchword.health.doctor import decide_skew_findings, run_doctor
+from watchword.health.hub_checks import decide_fleet_findings
+from watchword.health.inventory_rows import ACCOUNT_TOKEN, AUTHORITY, JOIN_TOKEN, PULL_SECRET, CredentialRow, Inventory
+from watchword.health.renewal_proof import STILL_OLD
+from watchword.health.states import InventoryHealth
+from watchword.operator.bundles import OPERATOR, operator_bundle
+from watchword.pki.authority import Authority
+from watchword.pki.certificates import split_bundle
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import CertificateSubject
+from watchword.processes.hub import LEASE
+from watchword.registration.aws_irsa.options import HUB_ARN
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.testing.plane import Plane
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+EDGE = Membership("edge", "open-cluster-management-agent", "hub.test:6443")
+pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what others left would be found
+
+
+async def findings(plane: Plane, *, catalog: Catalog = CATALOG) -> dict[str, list[CheckFinding]]:
+    client = plane.client()
+    results = await run_doctor(CheckContext(client, plane.clock, SignerProbe(client, plane.clock).run, catalog))
+    return {result.check: list(result.findings) for result in results}
+
+
+async def a_hub(plane: Plane) -> None:
+    info = ClusterInfo(("https://hub.test:6443",), split_bundle(plane.ca_pem))
+    await set_up_hub(plane.client(), HubSetup(info, deploy=False))
+
+
+def one(rows: list[CheckFinding]) -> CheckFinding:
+    [row] = rows
+    return row
+
+
+@pytest.mark.parametrize(
+    ("seconds", "level"),
+    [
+        pytest.param(None, Level.OK, id="the server does not say"),
+        pytest.param(2, Level.OK, id="as good as the same"),
+        pytest.param(-40, Level.WARNING, id="behind"),
+        pytest.param(301, Level.FAILURE, id="so far ahead that new certificates are not valid yet"),
+    ],
+)
+def test_decide_skew(seconds: int | None, level: Level) -> None:
+    skew = None if seconds is None else timedelta(seconds=seconds)
+
+    assert [finding.level for finding in decide_skew_findings(skew)] == [level]
+
+
+@pytest.mark.parametrize(
+    ("age", "level", "said"),
+    [
+        pytest.param(0, Level.OK, "agent until 2026-04-10", id="fresh"),
+        pytest.param(90, Level.FAILURE, "was not renewed", id="overdue"),
+        pytest.param(101, Level.FAILURE, "expired", id="expired"),
+    ],
+)
+def test_decide_credential(age: int, level: Level, said: str) -> None:
+    authority = Authority.make("ca", now=NOW)
+    key = PrivateKey.generate()
+    certificate = authority.issue_client(key.public, CertificateSubject("agent"), now=NOW, lifetime=100 * DAY)
+
+    finding = one(decide_credential_findings({"tls.crt": certificate.pem}, EDGE, now=NOW + age * DAY))
+
+    assert finding.level is level
+    assert said in finding.reason
+    assert bool(finding.command) is (level is Level.FAILURE)
+
+
+@pytest.mark.parametrize(
+    ("data", "level"),
+    [
+        pytest.param({"tls.key": b"k"}, Level.WARNING, id="waiting for the certificate"),
+        pytest.param({"tls.crt": b"garbage"}, Level.FAILURE, id="not a certificate"),
+    ],
+)
+def test_decide_damaged_credential(data: dict[str, bytes], level: Level) -> None:
+    assert one(decide_credential_findings(data, EDGE, now=NOW)).level is level
+
+
+@pytest.mark.parametrize(
+    ("accepted", "available", "said"),
+    [
+        pytest.param(False, True, "has not accepted edge yet", id="waits while its last word still counts"),
+        pytest.param(True, False, "receives no lease of edge's agent", id="silent"),
+        pytest.param(True, True, "accepts edge and receives its agent's lease", id="well"),
+    ],
+)
+def test_decide_standing(accepted: bool, available: bool, said: str) -> None:  # noqa: FBT001 - a table
+    conditions = [{"type": ConditionType.AVAILABLE, "status": str(available)}]
+    cluster = MANAGED_CLUSTERS.manifest(
+        ObjectKey.cluster("edge"), spec={"hubAcceptsClient": accepted}, status={"conditions": conditions}
+    )
+
+    (finding,) = decide_acceptance_findings(cluster, EDGE)
+
+    assert said in finding.reason
+
+
+def test_the_key_that_asks_is_shown_as_the_hub_shows_it() -> None:
+    key = PrivateKey.generate()
+
+    finding = one(decide_credential_findings({"pending.key": key.pem.reveal()}, EDGE, now=NOW))
+
+    assert f"asks with the key {key.public.thumbprint[:16]}" in finding.reason
+
+
+def a_credential(kind: str, cluster: str, health: InventoryHealth, *, note: str = "") -> CredentialRow:
+    return CredentialRow(kind, cluster, "robot", "robot", CredentialValidity(), health, note)
+
+
+async def test_doctor_advises_join_or_init_on_a_bare_cluster(plane: Plane) -> None:
+    found = await findings(plane)
+
+    finding = one(found["membership"])
+    assert finding.level is Level.FAILURE
+    assert "watchword init" in finding.command
+    assert "watchword token create --print-join-command" in finding.command
+    assert "hub" not in found  # no more is asked of what is nothing yet
+
+
+async def its_controllers_run(plane: Plane) -> None:
+    spec = {"holderIdentity": "hub-1", "renewTime": rfc3339_micro(plane.clock.now())}
+    await plane.client().create(LEASES, LEASES.manifest(LEASE, spec=spec))
+
+
+async def test_a_fresh_hub_whose_controllers_run_is_well(plane: Plane) -> None:
+    await a_hub(plane)
+    await its_controllers_run(plane)
+
+    found = await findings(plane)
+
+    assert {row.level for rows in found.values() for row in rows} == {Level.OK}
+
+
+async def test_hub_whose_drivers_need_no_certificates_is_not_asked_for_one(plane: Plane) -> None:
+    catalog = hub_catalog(MemoryAws("111122223333"))
+    info = ClusterInfo(("https://hub.test:6443",), split_bundle(plane.ca_pem))
+    arn = {HUB_ARN.flag: "arn:aws:eks:us-west-2:111122223333:cluster/fleet-hub"}
+    await set_up_hub(plane.client(), HubSetup(info, (NAME,), arn, deploy=False, catalog=catalog))
+
+    finding = one((await findings(plane, catalog=catalog))["signer"])
+
+    assert (finding.level, finding.reason) == (Level.OK, "not tried: clusters register without certificates here")
+
+
+def test_hub_that_issues_no_certificates_is_told_which_drivers_need_none() -> None:
+    advice = advise_other_drivers(hub_catalog(MemoryAws("111122223333")))
+
+    assert advice == f"run a signer, or `watchword init --registration-auth grpc or {NAME}`, which does not need it"
+
+
+async def test_a_hub_without_controllers_is_not_well(plane: Plane) -> None:
+    await a_hub(plane)
+
+    finding = one((await findings(plane))["controllers"])
+
+    assert (finding.level, finding.command) == (Level.FAILURE, "watchword hub")
+
+
+async def test_the_pod_of_an_operator_that_is_pending_is_named(plane: Plane) -> None:
+    client = plane.client()
+    await a_hub(plane)
+    _, operator = next(row for row in operator_bundle() if row[0] is DEPLOYMENTS)
+    await client.create(DEPLOYMENTS, operator)
+    await client.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(OPERATOR))
+    template = operator["spec"]["template"]
+    pod = PODS.manifest(
+        ObjectKey(OPERATOR.namespace, "operator-1"), metadata=template["metadata"], spec=template["spec"]
+    )
+    await client.create(PODS, pod)
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node fits"}
+    status = {"phase": "Pending", "conditions": [unscheduled]}
+    await client.patch(PODS, ObjectKey.of(pod), {"status": status}, subresource="status")
+
+    (pending, missing, unseen) = (await findings(plane))["operator"]
+
+    assert pending.reason == f"pod {OPERATOR.namespace}/operator-1 is pending: no node fits"
+    assert pending.command == f"kubectl -n {OPERATOR.namespace} describe pod operator-1"
+    assert "cluster-manager-controller" in missing.reason
+    assert "has not looked at ClusterManager cluster-manager yet" in unseen.reason
+
+
+APPLIED = {"type": "Applied", "status": "True", "message": "as wanted"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        pytest.param([], ["has not looked"], id="not seen"),
+        pytest.param([{**APPLIED, "observedGeneration": 1}], ["has not looked at the newest"], id="an old report"),
+        pytest.param([APPLIED, {"type": "Available", "status": "False", "message": "no pods"}], ["no pods"], id="down"),
+        pytest.param(
+            [APPLIED, {"type": "HubRegistrationDegraded", "status": "True", "message": "1 of 1 is not available"}],
+            ["1 of 1 is not available"],
+            id="degraded",
+        ),
+        pytest.param([APPLIED, {"type": "Available", "status": "True"}], [], id="well"),
+    ],
+)
+def test_judge_what_the_operator_reports(rows: list[Object], said: list[str]) -> None:
+    manager: Object = {"metadata": {"name": "cluster-manager", "generation": 2}, "status": {"conditions": rows}}
+
+    reasons = [finding.reason for finding in decide_report_findings("ClusterManager", manager)]
+
+    assert len(reasons) == len(said)
+    assert all(part in reason for part, reason in zip(said, reasons, strict=True))
+
+
+async def test_tokens_without_signature_are_found(plane: Plane) -> None:
+    await a_hub(plane)
+    token = BootstrapToken.generate()
+    await TokenStore(plane.client()).create(TokenRecord(token, expires=plane.clock.now() + DAY))
+
+    finding = one((await findings(plane))["discovery"])
+
+    assert finding.level is Level.FAILURE
+    assert token.id in finding.reason
+    assert token.secret.reveal() not in repr(finding)
+
+
+async def test_a_refusal_to_sign_is_passed_on(plane: Plane) -> None:
+    await a_hub(plane)
+    patch = {"metadata": {"annotations": {ANNOTATION_SIGNING_REFUSED: "it names a stranger's CA"}}}
+    await plane.client().patch(CONFIG_MAPS, CLUSTER_INFO, patch)
+
+    finding = one((await findings(plane))["discovery"])
+
+    assert (finding.level, finding.command) == (Level.FAILURE, "watchword init")
+    assert "it names a stranger's CA" in finding.reason
+
+
+async def test_controllers_that_stopped_are_found(plane: Plane) -> None:
+    await a_hub(plane)
+    spec = {"holderIdentity": "hub-1", "renewTime": rfc3339_micro(plane.clock.now() - timedelta(minutes=5))}
+    await plane.client().create(LEASES, LEASES.manifest(LEASE, spec=spec))
+
+    assert one((await findings(plane))["controllers"]).level is Level.FAILURE
+
+
+async def test_silent_clusters_and_leftovers_are_found(plane: Plane) -> None:
+    await a_hub(plane)
+    cluster = MANAGED_CLUSTERS.manifest(ObjectKey.cluster("edge"), spec={"hubAcceptsClient": True})
+    await plane.client().create(MANAGED_CLUSTERS, cluster)
+    await plane.client().patch(MANAGED_CLUSTERS, ObjectKey.cluster("edge"), _silent(), subresource="status")
+    orphan = {"labels": {Label.CLUSTER_NAME: "gone"}}
+    await plane.client().create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster("gone"), metadata=orphan))
+
+    found = await findings(plane)
+
+    assert one(found["leftovers"]).command == "kubectl delete namespace gone"
+    assert "cluster edge: it fell silent" in [row.reason for row in found["fleet"]]
+    assert not has_no_failure(await run_doctor(CheckContext(plane.client(), plane.clock)))
+
+
+def _silent() -> Object:
+    stated = {ConditionType.HUB_ACCEPTED: "True", ConditionType.JOINED: "True", ConditionType.AVAILABLE: "Unknown"}
+    rows = [
+        {
+            "type": type_,
+            "status": status,
+            "reason": "Said",
+            "message": "it fell silent",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for type_, status in stated.items()
+    ]
+    return {"status": {"conditions": rows}}
+
+
+@pytest.mark.parametrize(
+    ("row", "level", "command"),
+    [
+        pytest.param(
+            a_credential("client certificate", "edge", InventoryHealth.EXPIRED),
+            Level.FAILURE,
+            "watchword rejoin --cluster-name edge",
+            id="certificate of a cluster",
+        ),
+        pytest.param(
+            a_credential(ACCOUNT_TOKEN, "edge", InventoryHealth.OVERDUE),
+            Level.FAILURE,
+            "watchword serviceaccount show robot -n edge",
+            id="token of a managed service account",
+        ),
+        pytest.param(
+            a_credential(JOIN_TOKEN, "", InventoryHealth.EXPIRED),
+            Level.FAILURE,
+            "watchword token create",
+            id="join token",
+        ),
+        pytest.param(
+            replace(a_credential("token", "edge", InventoryHealth.PENDING, note=STILL_OLD), use=CredentialUse.PREVIOUS),
+            Level.WARNING,
+            "watchword status",
+            id="renewed and not used",
+        ),
+    ],
+)
+def test_every_kind_of_credential_has_its_next_command(row: CredentialRow, level: Level, command: str) -> None:
+    finding = one(decide_fleet_findings(Inventory((), (), [row], {})))
+
+    assert (finding.level, finding.command) == (level, command)
+
+
+@pytest.mark.parametrize("kind", [AUTHORITY, PULL_SECRET])
+def test_kind_with_a_check_of_its_own_is_not_reported_twice(kind: str) -> None:
+    row = a_credential(kind, "", InventoryHealth.EXPIRED)
+
+    assert decide_fleet_findings(Inventory((), (), [row], {})) == []
