@@ -19,7 +19,7 @@ from watchword.api.resources import (
 from watchword.kube.client import Client
 from watchword.operator import rbac as rules
 from watchword.operator.account_manifests import ACCOUNTS_RIGHTS
-from watchword.operator.cluster_manager_manifests import CONTROLLER, TOKEN_NAMESPACES
+from watchword.operator.cluster_manager_manifests import CONTROLLER
 from watchword.operator.klusterlet_manifests import addon_namespace, namespace_of
 from watchword.operator.rendering import (
     MANAGED_BY,
@@ -114,8 +114,9 @@ def _deployable_roles(options: BundleOptions) -> list[Manifest]:
         )
         for name, rows in roles.items()
     ]
-    for namespace in TOKEN_NAMESPACES if options.for_hub else ():
-        rows += role_with_binding(ObjectKey(namespace, rules.HUB_TOKENS_ROLE), rules.HUB_TOKENS_RULES, CONTROLLER)
+    own = {"kube-system": rules.HUB_TOKENS_RIGHTS, "kube-public": rules.HUB_INFO_RIGHTS} if options.for_hub else {}
+    for namespace, rights in own.items():
+        rows += role_with_binding(ObjectKey(namespace, rules.HUB_TOKENS_ROLE), rules_of(rights), CONTROLLER)
     return [*rows, *_addon_grants()] if options.for_hub else rows
 
 

@@ -90,7 +90,6 @@ def _is_balanced(configuration: Mapping[str, Any], protocol: str) -> bool:
 CONTROLLER = ObjectKey(HUB_NAMESPACE, HUB_SERVICE_ACCOUNT)
 CLEANER = ObjectKey(HUB_NAMESPACE, "cluster-cleaner-sa")
 CLEANER_JOB = "cluster-cleaner"
-TOKEN_NAMESPACES = ("kube-system", "kube-public")
 
 
 def hub_flags(manager: Object, catalog: Catalog = CATALOG) -> list[str]:

@@ -25,7 +25,7 @@ from watchword.credentials.credential_secret import CredentialKeeper, PendingCsr
 from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, WantedCredential
 from watchword.credentials.driver_options import Side, validate_options
 from watchword.credentials.errors import DriverError, UnknownDriver
-from watchword.credentials.evidence import TokenClientFactory
+from watchword.credentials.evidence import SignerTiming, TokenClientFactory
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
@@ -77,6 +77,7 @@ class AgentControllerContext(Struct, frozen=True, kw_only=True):
     random: Random
     metrics: Metrics
     new_key: NewKey = PrivateKey.generate
+    signer_timing: SignerTiming | None = None
 
 
 ControllerFactory: TypeAlias = Callable[[AgentControllerContext], Iterable[ControllerSpec]]
@@ -105,6 +106,7 @@ def addon_controllers(context: AgentControllerContext) -> Iterable[ControllerSpe
             manager=context.manager,
             random=context.random,
             token_client=_token_client(context.session),
+            signer_timing=context.signer_timing,
         )
     )
 
@@ -160,6 +162,7 @@ class AgentRuntime(HiddenFields, frozen=True, kw_only=True):
     client_factory: ClientFactory | None = None  # None: over sockets; with a connector, the hub is not followed
     follow: WatchOptions | None = None
     quarantine: Quarantine = field(default_factory=Quarantine)
+    signer_timing: SignerTiming | None = None  # of the hub's tokens; None: that of production
 
 
 async def run_agent(
@@ -419,6 +422,7 @@ class _Agent:
             random=runtime.random,
             metrics=runtime.metrics,
             new_key=runtime.new_key,
+            signer_timing=runtime.signer_timing,
         )
         for factory in runtime.controllers:
             manager.add(*factory(context))
