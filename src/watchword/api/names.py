@@ -64,7 +64,7 @@ UNNAMED_EXECUTOR = "system:serviceaccount::klusterlet-work-sa"
 
 # Namespaces in which a work without an executor changes nothing: pods there could act as a controller of the cluster,
 # the agent, the operator or the hub
-PROTECTED_NAMESPACES = frozenset({"kube-system", "kube-public", HUB_NAMESPACE, AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE})
+PROTECTED_NAMESPACES = frozenset({"kube-system", HUB_NAMESPACE, AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE})
 
 # Reasons of conditions that several processes read
 DENIED_REASON = "HubClusterAdminDenied"
