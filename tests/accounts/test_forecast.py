@@ -34,7 +34,7 @@ def test_token_that_is_not_renewed_requires_action(*, rotates: bool) -> None:
     inventory = build_inventory(HubFacts(accounts=[an_account(rotates=rotates)]), now=EPOCH + HOUR)
     (expiring,) = forecast_expiry(inventory, now=EPOCH + HOUR, within=24 * HOUR)
     assert requires_action(expiring) is not rotates
-    assert expiring.row.holder == "account robot"
+    assert expiring.row.holder == "account robot on edge-1"
 
 
 def test_account_without_a_token_has_no_row() -> None:

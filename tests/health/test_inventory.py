@@ -148,7 +148,7 @@ def test_one_unreadable_object_hides_no_other() -> None:
     assert [(row.name, row.health.label) for row in inventory.clusters] == [("bad", "Failing"), ("good", "Good")]
     assert sorted(inventory.unreadable) == ["cluster bad"]
     assert "cannot be read" in inventory.unreadable["cluster bad"]
-    assert {row.holder for row in inventory.credentials} >= {"agent of good", "account robot"}
+    assert {row.holder for row in inventory.credentials} >= {"agent of good", "account robot on edge"}
 
 
 def a_request(requester: str, *, addon: str = "", decided: bool = False) -> Object:

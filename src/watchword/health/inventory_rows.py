@@ -173,7 +173,7 @@ def decide_account_row(obj: Object, *, now: datetime) -> CredentialRow | None:
     return CredentialRow(
         ACCOUNT_TOKEN,
         metadata["namespace"],
-        f"account {metadata['name']}",
+        f"account {metadata['name']} on {metadata['namespace']}",
         metadata["name"],
         validity,
         decide(validity, now=now),
@@ -185,7 +185,7 @@ def decide_account_row(obj: Object, *, now: datetime) -> CredentialRow | None:
 
 def unreadable_account(obj: Object, cause: str) -> CredentialRow:
     key = ObjectKey.of(obj)
-    holder = f"account {key.name}"
+    holder = f"account {key.name} on {key.namespace}"
     return CredentialRow(
         ACCOUNT_TOKEN, key.namespace, holder, key.name, CredentialValidity(), InventoryHealth.FAILING, cause
     )
