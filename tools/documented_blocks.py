@@ -1,0 +1,133 @@
+"""Reads the blocks of commands in the documentation, and how a test runs them or why it does not.
+
+Comments in the source of a page say so, before a block or at the head of the page:
+
+- `<!-- run: WORDS -->` and `<!-- not run: REASON -->`; a block without either runs in the reader's present terminal;
+- `<!-- fleet: OPTIONS -->` starts `watchword up OPTIONS` for the page;
+- `<!-- planes: NAMES -->` starts an embedded control plane with a process node for each context that it names;
+- `<!-- where PLACEHOLDER is: SHELL WORDS -->` says what stands for a placeholder;
+- `<!-- before: COMMANDS -->` brings about what the page takes as given.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PART = re.compile(
+    r"^ *<!-- (?P<word>fleet|planes|where|before|run|not run)"
+    r"(?:: ?|(?= -->)| (?P<placeholder>\S+) is: )(?P<text>.*?) ?-->$"
+    r"|^(?P<indent> *)```(?P<language>\w*)\n(?P<body>.*?)\n(?P=indent)```$",
+    re.DOTALL | re.MULTILINE,
+)
+SHELLS = ("console", "sh", "bash")
+PAGES = (
+    "README.md",
+    "docs/tutorial.md",
+    "docs/troubleshooting*.md",
+    "docs/howto/*.md",
+    "docs/*.md",
+    "deploy/README.md",
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Commands of a page in order, the output that it shows, and how they are run."""
+
+    line: int
+    mark: str
+    commands: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+    left_out: str = ""  # why it is not run
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page with its blocks, and what the test provides before it follows them."""
+
+    path: Path
+    fleet: str | None  # options of `watchword up`; None: no fleet
+    planes: tuple[str, ...]  # contexts, the first one the current
+    before: str
+    placeholders: tuple[tuple[str, str], ...]
+    blocks: tuple[Block, ...]
+
+
+def read_pages(root: Path) -> list[Page]:
+    """Return the pages that have blocks of commands."""
+    paths = dict.fromkeys(path for pattern in PAGES for path in sorted(root.glob(pattern)))
+    return [page for page in map(read_page, paths) if page.blocks]
+
+
+def read_page(path: Path) -> Page:
+    text = path.read_text()
+    said: dict[str, str] = {}
+    placeholders: list[tuple[str, str]] = []
+    blocks: list[Block] = []
+    how = ("run", "")
+    for part in PART.finditer(text):
+        if part["word"] in ("run", "not run"):
+            how = (part["word"], part["text"])
+        elif part["word"] == "where":
+            placeholders.append((part["placeholder"], part["text"]))
+        elif part["word"]:
+            said[part["word"]] = part["text"]
+        else:
+            if part["language"] in SHELLS:
+                line = text.count("\n", 0, part.start()) + 1
+                lines = [row.removeprefix(part["indent"]) for row in part["body"].splitlines()]
+                blocks.append(_block(line, how, lines))
+            how = ("run", "")
+    planes = tuple(said.get("planes", "").split())
+    return Page(path, said.get("fleet"), planes, said.get("before", ""), tuple(placeholders), tuple(blocks))
+
+
+def _block(line: int, how: tuple[str, str], lines: list[str]) -> Block:
+    word, text = how
+    if not any(row.startswith("$ ") for row in lines):
+        return Block(line, text if word == "run" else "", ("\n".join(lines),), (), text if word == "not run" else "")
+    commands, answers = _separate(lines)
+    shown = tuple(row for row in answers if row.strip() not in ("", "…"))
+    return Block(line, text if word == "run" else "", tuple(commands), shown, text if word == "not run" else "")
+
+
+def _separate(lines: list[str]) -> tuple[list[str], list[str]]:
+    """Return commands, with the lines on which they continue, and the output."""
+    commands: list[str] = []
+    answers: list[str] = []
+    is_open = False
+    for row in lines:
+        if is_open:
+            commands[-1] += f"\n{row}"
+        elif row.startswith("$ "):
+            commands.append(row.removeprefix("$ "))
+        else:
+            answers.append(row)
+            continue
+        is_open = not _is_complete(commands[-1])
+    return commands, answers
+
+
+def _is_complete(command: str) -> bool:
+    if command.endswith("\\"):
+        return False
+    checked = subprocess.run(["/bin/bash", "-n", "-c", command], capture_output=True, check=False)
+    return checked.returncode == 0
+
+
+def report(root: Path) -> Iterator[str]:
+    """Yield how many blocks each page has, how many a test runs, and why it does not run the others."""
+    pages = read_pages(root)
+    for page in pages:
+        reasons = [f"  line {block.line} is not: {block.left_out}" for block in page.blocks if block.left_out]
+        executed = len(page.blocks) - len(reasons)
+        yield f"{page.path.relative_to(root)}: {len(page.blocks)} blocks, {executed} executed"
+        yield from reasons
+    blocks = [block for page in pages for block in page.blocks]
+    executed = sum(not block.left_out for block in blocks)
+    left_out = len(blocks) - executed
+    yield f"{len(pages)} pages, {len(blocks)} blocks, {executed} executed, {left_out} not, with a reason each"
