@@ -5,8 +5,8 @@ Comments in the source of a page say so, before a block or at the head of the pa
 - `<!-- run: WORDS -->` and `<!-- not run: REASON -->`; a block without either runs in the reader's present terminal;
 - `<!-- fleet: OPTIONS -->` starts `watchword up OPTIONS` for the page;
 - `<!-- planes: NAMES -->` starts an embedded control plane with a process node for each context that it names;
-- `<!-- where PLACEHOLDER is: SHELL WORDS -->` says what stands for a placeholder;
-- `<!-- before: COMMANDS -->` brings about what the page takes as given.
+- `<!-- where PLACEHOLDER is: SHELL WORDS -->` says what stands for a placeholder in the blocks after it;
+- `<!-- before: COMMANDS -->` brings about what the next block takes as given.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Block:
     commands: tuple[str, ...]
     answers: tuple[str, ...] = ()
     left_out: str = ""  # why it is not run
+    before: str = ""  # commands that the page does not show
+    placeholders: tuple[tuple[str, str], ...] = ()  # shell words for what the page writes
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,6 @@ class Page:
     path: Path
     fleet: str | None  # options of `watchword up`; None: no fleet
     planes: tuple[str, ...]  # contexts, the first one the current
-    before: str
-    placeholders: tuple[tuple[str, str], ...]
     blocks: tuple[Block, ...]
 
 
@@ -65,38 +65,39 @@ def read_pages(root: Path) -> list[Page]:
 
 def read_page(path: Path) -> Page:
     text = path.read_text()
-    said: dict[str, str] = {}
-    placeholders: list[tuple[str, str]] = []
-    blocks: list[Block] = []
+    said = {"fleet": "", "planes": "", "before": ""}
+    placeholders: dict[str, str] = {}
     how = ("run", "")
+    blocks: list[Block] = []
     for part in PART.finditer(text):
         if part["word"] in ("run", "not run"):
             how = (part["word"], part["text"])
         elif part["word"] == "where":
-            placeholders.append((part["placeholder"], part["text"]))
+            placeholders[part["placeholder"]] = part["text"]
         elif part["word"]:
             said[part["word"]] = part["text"]
-        else:
-            if part["language"] in SHELLS:
-                line = text.count("\n", 0, part.start()) + 1
-                lines = [row.removeprefix(part["indent"]) for row in part["body"].splitlines()]
-                blocks.append(_block(line, how, lines))
-            how = ("run", "")
-    planes = tuple(said.get("planes", "").split())
-    return Page(path, said.get("fleet"), planes, said.get("before", ""), tuple(placeholders), tuple(blocks))
-
-
-def _block(line: int, how: tuple[str, str], lines: list[str]) -> Block:
-    word, text = how
-    if not any(row.startswith("$ ") for row in lines):
-        return Block(line, text if word == "run" else "", ("\n".join(lines),), (), text if word == "not run" else "")
-    commands, answers = _separate(lines)
-    shown = tuple(row for row in answers if row.strip() not in ("", "…"))
-    return Block(line, text if word == "run" else "", tuple(commands), shown, text if word == "not run" else "")
+        elif part["language"] in SHELLS:
+            lines = [row.removeprefix(part["indent"]) for row in part["body"].splitlines()]
+            commands, answers = _separate(lines)
+            block = Block(
+                line=text.count("\n", 0, part.start()) + 1,
+                mark=how[1] if how[0] == "run" else "",
+                commands=tuple(commands),
+                answers=tuple(row for row in answers if row.strip() not in ("", "…")),
+                left_out=how[1] if how[0] == "not run" else "",
+                before=said["before"],
+                placeholders=tuple(placeholders.items()),
+            )
+            blocks.append(block)
+            how, said["before"] = ("run", ""), ""
+    fleet = said["fleet"] if "<!-- fleet" in text else None
+    return Page(path, fleet, tuple(said["planes"].split()), tuple(blocks))
 
 
 def _separate(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Return commands, with the lines on which they continue, and the output."""
+    """Return commands, with the lines on which they continue, and the output; without prompts all is one command."""
+    if not any(row.startswith("$ ") for row in lines):
+        return ["\n".join(lines)], []
     commands: list[str] = []
     answers: list[str] = []
     is_open = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import PIPE, STDOUT
 
@@ -63,7 +64,6 @@ class Reader:
     folder: Path
     fresh: dict[str, str]  # the environment of a new terminal
     current: dict[str, str] = field(default_factory=dict)
-    placeholders: dict[str, str] = field(default_factory=dict)
     staying: list[ExitStack] = field(default_factory=list)
 
     def prepare(self, page: Page) -> None:
@@ -76,9 +76,6 @@ class Reader:
         if page.planes:
             self.fresh["KUBECONFIG"] = str(merge_contexts(self.folder, page.planes))
         self.current = dict(self.fresh)
-        self.type(Block(1, "", (page.before or "true",)))
-        for name, words in page.placeholders:
-            self.placeholders[name] = self.type(Block(1, "", (f"printf %s {words}",)))
 
     def follow(self, block: Block) -> None:
         """Do what a block says, and compare what it answers."""
@@ -92,14 +89,17 @@ class Reader:
             return
         if "new terminal" in block.mark:
             self.current = dict(self.fresh)
-        said = self.type(block)
+        if block.before:
+            self.type(Block(block.line, "", (block.before,)))
+        said = self.type(self._fill(block))
         assert missing(block.answers, said) == set(), said
 
     def type(self, block: Block) -> str:
         """Type the commands in the current terminal, which keeps what they export."""
         answer, code = ANSWER.search(block.mark), EXIT.search(block.mark)
-        commands = [self._fill(command) for command in block.commands]
-        script = "\n".join(["set -euo pipefail", *commands, "env -0 >&3"])
+        script = "\n".join(["set -euo pipefail", *block.commands, "env -0 >&3"])
+        if answer:  # a question is asked on a terminal only
+            script = f"script -qec {shlex.quote(' && '.join(block.commands))} /dev/null"
         with tempfile.TemporaryFile() as left:
             done = subprocess.run(
                 ["bash", "-c", f"exec 3>&{left.fileno()}\n{script}"], pass_fds=[left.fileno()], cwd=self.folder,
@@ -109,7 +109,7 @@ class Reader:
             left.seek(0)
             rows = left.read().decode().rstrip("\0").split("\0")
         expected = int(code["code"]) if code else 0
-        assert done.returncode == expected, f"line {block.line}: {commands}\n{done.stdout}{done.stderr}"
+        assert done.returncode == expected, f"line {block.line}: {block.commands}\n{done.stdout}{done.stderr}"
         if rows != [""]:
             self.current = dict(row.partition("=")[::2] for row in rows)
         return done.stdout
@@ -121,12 +121,15 @@ class Reader:
 
     def _stay(self, script: str, ready: str, env: Mapping[str, str] | None = None) -> list[str]:
         self.staying.append(ExitStack())
-        return self.staying[-1].enter_context(staying(self._fill(script), ready, self.folder, env or self.fresh))
+        return self.staying[-1].enter_context(staying(script, ready, self.folder, env or self.fresh))
 
-    def _fill(self, command: str) -> str:
-        for name, value in self.placeholders.items():
-            command = command.replace(name, value)
-        return command
+    def _fill(self, block: Block) -> Block:
+        """Return the block with what its placeholders stand for now."""
+        commands = "\0".join(block.commands)
+        for name, words in block.placeholders:
+            if name in commands:
+                commands = commands.replace(name, self.type(Block(block.line, "", (f"printf %s {words}",))))
+        return replace(block, commands=tuple(commands.split("\0")))
 
 
 def merge_contexts(folder: Path, names: Sequence[str]) -> Path:

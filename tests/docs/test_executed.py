@@ -79,14 +79,8 @@ def test_commands_are_told_from_their_output(tmp_path: Path) -> None:
         "<!-- not run: needs a cloud -->\n```bash\nmake it\n```\n"
     )
 
-    assert read_page(path) == Page(
-        path,
-        "--clusters 1",
-        ("hub", "edge-1"),
-        "touch a\ntouch b",
-        (("HOST", "$(hostname)"),),
-        (
-            Block(7, "answers y", ("for x in a b; do\n    ls $x\n  done", "echo \\\n  c"), ("a",)),
-            Block(17, "", ("make it",), (), "needs a cloud"),
-        ),
-    )
+    shown = ("for x in a b; do\n    ls $x\n  done", "echo \\\n  c")
+    host = (("HOST", "$(hostname)"),)
+    first = Block(7, "answers y", shown, ("a",), before="touch a\ntouch b", placeholders=host)
+    second = Block(17, "", ("make it",), left_out="needs a cloud", placeholders=host)
+    assert read_page(path) == Page(path, "--clusters 1", ("hub", "edge-1"), (first, second))
