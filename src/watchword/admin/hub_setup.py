@@ -52,6 +52,7 @@ from watchword.operator.feature_gates import is_enabled
 from watchword.operator.rendering import cluster_role_with_binding, service_account
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import installation
+from watchword.registration.hub.executor_policy import EXECUTOR_GATE
 from watchword.runtime.manifests import is_own_definition
 
 AGENT_TO_HUB = "agentToHub"
@@ -219,7 +220,7 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
         )
     own = hub_objects(setup, published=await is_published(client, setup.info), managed=not foreign)
     # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
-    first = list(installation.manifests())
+    first = list(installation.manifests(demands_executor=is_enabled(cluster_manager(setup), EXECUTOR_GATE)))
     held = {(resource, ObjectKey.of(obj)) for resource, obj in first}
     operator = await operator_objects(client, setup.chosen_image, hub=True) if setup.deploy else []
     deployed = [(resource, obj) for resource, obj in operator if (resource, ObjectKey.of(obj)) not in held]

@@ -58,6 +58,13 @@ WORK_GROUP = "work.open-cluster-management.io"
 OPERATOR_GROUP = "operator.open-cluster-management.io"
 REGISTER_GROUP = "register.open-cluster-management.io"
 
+# The right to `execute-as` this name on manifestworks is that to create works without an executor, where it is demanded
+UNNAMED_EXECUTOR = "system:serviceaccount::klusterlet-work-sa"
+
+# Namespaces in which a work without an executor changes nothing: pods there could act as a controller of the cluster,
+# the agent, the operator or the hub
+PROTECTED_NAMESPACES = frozenset({"kube-system", "kube-public", HUB_NAMESPACE, AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE})
+
 # Reasons of conditions that several processes read
 DENIED_REASON = "HubClusterAdminDenied"
 
@@ -118,8 +125,12 @@ class Annotation:
     REPLICAS: Final = "watchword.dev/replicas"
     # Ours, on a ClusterManager or Klusterlet: the Secrets with which its pods' image is pulled, separated by commas.
     IMAGE_PULL_SECRETS: Final = "watchword.dev/image-pull-secrets"
+    # Ours, on a Klusterlet: protected namespaces that works without an executor may change, separated by commas.
+    WORK_NAMESPACES: Final = "watchword.dev/work-namespaces"
     # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
+    # Ours, on the Secret of an agent's credential: asks the agent to take the cluster out; LEFT_ON repeats the value.
+    LEAVE_REQUEST: Final = "watchword.dev/leave-request"
     # Ours, on the Secret of an agent's credential: why the hub cannot be reached, or does not register the cluster.
     HUB_UNREACHABLE: Final = "watchword.dev/hub-unreachable"
     NOT_REGISTERED: Final = "watchword.dev/not-registered"

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.cluster import Cluster, validate_cluster_name
 from watchword.api.meta import ObjectKey, annotations_of
-from watchword.api.names import Annotation
+from watchword.api.names import PROTECTED_NAMESPACES, Annotation
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
@@ -44,6 +44,7 @@ from watchword.registration.agent.controllers import (
     register_informers,
     registration_controllers,
 )
+from watchword.registration.agent.departure import leave_when_asked
 from watchword.registration.agent.hub_credential import CredentialMetricsObserver, HubCredentialReconciler
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor, original_server
 from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, OwnCredentialTransport
@@ -129,6 +130,7 @@ def work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec
             clock=context.clock,
             random=context.random,
             timing=WorkTiming(options.eviction_grace, options.feedback_interval, options.work_recheck),
+            protected_namespaces=(PROTECTED_NAMESPACES | {options.namespace}) - options.work_namespaces,
         )
     )
 
@@ -238,8 +240,11 @@ class _Agent:
                 return
             self._add_controllers()
             async with asyncio.TaskGroup() as group:
-                report = self.connection.trouble.report(self.cluster_client, self.own, self.identity.secret_key)
-                tasks = [group.create_task(work) for work in (self.csr_watch.run(), self.session.run(), report)]
+                secret = self.identity.secret_key
+                report = self.connection.trouble.report(self.cluster_client, self.own, secret)
+                leave = leave_when_asked(self.session, self.hub_client, self.cluster_client, self.own, secret)
+                work = (self.csr_watch.run(), self.session.run(), report, leave)
+                tasks = [group.create_task(each) for each in work]
                 await self.manager.run(stop)
                 for task in tasks:
                     task.cancel()

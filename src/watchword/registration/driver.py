@@ -206,6 +206,30 @@ class PreparesAcceptance(Protocol):
 
 
 @runtime_checkable
+class DescribesClaim(Protocol):
+    """Lets a cluster claim to be something, which the person who accepts it should see."""
+
+    def describe_claim(self, cluster: Object, settings: Settings) -> str:
+        """Return what a ManagedCluster claims to be, for a hub with these settings; `DriverError` when it is wrong."""
+
+
+@runtime_checkable
+class NamesJoinFlags(Protocol):
+    """Needs flags of `join` that follow from the settings of the hub."""
+
+    def join_flags(self, settings: Settings) -> tuple[str, ...]:
+        """Return them; what the cluster alone knows is a placeholder in capitals."""
+
+
+@runtime_checkable
+class WarnsHub(Protocol):
+    """Knows of hubs on which other drivers would not work."""
+
+    def warn_beside(self, others: Iterable[ClusterDriver]) -> str:
+        """Return what is wrong with a hub that has these drivers, too; empty when nothing is."""
+
+
+@runtime_checkable
 class HasServer(Protocol):
     """Brings a server to the hub, which the operator renders."""
 

@@ -21,13 +21,22 @@ from watchword.registration.driver import (
     ConnectsToHub,
     HasServer,
     HubDriver,
+    NamesJoinFlags,
     ReachesServer,
     ReadsHeldCredential,
     RequestsCertificate,
 )
 from watchword.registration.grpc.config import parse_config
 from watchword.registration.grpc.manifests import SERVER
-from watchword.registration.grpc.options import ANNOTATION, HUB_OPTIONS, JOIN_OPTIONS, bootstrap_data
+from watchword.registration.grpc.options import (
+    ANNOTATION,
+    CA_FILE,
+    HOSTS,
+    HUB_OPTIONS,
+    JOIN_OPTIONS,
+    bootstrap_data,
+)
+from watchword.registration.grpc.options import SERVER as SERVER_FLAG
 from watchword.registration.hub_connector import ConnectorContext, HubConnector
 
 
@@ -40,6 +49,7 @@ class GrpcDriver(
     ReadsHeldCredential,
     RequestsCertificate,
     HasServer,
+    NamesJoinFlags,
 ):
     """The hub signs the certificates of clusters, and its gRPC server accepts them."""
 
@@ -83,6 +93,11 @@ class GrpcDriver(
         except ImportError:
             return ""
         return await find_server_trouble(parse_config(data[ENDPOINT_CONFIG]).endpoint)
+
+    def join_flags(self, settings: Settings) -> tuple[str, ...]:
+        host = next(iter(HOSTS.read_list(settings)), "GRPC_SERVER")
+        address = f"[{host}]:443" if ":" in host else f"{host}:443"
+        return ("--registration-auth", self.name, SERVER_FLAG.flag, address, CA_FILE.flag, "GRPC_CA_FILE")
 
     def read_held(self, data: SecretData) -> HeldCredential | None:
         return read_endpoint_certificate(data)
