@@ -117,7 +117,7 @@ def _is_complete(command: str) -> bool:
     if command.endswith("\\"):
         return False
     checked = subprocess.run(["/bin/bash", "-n", "-c", command], capture_output=True, check=False)
-    return checked.returncode == 0
+    return checked.returncode == 0 and b"here-document" not in checked.stderr
 
 
 def report(root: Path) -> Iterator[str]:
