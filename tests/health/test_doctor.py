@@ -315,7 +315,7 @@ def _silent() -> Object:
         pytest.param(
             a_credential(ACCOUNT_TOKEN, "edge", InventoryHealth.OVERDUE),
             Level.FAILURE,
-            "kubectl -n edge describe managedserviceaccount robot",
+            "watchword serviceaccount show robot -n edge",
             id="token of a managed service account",
         ),
         pytest.param(

@@ -142,6 +142,8 @@ class Annotation:
     GRANT_OF: Final = "accounts.watchword.dev/grant-of"
     # Ours: which ManagedServiceAccount a ServiceAccount or a replica was made for, by UID.
     ACCOUNT_UID: Final = "accounts.watchword.dev/account-uid"
+    # Ours, on what `export` wrote for a tool: for which account, as namespace/name.
+    EXPORTED_ACCOUNT: Final = "accounts.watchword.dev/exported-account"
     # Ours, on the Secret of a managed service account: facts about the token, none of them secret.
     TOKEN_EXPIRY: Final = "accounts.watchword.dev/expires"  # noqa: S105 - an annotation key
     TOKEN_ISSUED: Final = "accounts.watchword.dev/issued"  # noqa: S105 - an annotation key

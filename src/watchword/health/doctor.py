@@ -9,13 +9,15 @@ import msgspec
 
 from watchword.accounts.metrics import AccountPhase, decide_phase
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import KLUSTERLETS, MANAGED_CLUSTERS
+from watchword.api.pull_secrets import CONFIGURATION
+from watchword.api.resources import CONFIG_MAPS, KLUSTERLETS, MANAGED_CLUSTERS
 from watchword.health import cluster_checks, hub_checks
 from watchword.health.checks import (
     Check,
     CheckContext,
     CheckFinding,
     CheckResult,
+    Level,
     fail,
     has_no_failure,
     passed,
@@ -28,6 +30,7 @@ from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, MalformedResponse, NotFound, Unauthorized
 from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
+from watchword.pullsecrets.settings import validate_configuration
 
 LIST_ACCOUNTS = "watchword serviceaccount list"
 
@@ -122,9 +125,15 @@ async def pull_secrets(context: CheckContext) -> Iterable[CheckFinding]:
     """Look at every pull secret; say nothing where there are none, or where Secrets may not be listed."""
     try:
         rows = await list_pull_secrets(context.client, now=context.clock.now())
+        config = await context.client.find(CONFIG_MAPS, CONFIGURATION)
     except Forbidden:
         return []
-    return decide_pull_secret_findings(rows)
+    objection = "" if config is None else validate_configuration(config.get("data") or {})
+    if not objection:
+        return decide_pull_secret_findings(rows)
+    edit = f"kubectl edit configmap -n {CONFIGURATION.namespace} {CONFIGURATION.name}"
+    refused = fail(f"the ConfigMap {CONFIGURATION} is not followed: {objection}", edit)
+    return [refused, *(row for row in decide_pull_secret_findings(rows) if row.level is not Level.OK)]
 
 
 def decide_pull_secret_findings(rows: Sequence[PullSecretRow]) -> list[CheckFinding]:

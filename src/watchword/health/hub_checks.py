@@ -197,7 +197,7 @@ def decide_fleet_findings(inventory: Inventory) -> list[CheckFinding]:
 
 def _command_for(credential: CredentialRow) -> str:
     if credential.kind == ACCOUNT_TOKEN:
-        return f"kubectl -n {credential.cluster} describe managedserviceaccount {credential.subject}"
+        return f"watchword serviceaccount show {credential.subject} -n {credential.cluster}"
     return f"watchword rejoin --cluster-name {credential.cluster}" if credential.cluster else "watchword token create"
 
 
