@@ -91,7 +91,8 @@ class Reader:
             self.current = dict(self.fresh)
         if block.before:
             self.type(Block(block.line, "", (block.before,)))
-        said = self.type(self._fill(block))
+        block = self._fill(block)
+        said = self.type(block)
         assert missing(block.answers, said) == set(), said
 
     def type(self, block: Block) -> str:
@@ -125,11 +126,13 @@ class Reader:
 
     def _fill(self, block: Block) -> Block:
         """Return the block with what its placeholders stand for now."""
-        commands = "\0".join(block.commands)
+        parts = [*block.commands, *block.answers]
         for name, words in block.placeholders:
-            if name in commands:
-                commands = commands.replace(name, self.type(Block(block.line, "", (f"printf %s {words}",))))
-        return replace(block, commands=tuple(commands.split("\0")))
+            if any(name in part for part in parts):
+                value = self.type(Block(block.line, "", (f"printf %s {words}",)))
+                parts = [part.replace(name, value) for part in parts]
+        count = len(block.commands)
+        return replace(block, commands=tuple(parts[:count]), answers=tuple(parts[count:]))
 
 
 def merge_contexts(folder: Path, names: Sequence[str]) -> Path:
