@@ -35,7 +35,8 @@ from watchword.health.hub_checks import decide_fleet_findings
 from watchword.health.inventory_rows import ACCOUNT_TOKEN, AUTHORITY, JOIN_TOKEN, PULL_SECRET, CredentialRow, Inventory
 from watchword.health.renewal_proof import STILL_OLD
 from watchword.health.states import InventoryHealth
-from watchword.operator.bundles import OPERATOR, operator_bundle
+from watchword.operator.bundles import operator_bundle
+from watchword.operator.rendering import OPERATOR
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey

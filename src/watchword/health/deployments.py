@@ -16,7 +16,6 @@ from watchword.health.checks import CheckContext, CheckFinding, fail, passed, wa
 from watchword.health.inventory import decide_server_rows
 from watchword.health.states import InventoryHealth
 from watchword.kube.client import Client
-from watchword.operator.bundles import OPERATOR
 from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, enabled_servers, exposed_hosts, hub_manifests
 from watchword.operator.conditions import (
     APPLIED,
@@ -29,6 +28,7 @@ from watchword.operator.conditions import (
     describe_rollout,
 )
 from watchword.operator.klusterlet_manifests import agent_deployment
+from watchword.operator.rendering import OPERATOR
 from watchword.pki.certificates import Certificate, split_bundle, verify_chain
 from watchword.pki.errors import PkiError
 from watchword.pki.subjects import AlternativeNames, Usage
@@ -96,10 +96,24 @@ def describe_pod_trouble(pod: Object) -> str:
 def _describe_container_trouble(row: Object) -> str:
     waiting = (row.get("state") or {}).get("waiting") or {}
     ended = (row.get("state") or {}).get("terminated") or (row.get("lastState") or {}).get("terminated") or {}
+    if waiting.get("reason") in PULL_FAILURES:
+        return describe_pull_failure(str(row.get("image") or "its image"), str(waiting.get("message") or ""))
     if waiting.get("reason") not in (None, "", "ContainerCreating", "PodInitializing"):
         said = waiting.get("message") or _describe_end(ended)
         return f"waits: {waiting['reason']}{f' ({said})' if said else ''}"
     return _describe_end(ended) if ended.get("exitCode") else ""
+
+
+PULL_FAILURES = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName")
+
+
+def describe_pull_failure(image: str, message: str) -> str:
+    """Name the image, its registry, why it cannot be pulled and what to do, in place of a runtime's nested errors."""
+    host, _, path = image.partition("/")
+    registry = host if path and (host == "localhost" or "." in host or ":" in host) else "docker.io"
+    cause = message.strip().rpartition(": ")[2][:200]
+    why = f": {cause}" if cause and "Back-off" not in cause else ""
+    return f"cannot pull {image} from {registry}{why}; push the image there, or name another with --image"
 
 
 def _describe_end(ended: Object) -> str:
