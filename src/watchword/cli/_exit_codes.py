@@ -73,7 +73,7 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         NotTrusted,
         SourceRefused,
     )
-    from watchword.health.errors import AuditLogUnreadable, NotAHub
+    from watchword.health.errors import AuditLogUnreadable, NotAHub, UnknownCluster
     from watchword.kube.errors import ConfigError, Forbidden, Unauthorized, Unreachable
     from watchword.pki.errors import PkiError
     from watchword.pullsecrets.credential_provider import CredentialRequestRefused
@@ -89,6 +89,7 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         (SourceRefused, ExitCode.NOT_USABLE),
         (OperationRefused, ExitCode.REFUSED),
         (NotAHub, ExitCode.REFUSED),
+        (UnknownCluster, ExitCode.REFUSED),
         (AuditLogUnreadable, ExitCode.NOT_USABLE),
         (InvalidInput, ExitCode.NOT_USABLE),
         (NotReady, ExitCode.UNREACHABLE),
