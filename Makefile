@@ -15,7 +15,7 @@ DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up run setup fmt lint types imports test test-slow test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record simulate simulate-ci simulate-explore fuzz bench bench-planes bench-report docs dist helm chart image image-check all lock clean
+.PHONY: help up run setup fmt lint types imports test test-slow test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record node node-stop test-node simulate simulate-ci simulate-explore fuzz bench bench-planes bench-report docs dist helm chart image image-check all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,10 +52,10 @@ types: setup ## check types, strictly, in the sources and in the tests
 	$(BIN)/mypy
 
 test: lint types ## style, types, and all tests but the slow ones, on the embedded control plane
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not slow"
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not slow and not node"
 
 test-slow: setup ## the tests that take more than four seconds each, which `make test` leaves out
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m slow
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "slow and not node"
 
 ROUNDS ?= 10
 
@@ -95,6 +95,15 @@ INCIDENTS ?= 2
 WITHIN    ?= 600
 JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
 SIMULATE  := PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation
+
+node: setup ## start a real node of Kubernetes on this machine and print its kubeconfig (builds it with Go; root, containerd)
+	$(BIN)/python -m tools.node start
+
+node-stop: setup ## end the node, with everything that it made
+	$(BIN)/python -m tools.node stop
+
+test-node: setup image ## run the end-to-end tests on a real node (root, Go, containerd, runc, CNI plugins, iptables)
+	$(BIN)/pytest -m node tests/node
 
 simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) JOBS=(cores)
 	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --jobs=$(JOBS)

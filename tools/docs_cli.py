@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Container, Iterator
 from inspect import cleandoc
+from typing import TypeAlias
 
 import click
 
@@ -16,12 +18,21 @@ HEAD = """# Commands
 Rendered from the code by `make docs`. `ww` is the same program under a shorter name, `watchword COMMAND --help` prints
 what stands here, and `watchword completion SHELL` makes the shell complete it.
 """
+MIN_SHARED = 6  # an option that so many commands have, with the same meaning, is described once
+
+Record: TypeAlias = tuple[str, str]
+"""The flags of an option, and its help."""
 
 
 def render_cli() -> str:
     """Return the page: one section for each command, in order of use."""
     context = click.Context(cli, info_name=PROGRAM)
-    sections = ["\n".join(_section(cli.get_command(context, name), name, context, 2)) for name in COMMANDS]
+    commands = {name: cli.get_command(context, name) for name in COMMANDS}
+    counts = Counter(
+        record for name, each in commands.items() if each is not None for record in _all_records(each, name, context)
+    )
+    shared = {record: count for record, count in counts.items() if count >= MIN_SHARED}
+    sections = ["\n".join(_section(each, name, context, shared)) for name, each in commands.items()]
     index = [f"| [`{name}`](#watchword-{name}) | {summary} |" for name, (_, summary) in COMMANDS.items()]
     codes = [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
     return "\n".join(
@@ -29,7 +40,7 @@ def render_cli() -> str:
             HEAD,
             *("| command | what it does |", "|---|---|", *index, ""),
             "Before the command: " + "; ".join(_words(cli, context)) + ".",
-            *("", "\n".join(sections)),
+            *("", "## Options of many commands", "", *_table(shared), "\n".join(sections)),
             *("## Exit codes", "", "| code | meaning |", "|---|---|", *codes, ""),
         ]
     )
@@ -39,7 +50,9 @@ def _words(group: click.Group, context: click.Context) -> list[str]:
     return [f"`{flags}` ({_plain(text)})" for flags, text in _records(group, context)]
 
 
-def _section(command: click.Command | None, name: str, parent: click.Context, depth: int) -> Iterator[str]:
+def _section(
+    command: click.Command | None, name: str, parent: click.Context, shared: Container[Record], depth: int = 2
+) -> Iterator[str]:
     if command is None or command.hidden:
         return
     context = click.Context(command, info_name=name, parent=parent)
@@ -47,16 +60,34 @@ def _section(command: click.Command | None, name: str, parent: click.Context, de
     usage = " ".join(command.collect_usage_pieces(context))
     yield from ("```text", f"{context.command_path} {usage}".rstrip(), "```", "")
     options = _records(command, context)
-    if options:
-        yield from ("| option | meaning |", "|---|---|")
-        yield from (f"| `{_cell(flags)}` | {_cell(text)} |" for flags, text in options)
-        yield ""
+    yield from _table([record for record in options if record not in shared])
+    common = [f"`{_cell(flags)}`" for flags, text in options if (flags, text) in shared]
+    if common:
+        yield from (f"[Also](#options-of-many-commands): {', '.join(common)}.", "")
     if isinstance(command, click.Group):
         for child in command.list_commands(context):
-            yield from _section(command.get_command(context, child), child, context, depth + 1)
+            yield from _section(command.get_command(context, child), child, context, shared, depth + 1)
 
 
-def _records(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
+def _table(records: Collection[Record]) -> Iterator[str]:
+    if records:
+        yield from ("| option | meaning |", "|---|---|")
+        yield from (f"| `{_cell(flags)}` | {_cell(text)} |" for flags, text in records)
+        yield ""
+
+
+def _all_records(command: click.Command, name: str, parent: click.Context) -> Iterator[Record]:
+    """Yield the options of a command and of those below it."""
+    context = click.Context(command, info_name=name, parent=parent)
+    yield from _records(command, context)
+    if isinstance(command, click.Group):
+        for child in command.list_commands(context):
+            found = command.get_command(context, child)
+            if found is not None and not found.hidden:
+                yield from _all_records(found, child, context)
+
+
+def _records(command: click.Command, context: click.Context) -> list[Record]:
     """Return flags and help of every option but --help, which all have."""
     options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
     options = [each for each in options if "--help" not in each.opts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from watchword.api.names import Label
 from watchword.api.rbac import RbacRule
 from watchword.operator import account_manifests as accounts
 from watchword.operator import dashboard_manifests as dashboard
@@ -57,7 +58,9 @@ def render_rights() -> str:
     sections = [f"## {title}\n\nRole `{role}`.\n\n{_table(rights)}" for title, role, rights in ROLES]
     role = rules.EXECUTION_ROLE
     work = f"The agent applies work with the role `{role}`; bind more to its account where work needs it.\n"
-    return "\n".join([INTRODUCTION, *sections, work])
+    label, aggregated = Label.ADDON_GRANTABLE, rules.HUB_GRANTS_ROLE
+    grants = f"The hub also holds the rules of each ClusterRole with the label `{label}` (role `{aggregated}`).\n"
+    return "\n".join([INTRODUCTION, *sections, work, grants])
 
 
 def _table(rights: Sequence[RbacRule]) -> str:

@@ -26,6 +26,7 @@ PACKAGES = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kubeadm": "k8s.io/kubernetes/cmd/kubeadm",
 }
+NODE_PACKAGES = {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-scheduler", "kube-proxy")}
 TEST_PACKAGES = {"e2e.test": "k8s.io/kubernetes/test/e2e"}  # Kubernetes' own conformance tests
 STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
@@ -76,7 +77,7 @@ def build(name: str, folder: Path) -> None:
         out = Path(work) / name
         verb = ["test", "-c"] if name in TEST_PACKAGES else ["build"]
         command = [go, *verb, "-mod=mod", "-trimpath", "-ldflags", link_flags(release), "-o", str(out)]
-        run([*command, {**PACKAGES, **TEST_PACKAGES}[name]], work)
+        run([*command, {**PACKAGES, **NODE_PACKAGES, **TEST_PACKAGES}[name]], work)
         out.replace(folder / name)
 
 

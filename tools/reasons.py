@@ -110,6 +110,9 @@ class Sources:
                 ):
                     speaker = Speaker(1, 2, tone=SEVERITIES[target.attr])
                     yield from self._rows(module, function, call, (speaker, [""]))
+                elif _called(call) == "NewEpoch":
+                    tone = min(self.resolve(module, function, call.args[0]))
+                    yield from self._rows(module, function, call, (Speaker(1, 2, tone=tone), [""]))
 
     def _rows(
         self, module: Module, function: ast.AST, call: ast.Call, spoken: tuple[Speaker, Sequence[str]]

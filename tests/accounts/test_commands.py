@@ -56,6 +56,31 @@ async def test_account_is_created_shown_and_deleted(fleet: AccountsFleet, capsys
     assert await fleet.client.find(MSA, ObjectKey(member.name, "robot")) is None
 
 
+async def test_only_a_token_that_was_accepted_before_is_measured(
+    fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = await fleet.cluster()
+    where = ("-n", member.name)
+    assert await watchword(fleet, "msa", "create", "robot", *where, "--audiences", "https://other.test", "--wait") == 0
+
+    assert await watchword(fleet, "msa", "delete", "robot", *where, "--wait") == 0
+
+    assert f"{member.name}: refused its token before the deletion, too" in capsys.readouterr().out
+    assert await watchword(fleet, "msa", "create", "robot", *where, "--audiences", ",") == 2
+
+
+async def test_deletion_without_a_refusal_observed_is_no_success(
+    fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = await fleet.cluster(managedClusterClientConfigs=[{"url": "https://127.0.0.1:1"}])
+    where = ("-n", member.name)
+    assert await watchword(fleet, "msa", "create", "robot", *where, "--wait") == 0
+
+    assert await watchword(fleet, "msa", "delete", "robot", *where, "--wait", "--timeout", "20s") == 3
+
+    assert f"{member.name}: no refusal of its token observed" in capsys.readouterr().out
+
+
 async def test_kubeconfig_with_the_token_reaches_the_cluster(fleet: AccountsFleet, tmp_path: Path) -> None:
     member = await fleet.cluster()
     await fleet.until(await fleet.declare(member.name, "robot"))

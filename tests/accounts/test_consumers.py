@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import orjson
 import pytest
@@ -16,12 +17,13 @@ from tests.accounts.fleet import AccountsFleet
 
 from watchword.accounts.clients import ClusterClients, TransportFactory
 from watchword.accounts.exec_credential import EXEC_INFO, exec_credential, read_exec_info
-from watchword.accounts.exports import PROVIDER, ArgoExporter, ClusterProfileExporter, run_export
+from watchword.accounts.exports import PROVIDER, ArgoExporter, ClusterProfileExporter, ExportRefused, run_export
 from watchword.accounts.tokens import (
     AccountsError,
     AccountToken,
     NoToken,
     TokenAvailable,
+    TokenChange,
     TokenGone,
     find_token,
     watch_tokens,
@@ -48,6 +50,7 @@ from watchword.testing.builders import a_secret
 from watchword.testing.eventually import eventually, is_gone
 
 MSA = MANAGED_SERVICE_ACCOUNTS
+ROBOT = ObjectKey("team", "robot")
 
 
 @dataclass
@@ -180,7 +183,9 @@ def test_what_a_client_tells_wrongly_is_refused(environment: dict[str, str]) -> 
 async def test_argo_cd_gets_the_newest_token_of_every_cluster(fleet: AccountsFleet) -> None:
     namespace, names = await a_fleet_account(fleet)
     argo = await fleet.plane.namespace("argocd")
-    work = run_export(fleet.client, "robot", ArgoExporter(fleet.client, argo), namespace=namespace)
+    work = run_export(
+        fleet.client, "robot", ArgoExporter(fleet.client, ObjectKey(namespace, "robot"), argo), namespace=namespace
+    )
     key = ObjectKey(argo, f"cluster-{names[0]}")
 
     async with running(work, "export"):
@@ -207,18 +212,72 @@ def holds(token: Sensitive[str]) -> Callable[[Object | None], bool]:
 async def test_cluster_secret_that_a_person_made_is_not_replaced(fleet: AccountsFleet) -> None:
     argo = await fleet.plane.namespace("argocd")
     await fleet.client.create(SECRETS, a_secret("cluster-edge", namespace=argo, data={"name": "mine"}))
-    exporter = ArgoExporter(fleet.client, argo)
+    exporter = ArgoExporter(fleet.client, ROBOT, argo)
     with pytest.raises(Exception, match="rename or remove it"):
         await exporter.put(a_token())
     await exporter.remove("edge")
     assert await fleet.client.find(SECRETS, ObjectKey(argo, "cluster-edge")) is not None
 
 
+async def test_export_that_was_stopped_removes_what_went_meanwhile(fleet: AccountsFleet) -> None:
+    namespace, names = await a_fleet_account(fleet)
+    argo = await fleet.plane.namespace("argocd")
+    keys = [ObjectKey(argo, f"cluster-{name}") for name in names]
+
+    def export() -> Coroutine[Any, Any, None]:
+        exporter = ArgoExporter(fleet.client, ObjectKey(namespace, "robot"), argo)
+        return run_export(fleet.client, "robot", exporter, namespace=namespace)
+
+    others = ArgoExporter(fleet.client, ObjectKey(namespace, "other"), argo)
+    await others.put(a_token(cluster="elsewhere"))
+    async with running(export(), "export"):
+        for key in keys:
+            await eventually(fleet.client, SECRETS, key)
+    await fleet.client.delete(MSA, ObjectKey(namespace, "robot"))
+    await eventually(fleet.client, MSA, ObjectKey(namespace, "robot"), is_gone)
+
+    async with running(export(), "export"):
+        for key in keys:
+            await eventually(fleet.client, SECRETS, key, is_gone)
+    assert await others.exported() == ["elsewhere"]
+
+
+async def test_name_that_is_taken_holds_up_no_other_cluster(fleet: AccountsFleet) -> None:
+    namespace, names = await a_fleet_account(fleet)
+    argo = await fleet.plane.namespace("argocd")
+    taken = ObjectKey(argo, f"cluster-{names[0]}")
+    await fleet.client.create(SECRETS, a_secret(taken.name, namespace=argo, data={"name": "mine"}))
+    reported: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+
+    def report(change: TokenChange, problem: str) -> None:
+        reported.put_nowait((change.cluster, problem))
+
+    exporter = ArgoExporter(fleet.client, ObjectKey(namespace, "robot"), argo)
+    async with running(run_export(fleet.client, "robot", exporter, namespace=namespace, report=report), "export"):
+        await eventually(fleet.client, SECRETS, ObjectKey(argo, f"cluster-{names[1]}"))
+        said = dict([await reported.get(), await reported.get()])
+        assert said[names[1]] == ""
+        assert "rename or remove it" in said[names[0]]
+        await fleet.client.delete(SECRETS, taken)
+        await eventually(fleet.client, SECRETS, taken, lambda obj: "config" in (obj or {}).get("data", {}), within=90)
+
+
+@pytest.mark.planes("embedded")  # other tests give a shared one the kind
+async def test_server_without_cluster_profiles_is_named(fleet: AccountsFleet) -> None:
+    with pytest.raises(ExportRefused, match="install the CustomResourceDefinition"):
+        await run_export(fleet.client, "robot", ClusterProfileExporter(fleet.client, ROBOT, "inventory"))
+
+
 async def test_cluster_profile_tells_how_to_reach_a_cluster_and_holds_no_token(fleet: AccountsFleet) -> None:
     await install_cluster_profiles(fleet.client)
     namespace, names = await a_fleet_account(fleet)
     target = await fleet.plane.namespace("inventory")
-    work = run_export(fleet.client, "robot", ClusterProfileExporter(fleet.client, target), namespace=namespace)
+    work = run_export(
+        fleet.client,
+        "robot",
+        ClusterProfileExporter(fleet.client, ObjectKey(namespace, "robot"), target),
+        namespace=namespace,
+    )
 
     async with running(work, "export"):
         provided = lambda obj: bool((obj or {}).get("status", {}).get("accessProviders"))  # noqa: E731 - a test

@@ -11,6 +11,8 @@ from tests.accounts.fleet import REPORTED, AccountsFleet, says
 from tests.helpers.replaced_account import ReplacedAccountTransport
 
 from watchword.accounts.agent.token_secrets import ClusterTrust, HeldToken, LocalAccount, decide_token, digest
+from watchword.admin.errors import OperationRefused
+from watchword.admin.rotate import CredentialRotator
 from watchword.api.accounts import Account, AccountSecret
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType
@@ -209,3 +211,30 @@ async def test_token_of_another_account_is_refused_where_the_server_ignores_the_
 
     assert "was created again" in reported.message
     assert await fleet.client.find(SECRETS, key) is None
+
+
+async def test_person_renews_the_token_of_an_account_on_all_its_clusters(fleet: AccountsFleet) -> None:
+    name = fleet.plane.unique("fleet")
+    namespace = await fleet.bound_namespace(name)
+    members = [await fleet.cluster(labels={"set": name}) for _ in range(2)]
+    keys = [ObjectKey(member.name, "robot") for member in members]
+    await fleet.declare(namespace, "robot")
+    before = {key: (await fleet.secret(key)).token for key in keys}
+    for key in keys:
+        await fleet.until(key)
+
+    said = await CredentialRotator(fleet.client, fleet.plane.clock).account(
+        ObjectKey(namespace, "robot"), timedelta(minutes=1)
+    )
+
+    assert said.count("credential JTI=") == 2
+    for key in keys:
+        assert (await fleet.secret(key)).token != before[key]
+
+
+async def test_account_without_a_cluster_has_nothing_to_renew(fleet: AccountsFleet) -> None:
+    namespace = await fleet.bound_namespace(fleet.plane.unique("fleet"))
+    await fleet.declare(namespace, "robot")
+
+    with pytest.raises(OperationRefused, match="is on no cluster"):
+        await CredentialRotator(fleet.client, fleet.plane.clock).account(ObjectKey(namespace, "robot"), None)

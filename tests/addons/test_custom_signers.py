@@ -10,6 +10,8 @@ import pytest
 from tests.addons.fleet import AddonFleet, decoded
 from tests.helpers.fleet import lifetime_settings
 
+from watchword.addons.definition import AddonDefinition, Signer
+from watchword.api.credential_report import parse_validity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE, ConditionType, Label
 from watchword.api.resources import (
@@ -106,6 +108,27 @@ async def test_each_signer_has_its_secret_and_subject(signed: Signed) -> None:
     assert set(data) == {"cluster-name", "tls.crt", "tls.key"}
     said = await signed.fleet.says(signed.key, ConditionType.CERTIFICATE_ROTATED)
     assert said.message.count("client certificate valid") == 2
+
+
+@pytest.mark.planes("embedded")  # in real time it would take minutes
+async def test_certificate_that_waits_is_reported_beside_the_one_that_is_issued(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster(auth="csr")
+    addon_fleet.start_addon(
+        AddonDefinition("reporter", signers=(Signer(ONE),), install_namespace=addon_fleet.namespace)
+    )  # no program signs for it
+    key = await addon_fleet.enable("reporter", cluster, {"type": "kubeClient"}, a_signer_row(ONE))
+
+    early = await addon_fleet.says(key, ConditionType.CERTIFICATE_ROTATED)
+    assert parse_validity(early.message) is not None
+    late = await addon_fleet.says(key, ConditionType.CERTIFICATE_ROTATED, "False", "AwaitingCertificate", within=300)
+    assert late.message.startswith(f"{ONE}: the request is approved, and waits for signer {ONE}")
+    assert parse_validity(late.message) == parse_validity(early.message)
+    last = await addon_fleet.says(key, ConditionType.CERTIFICATE_ROTATED, "False", "CertificateNotIssued", within=1800)
+    assert f"does the controller of signer {ONE} run?" in last.message
+
+
+def a_signer_row(signer: str) -> Object:
+    return {"type": "customSigner", "customSigner": {"signerName": signer}}
 
 
 @pytest.mark.planes("embedded")  # in real time it would take most of an hour

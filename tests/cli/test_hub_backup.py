@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
+from watchword.api.bootstrap import token_secret_key
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import HUB_KUBECONFIG_SECRET, HUB_NAMESPACE
 from watchword.api.resources import (
@@ -158,7 +159,22 @@ async def test_cluster_that_was_deleted_since_the_backup_is_named_before_it_exis
     assert "deleted since the backup, exist again:\n  managedcluster/edge-1" in shown
     assert await cli_fleet.client.find(MANAGED_CLUSTERS, EDGE) is None
     await cli_fleet.run("restore", file, "--hub", "--replace", "--yes")
-    assert await cli_fleet.client.find(MANAGED_CLUSTERS, EDGE) is not None
+    assert (await cli_fleet.client.get(MANAGED_CLUSTERS, EDGE))["spec"]["hubAcceptsClient"] is False
+
+
+async def test_join_token_that_was_deleted_since_the_backup_is_restored_on_request_alone(cli_fleet: Fleet) -> None:
+    await cli_fleet.init("--no-probe")
+    record = TokenRecord(BootstrapToken.generate())
+    await cli_fleet.client.create(SECRETS, write_token_secret(record))
+    file, key = str(cli_fleet.folder / "backup"), token_secret_key(record.token.id)
+    await cli_fleet.run("backup", file, "--hub", "--plain")
+    await cli_fleet.client.delete(SECRETS, key)
+
+    shown = await cli_fleet.run("restore", file, "--hub", "--replace", "--yes")
+    assert f"secret/{key}: deleted since the backup: create another token, or give --undo-revocations" in shown
+    assert await cli_fleet.client.find(SECRETS, key) is None
+    await cli_fleet.run("restore", file, "--hub", "--replace", "--yes", "--undo-revocations")
+    assert await cli_fleet.client.find(SECRETS, key) is not None
 
 
 async def test_cluster_that_was_denied_since_the_backup_stays_denied(cli_fleet: Fleet) -> None:
@@ -199,7 +215,7 @@ async def test_agent_goes_on_with_its_certificate_after_its_hub_was_removed_and_
 
     fleet.tasks[0].cancel()  # the hub
     await fleet.run("clean", "--force", "--yes")
-    await fleet.run("restore", file, "--hub", "--replace", "--yes")
+    await fleet.run("restore", file, "--hub", "--replace", "--yes", "--undo-revocations")
     await fleet.init("--no-probe")
     fleet.start_hub()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from watchword.api.meta import ObjectKey
+from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CLUSTER_ROLE_BINDINGS,
@@ -70,6 +71,17 @@ async def test_hub_gets_the_driver_its_host_and_the_rights_of_its_server(cli_fle
     assert server_name(manager, SERVER) in rendered
     for name in SERVER.roles:
         assert await cli_fleet.client.find(CLUSTER_ROLES, ObjectKey.cluster(name)) is not None
+
+
+async def test_server_that_runs_elsewhere_has_its_account_and_rights(cli_fleet: Fleet) -> None:
+    await initialize(cli_fleet, *GRPC, "--no-deploy")
+
+    account = ObjectKey(HUB_NAMESPACE, SERVER.service_account)
+    binding = await cli_fleet.client.get(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(SERVER.role))
+    assert await cli_fleet.client.find(SERVICE_ACCOUNTS, account) is not None
+    assert [(row["namespace"], row["name"]) for row in binding["subjects"]] == [(account.namespace, account.name)]
+    assert binding["roleRef"]["name"] == SERVER.role
+    assert (await cli_fleet.client.get(CLUSTER_ROLES, ObjectKey.cluster(SERVER.role)))["rules"]
 
 
 async def test_second_run_changes_nothing(cli_fleet: Fleet) -> None:

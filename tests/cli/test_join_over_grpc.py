@@ -42,6 +42,16 @@ async def test_server_and_authority_reach_the_bootstrap_secret_and_stay(member: 
     assert klusterlet["spec"]["registrationConfiguration"]["registrationDriver"]["authType"] == "grpc"
 
 
+async def test_server_that_does_not_answer_is_named(member: Member) -> None:
+    own = [*member.join_arguments, *member.own, "--no-deploy", "--registration-auth", "grpc"]
+
+    assert await member.fleet.start("join", *own, "--grpc-server", "127.0.0.1:1") == 0
+
+    said = " ".join(member.fleet.output.readouterr().err.split())
+    assert "127.0.0.1:1" in said
+    assert "does not answer from here" in said
+
+
 @pytest.mark.parametrize(
     ("flags", "expected", "code"),
     [

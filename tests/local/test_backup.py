@@ -91,7 +91,7 @@ async def a_backup(folder: Path, *flags: str | Path) -> Path:
 async def test_backup_of_a_running_control_plane_is_restored_in_a_new_directory(tmp_path: Path) -> None:
     backup = await a_backup(tmp_path)
 
-    await watchword("restore", backup, "--data-dir", tmp_path / "new")
+    await watchword("restore", backup, "--data-dir", tmp_path / "new", "--undo-revocations")
 
     async with running(tmp_path / "new") as (client, _):
         assert (await client.get(CONFIG_MAPS, KEPT))["data"] == {"number": "1"}
@@ -103,7 +103,7 @@ async def test_backup_of_a_running_control_plane_is_restored_in_a_new_directory(
 async def test_backup_of_a_stopped_control_plane_holds_the_same(tmp_path: Path) -> None:
     await a_backup(tmp_path)
     await watchword("backup", tmp_path / "again", "--data-dir", tmp_path / "data")
-    await watchword("restore", tmp_path / "again", "--data-dir", tmp_path / "new")
+    await watchword("restore", tmp_path / "again", "--data-dir", tmp_path / "new", "--undo-revocations")
 
     async with running(tmp_path / "new") as (client, _):
         assert await client.find(CONFIG_MAPS, KEPT) is not None
@@ -112,7 +112,7 @@ async def test_backup_of_a_stopped_control_plane_holds_the_same(tmp_path: Path) 
 async def test_credentials_from_before_work_after_a_restore(tmp_path: Path) -> None:
     backup = await a_backup(tmp_path)
     old = connect(tmp_path / "data" / "admin.kubeconfig")
-    await watchword("restore", backup, "--data-dir", tmp_path / "new")
+    await watchword("restore", backup, "--data-dir", tmp_path / "new", "--undo-revocations")
     server = read_kubeconfig(tmp_path / "data" / "admin.kubeconfig").choose().cluster.server
     port = int(server.rpartition(":")[2])
 
@@ -171,10 +171,12 @@ async def test_encrypted_backup_shows_nothing_and_opens_with_its_key_alone(
     content = backup.read_bytes()
     token = (tmp_path / "data" / "pki" / "admin.token").read_bytes()
 
-    await watchword("restore", backup, "--data-dir", tmp_path / "new", code=2)
-    await watchword("restore", backup, "--data-dir", tmp_path / "new", way, a_key(tmp_path, 8), code=2)
+    await watchword("restore", backup, "--data-dir", tmp_path / "new", "--undo-revocations", code=2)
+    await watchword(
+        "restore", backup, "--data-dir", tmp_path / "new", "--undo-revocations", way, a_key(tmp_path, 8), code=2
+    )
     assert "was encrypted with another key or passphrase" in capsys.readouterr().err
-    await watchword("restore", backup, "--data-dir", tmp_path / "new", way, a_key(tmp_path))
+    await watchword("restore", backup, "--data-dir", tmp_path / "new", "--undo-revocations", way, a_key(tmp_path))
 
     assert token not in content
     assert (tmp_path / "new" / "pki" / "admin.token").read_bytes() == token
@@ -185,7 +187,7 @@ async def test_secrets_that_are_encrypted_at_rest_stay_encrypted_in_a_backup(tmp
     async with running(tmp_path / "data", key=key) as (client, _):
         await client.create(SECRETS, a_secret("mine", namespace="default", data={"password": "plain-canary-text"}))
         await watchword("backup", tmp_path / "backup", "--data-dir", tmp_path / "data")
-    await watchword("restore", tmp_path / "backup", "--data-dir", tmp_path / "new")
+    await watchword("restore", tmp_path / "backup", "--data-dir", tmp_path / "new", "--undo-revocations")
 
     assert base64.b64encode(b"plain-canary-text") not in (tmp_path / "new" / "state.db").read_bytes()
     async with running(tmp_path / "new", key=key) as (client, _):
@@ -233,7 +235,7 @@ async def test_file_that_cannot_be_restored_is_refused(
     backup = await a_backup(tmp_path)
     backup.write_bytes(damage(backup.read_bytes()))
 
-    await watchword("restore", backup, "--data-dir", tmp_path / "new", code=code)
+    await watchword("restore", backup, "--data-dir", tmp_path / "new", "--undo-revocations", code=code)
 
     assert sentence in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "new").exists()

@@ -12,7 +12,7 @@ from tests.operator.conftest import Operated
 
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, Finalizer
+from watchword.api.names import AGENT_NAMESPACE, Annotation, Finalizer
 from watchword.api.resources import (
     APPLIED_MANIFEST_WORKS,
     CLUSTER_ROLE_BINDINGS,
@@ -212,6 +212,19 @@ BY_CERTIFICATE = base64.b64encode(
         )
     )
 ).decode()
+
+
+@pytest.mark.parametrize(
+    ("note", "reason"),
+    [(Annotation.HUB_UNREACHABLE, "HubUnreachable"), (Annotation.NOT_REGISTERED, "HubRegistrationRefused")],
+)
+def test_decide_hub_connection_by_what_the_agent_notes(note: str, reason: str) -> None:
+    hub = {"metadata": {"annotations": {note: "hub:443 cannot be reached"}}, "data": {"kubeconfig": SET}}
+
+    condition = decide_hub_connection({"data": {"kubeconfig": SET}}, hub, now=NOW)
+
+    assert (condition.status, condition.reason) == ("True", reason)
+    assert "hub:443 cannot be reached" in condition.message
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ EVERY_RIGHT = (
 
 def roles() -> dict[tuple[str, str], list[Object]]:
     return {
-        (obj["metadata"].get("namespace", ""), obj["metadata"]["name"]): obj["rules"]
+        (obj["metadata"].get("namespace", ""), obj["metadata"]["name"]): obj.get("rules", [])
         for resource, obj in operator_bundle()
         if resource in (CLUSTER_ROLES, ROLES)
     }

@@ -10,7 +10,6 @@ from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, trans
 
 from watchword.admin.accept import deny
 from watchword.admin.hub_admin import HubAdmin
-from watchword.admin.unjoin import withdraw_acceptance
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation, ConditionType, Label
@@ -19,6 +18,7 @@ from watchword.credentials.secret_data import decode_data
 from watchword.health.hub_reader import read_hub_facts
 from watchword.health.inventory import build_inventory
 from watchword.kube.client import Client
+from watchword.registration.agent.departure import withdraw_acceptance
 from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup
 from watchword.testing.eventually import eventually, eventually_all
 
@@ -38,6 +38,19 @@ async def leaves(fleet: FleetHarness, name: str) -> None:
     data = decode_data(await fleet.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")))
     own = fleet.plane.adopt(Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"])))
     assert await withdraw_acceptance(own, name, fleet.plane.clock)
+
+
+async def test_agent_takes_its_cluster_out_when_the_secret_asks_for_it(fleet: FleetHarness) -> None:
+    name = await is_member(fleet)
+    secret = ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")
+
+    await fleet.client.patch(SECRETS, secret, {"metadata": {"annotations": {Annotation.LEAVE_REQUEST: "now"}}})
+
+    await eventually(
+        fleet.client, SECRETS, secret, lambda found: annotations_of(found or {}).get(Annotation.LEFT_ON) == "now"
+    )
+    left = await fleet.condition(name, ConditionType.HUB_ACCEPTED, "False")
+    assert annotations_of(left)[Annotation.LEFT_ON]
 
 
 async def is_denied(fleet: FleetHarness, name: str) -> None:

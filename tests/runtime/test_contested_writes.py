@@ -101,6 +101,18 @@ async def test_condition_that_is_changed_back_without_pause_is_given_up_at_once(
         await contest_without_pause()
 
 
+async def test_condition_that_another_write_carries_along_between_is_given_up_as_well(writers: Writers) -> None:
+    async def contest_with_other_writes() -> None:
+        for number in range(400):
+            await writers.write(writers.rival, AGENTS)
+            await writers.write(writers.guarded, Condition.true("Joined", "Joined", str(number)))
+            await writers.write(writers.guarded, HUBS)
+            await asyncio.sleep(0.1)
+
+    with pytest.raises(FieldContested, match="Available"):
+        await contest_with_other_writes()
+
+
 async def test_other_conditions_of_the_object_are_written_meanwhile(writers: Writers) -> None:
     await contest(writers, 30)
 

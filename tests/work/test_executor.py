@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from tests.work.work_environment import WorkEnvironment
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CONFIG_MAPS, RBAC_GROUP, ROLE_BINDINGS, ROLES
+from watchword.api.resources import CONFIG_MAPS, NAMESPACES, RBAC_GROUP, ROLE_BINDINGS, ROLES
+from watchword.kube.errors import AlreadyExists
 
 EXECUTOR = "deployer"
+ADMIN = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "admin"}
+TENANT = {"apiGroup": RBAC_GROUP, "kind": "User", "name": "tenant"}
 
 
 def executor(site: WorkEnvironment) -> Object:
@@ -129,3 +134,80 @@ async def test_an_executor_can_grant_what_it_has(running: WorkEnvironment) -> No
     await running.applied("w")
 
     assert await running.find("granted", ROLES) is not None
+
+
+@pytest.mark.parametrize("place", ["agent", "kube-system", "open-cluster-management-hub", "open-cluster-management"])
+async def test_work_without_an_executor_changes_and_reads_nothing_in_a_protected_namespace(
+    running: WorkEnvironment, place: str
+) -> None:
+    namespace = running.identity if place == "agent" else place
+    name = await given_config_map(running, namespace)
+    identifier = {"group": "", "resource": "configmaps", "namespace": namespace, "name": name}
+    rule = {"type": "JSONPaths", "jsonPaths": [{"name": "a", "path": ".data.a"}]}
+    binding = ROLE_BINDINGS.manifest(ObjectKey(namespace, name), roleRef=ADMIN, subjects=[TENANT])
+    await running.has(
+        "w",
+        CONFIG_MAPS.manifest(ObjectKey(namespace, name), data={"a": "changed"}),
+        binding,
+        running.config_map("beside"),
+        manifestConfigs=[{"resourceIdentifier": identifier, "feedbackRules": [rule]}],
+    )
+
+    work = await running.says("w", "Applied", "False")
+
+    assert f"{namespace} is protected from works without an executor" in message_in(work)
+    assert "private" not in str(work["status"])
+    assert (await running.client.get(CONFIG_MAPS, ObjectKey(namespace, name)))["data"] == {"a": "private"}
+    assert await running.client.find(ROLE_BINDINGS, ObjectKey(namespace, name)) is None
+    assert await running.find("beside") is not None
+
+
+async def test_protected_namespace_is_open_to_an_executor_and_where_the_agent_allows_it(site: WorkEnvironment) -> None:
+    name = await given_config_map(site, "kube-system")
+    site.start(work_namespaces=frozenset({"kube-system"}))
+
+    await site.has("w", CONFIG_MAPS.manifest(ObjectKey("kube-system", name), data={"a": "changed"}))
+
+    await site.applied("w")
+
+
+async def test_object_applied_before_its_namespace_was_protected_stays(site: WorkEnvironment) -> None:
+    name = site.plane.unique("earlier")
+    manifest = CONFIG_MAPS.manifest(ObjectKey("kube-system", name), data={"a": "1"})
+    site.start(work_namespaces=frozenset({"kube-system"}))
+    await site.has("w", manifest)
+    await site.applied("w")
+    await site.stop()
+
+    site.start()
+    await site.changes("w", {**manifest, "data": {"a": "2"}})
+
+    await site.says("w", "Applied", "False")
+    assert (await site.client.get(CONFIG_MAPS, ObjectKey("kube-system", name)))["data"] == {"a": "1"}
+
+
+@pytest.mark.planes("embedded")  # a hub with the admission policy does not store such a work
+async def test_work_with_an_incomplete_executor_reads_nothing(running: WorkEnvironment) -> None:
+    await running.client.create(CONFIG_MAPS, running.config_map("one", {"a": "private"}))
+    identifier = {"group": "", "resource": "configmaps", "namespace": running.namespace, "name": "one"}
+    rule = {"type": "JSONPaths", "jsonPaths": [{"name": "a", "path": ".data.a"}]}
+    config = {
+        "resourceIdentifier": identifier,
+        "updateStrategy": {"type": "ReadOnly"},
+        "feedbackRules": [rule],
+    }
+    incomplete = {"subject": {"type": "ServiceAccount"}}
+    await running.has("w", running.config_map("one"), executor=incomplete, manifestConfigs=[config])
+
+    work = await running.says("w", "Applied", "False")
+
+    assert "private" not in str(work["status"])
+
+
+async def given_config_map(site: WorkEnvironment, namespace: str) -> str:
+    """Return the name of a new ConfigMap in a namespace, which is created where it does not exist."""
+    with suppress(AlreadyExists):
+        await site.client.create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace)))
+    name = site.plane.unique("kept")
+    await site.client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(ObjectKey(namespace, name), data={"a": "private"}))
+    return name

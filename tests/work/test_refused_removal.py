@@ -69,3 +69,20 @@ async def test_object_that_blocks_removal_is_reported_until_it_is_gone(site: Wor
         within=120,
     )
     assert find_condition(work, "Applied") is not None
+
+
+async def test_work_that_was_never_applied_goes_without_the_right_to_its_objects(site: WorkEnvironment) -> None:
+    user = site.plane.unique("narrow-agent")
+    rules = [
+        {"apiGroups": ["work.open-cluster-management.io"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+    ]
+    await site.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(user), rules=rules))
+    await site.client.create(CLUSTER_ROLE_BINDINGS, a_cluster_role_binding(user, role=user, users=[user]))
+    site.start(client=site.plane.client(user))
+    await site.has("w", a_cluster_role_binding(user + "-granted", role="view", users=["robot"]))
+    await site.says("w", "Applied", "False")
+
+    await site.client.delete(MANIFEST_WORKS, ObjectKey(site.cluster, "w"))
+
+    await eventually(site.client, MANIFEST_WORKS, ObjectKey(site.cluster, "w"), is_gone, within=120)

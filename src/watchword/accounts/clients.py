@@ -28,6 +28,8 @@ from watchword.runtime.event_loop import running
 
 PATIENCE_AFTER_REFUSAL = 5.0  # seconds in which the hub may tell of the token that replaces a refused one
 
+REVOKED = "the hub holds no token for this cluster any more: the account was revoked or removed"
+
 TransportFactory: TypeAlias = Callable[[Endpoint, CredentialSource], Transport]
 
 
@@ -45,7 +47,7 @@ class LiveToken(Struct):
     async def current(self) -> Credential:
         """Return the newest token; `ConfigError` when the account was revoked."""
         if self.token is None:
-            raise ConfigError("the hub holds no token for this cluster any more: the account was revoked or removed")
+            raise ConfigError(REVOKED)
         return Credential(authorization=bearer(self.token.token.reveal().encode()))
 
     async def renewed(self, rejected: Credential) -> Credential | None:
@@ -81,7 +83,9 @@ class LiveTransport(Struct):
 
     def _current(self) -> Transport:
         token = self.source.token
-        if token is None or not token.server:
+        if token is None:
+            raise ConfigError(REVOKED)
+        if not token.server:
             raise ConfigError("the hub does not say where the cluster's API server is: set managedClusterClientConfigs")
         endpoint = Endpoint(token.server, token.ca)
         if endpoint != self._endpoint:  # requests that are under way keep the transport that they have

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 from collections.abc import Callable
@@ -11,16 +12,18 @@ from typing import Protocol
 import orjson
 from msgspec import Struct
 
-from watchword.accounts.tokens import AccountToken, TokenAvailable, TokenChange, watch_tokens
-from watchword.api.meta import Object, ObjectKey, labels_of, uid_of
-from watchword.api.names import Label
+from watchword.accounts.tokens import AccountsError, AccountToken, TokenAvailable, TokenChange, watch_tokens
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, labels_of, uid_of
+from watchword.api.names import Annotation, Label
 from watchword.api.resources import CLUSTER_PROFILES, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
 from watchword.runtime.diff import choose_changes
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.errors import NameConflict
+from watchword.runtime.manager import first_error
 
+CONFLICT_RECHECK = 60.0  # seconds; the object that is in the way is not watched
 PROJECT = "watchword"
 ARGO_TYPE = "argocd.argoproj.io/secret-type"
 PROVIDER = "open-cluster-management"
@@ -28,8 +31,16 @@ CLUSTER_MANAGER = "x-k8s.io/cluster-manager"
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
+class ExportRefused(AccountsError):
+    """Nothing can be exported to this server; the message says what is missing."""
+
+
 class Exporter(Protocol):
     """Writes clusters in the form that one tool reads."""
+
+    async def exported(self) -> list[str]:
+        """Return the clusters that were written for this account before; `ExportRefused` when none can be."""
+        ...
 
     async def put(self, token: AccountToken) -> None:
         """Make a cluster known, or bring what is known of it up to date; `NameConflict` when its name is taken."""
@@ -44,23 +55,48 @@ async def run_export(
     exporter: Exporter,
     *,
     namespace: str = "",
-    report: Callable[[TokenChange], None] = lambda _: None,
+    report: Callable[[TokenChange, str], None] = lambda *_: None,
 ) -> None:
-    """Keep a tool's list of clusters equal to the clusters that have a token, until cancelled."""
-    async with aclosing(watch_tokens(hub, account, namespace=namespace)) as changes:
-        async for change in changes:
-            if isinstance(change, TokenAvailable):
-                await exporter.put(change.token)
-            else:
-                await exporter.remove(change.cluster)
-            report(change)
+    """Keep a tool's list of clusters equal to the clusters that have a token, until cancelled.
+
+    A cluster whose name is taken is reported and tried again, and holds up no other.
+    """
+    writing: dict[str, asyncio.Task[None]] = {}
+    changes = watch_tokens(hub, account, namespace=namespace, known=await exporter.exported())
+    try:
+        async with asyncio.TaskGroup() as group, aclosing(changes):
+            async for change in changes:
+                before = writing.pop(change.cluster, None)
+                if before is not None:
+                    before.cancel()
+                    await asyncio.wait([before])
+                writing[change.cluster] = group.create_task(_carry_out(change, exporter, report))
+    except ExceptionGroup as errors:
+        raise first_error(errors) from errors
+
+
+async def _carry_out(change: TokenChange, exporter: Exporter, report: Callable[[TokenChange, str], None]) -> None:
+    while isinstance(change, TokenAvailable):
+        try:
+            await exporter.put(change.token)
+            break
+        except NameConflict as conflict:
+            report(change, str(conflict))
+            await asyncio.sleep(CONFLICT_RECHECK)
+    else:
+        await exporter.remove(change.cluster)
+    report(change, "")
 
 
 class ArgoExporter(Struct, frozen=True):
     """Writes one cluster Secret of Argo CD for each cluster."""
 
     client: Client
+    account: ObjectKey  # its namespace is empty for accounts in the namespaces of all clusters
     namespace: str = "argocd"
+
+    async def exported(self) -> list[str]:
+        return await _exported(self.client, SECRETS, self.namespace, self.account)
 
     async def put(self, token: AccountToken) -> None:
         """Write the Secret of a cluster; it holds the token."""
@@ -69,24 +105,17 @@ class ArgoExporter(Struct, frozen=True):
         fields = {"name": token.cluster.encode(), "server": token.server.encode(), "config": orjson.dumps(config)}
         wanted = SECRETS.manifest(
             self._key(token.cluster),
-            metadata={"labels": {ARGO_TYPE: "cluster", Label.MANAGED_BY: PROJECT, Label.CLUSTER_NAME: token.cluster}},
+            metadata=_metadata(token.cluster, self.account, {ARGO_TYPE: "cluster"}),
             type="Opaque",
             data={name: base64.b64encode(value).decode() for name, value in fields.items()},
         )
-        try:
-            await self.client.create(SECRETS, wanted)
-        except AlreadyExists:
-            present = await self.client.get(SECRETS, ObjectKey.of(wanted))
-            _require_own(present)
-            changes = choose_changes(present, wanted)
-            if changes is not None:
-                await self.client.patch(SECRETS, ObjectKey.of(wanted), with_preconditions(present, changes))
+        present = await _create(self.client, SECRETS, wanted, self.account)
+        changes = choose_changes(present, wanted)
+        if changes is not None:
+            await self.client.patch(SECRETS, ObjectKey.of(wanted), with_preconditions(present, changes))
 
     async def remove(self, cluster: str) -> None:
-        found = await self.client.find(SECRETS, self._key(cluster))
-        if found is not None and labels_of(found).get(Label.MANAGED_BY) == PROJECT:
-            with contextlib.suppress(NotFound):
-                await self.client.delete(SECRETS, ObjectKey.of(found), uid=uid_of(found))
+        await _remove(self.client, SECRETS, self._key(cluster), self.account)
 
     def _key(self, cluster: str) -> ObjectKey:
         return ObjectKey(self.namespace, f"cluster-{cluster}")
@@ -100,31 +129,76 @@ class ClusterProfileExporter(Struct, frozen=True):
     """
 
     client: Client
+    account: ObjectKey
     namespace: str
 
-    async def put(self, token: AccountToken) -> None:
-        key = ObjectKey(self.namespace, token.cluster)
-        spec = {"displayName": token.cluster, "clusterManager": {"name": PROVIDER}}
-        labels = {CLUSTER_MANAGER: PROVIDER, Label.CLUSTER_NAME: token.cluster, Label.MANAGED_BY: PROJECT}
-        wanted = CLUSTER_PROFILES.manifest(key, metadata={"labels": labels}, spec=spec)
+    async def exported(self) -> list[str]:
         try:
-            present = await self.client.create(CLUSTER_PROFILES, wanted)
-        except AlreadyExists:
-            present = await self.client.get(CLUSTER_PROFILES, key)
-            if labels_of(present).get(CLUSTER_MANAGER) != PROVIDER:
-                raise NameConflict(f"ClusterProfile {key} belongs to another cluster manager: rename it") from None
+            return await _exported(self.client, CLUSTER_PROFILES, self.namespace, self.account)
+        except NotFound as cause:
+            raise ExportRefused(
+                f"this server has no kind {CLUSTER_PROFILES.group_resource}: "
+                "install the CustomResourceDefinition of the Cluster Inventory API first"
+            ) from cause
+
+    async def put(self, token: AccountToken) -> None:
+        spec = {"displayName": token.cluster, "clusterManager": {"name": PROVIDER}}
+        metadata = _metadata(token.cluster, self.account, {CLUSTER_MANAGER: PROVIDER})
+        wanted = CLUSTER_PROFILES.manifest(ObjectKey(self.namespace, token.cluster), metadata=metadata, spec=spec)
+        present = await _create(self.client, CLUSTER_PROFILES, wanted, self.account)
+        changes = choose_changes(present, wanted)
+        if changes is not None:
+            patch = with_preconditions(present, changes)
+            present = await self.client.patch(CLUSTER_PROFILES, ObjectKey.of(wanted), patch)
         provider = access_provider(token)
         listed = (present.get("status") or {}).get("accessProviders") or []
         others = [row for row in listed if row.get("name") != PROVIDER]
         if [*others, provider] != listed:
             patch = with_preconditions(present, {"status": {"accessProviders": [*others, provider]}})
-            await self.client.patch(CLUSTER_PROFILES, key, patch, subresource="status")
+            await self.client.patch(CLUSTER_PROFILES, ObjectKey.of(wanted), patch, subresource="status")
 
     async def remove(self, cluster: str) -> None:
-        found = await self.client.find(CLUSTER_PROFILES, ObjectKey(self.namespace, cluster))
-        if found is not None and labels_of(found).get(Label.MANAGED_BY) == PROJECT:
-            with contextlib.suppress(NotFound):
-                await self.client.delete(CLUSTER_PROFILES, ObjectKey.of(found), uid=uid_of(found))
+        await _remove(self.client, CLUSTER_PROFILES, ObjectKey(self.namespace, cluster), self.account)
+
+
+def _metadata(cluster: str, account: ObjectKey, labels: dict[str, str]) -> Object:
+    return {
+        "labels": {Label.MANAGED_BY: PROJECT, Label.CLUSTER_NAME: cluster, **labels},
+        "annotations": {Annotation.EXPORTED_ACCOUNT: str(account)},
+    }
+
+
+async def _create(client: Client, kind: Resource, wanted: Object, account: ObjectKey) -> Object:
+    """Create an object, or return the one that was exported for the account; `NameConflict` for any other."""
+    try:
+        return await client.create(kind, wanted)
+    except AlreadyExists:
+        present = await client.get(kind, ObjectKey.of(wanted))
+    if not _is_own(present, account):
+        raise NameConflict(
+            f"{kind.kind} {ObjectKey.of(present)} was not written by the export of account {account}: "
+            "rename or remove it"
+        )
+    return present
+
+
+async def _exported(client: Client, kind: Resource, namespace: str, account: ObjectKey) -> list[str]:
+    listed = await client.list(kind, namespace=namespace, labels=f"{Label.MANAGED_BY}={PROJECT},{Label.CLUSTER_NAME}")
+    own = [obj for obj in listed.items if annotations_of(obj).get(Annotation.EXPORTED_ACCOUNT) == str(account)]
+    return [labels_of(obj)[Label.CLUSTER_NAME] for obj in own]
+
+
+async def _remove(client: Client, kind: Resource, key: ObjectKey, account: ObjectKey) -> None:
+    found = await client.find(kind, key)
+    if found is not None and _is_own(found, account):
+        with contextlib.suppress(NotFound):
+            await client.delete(kind, key, uid=uid_of(found))
+
+
+def _is_own(present: Object, account: ObjectKey) -> bool:
+    """Whether an object was exported for the account; an export of an earlier version did not note for which."""
+    made_for = annotations_of(present).get(Annotation.EXPORTED_ACCOUNT, str(account))
+    return labels_of(present).get(Label.MANAGED_BY) == PROJECT and made_for == str(account)
 
 
 def access_provider(token: AccountToken) -> Object:
@@ -137,8 +211,3 @@ def access_provider(token: AccountToken) -> Object:
             "extensions": [{"name": EXEC_EXTENSION, "extension": {"clusterName": token.cluster}}],
         },
     }
-
-
-def _require_own(present: Object) -> None:
-    if labels_of(present).get(Label.MANAGED_BY) != PROJECT:
-        raise NameConflict(f"Secret {ObjectKey.of(present)} was not written by this export: rename or remove it")

@@ -61,6 +61,7 @@ class TokenGone(Struct, frozen=True):
 
 
 TokenChange: TypeAlias = TokenAvailable | TokenGone
+KnownTokens: TypeAlias = dict[str, AccountToken | None]  # cluster → its token; None: one from before
 
 
 def read_token(secret: Object) -> AccountToken | None:
@@ -83,24 +84,30 @@ async def find_token(hub: Client, account: str, cluster: str, *, namespace: str 
 
 
 async def watch_tokens(
-    hub: Client, account: str, *, namespace: str = "", options: WatchOptions | None = None
+    hub: Client,
+    account: str,
+    *,
+    namespace: str = "",
+    known: Iterable[str] = (),
+    options: WatchOptions | None = None,
 ) -> AsyncGenerator[TokenChange, None]:
     """Yield every token of an account that there is, then every change, for ever.
 
     With `namespace`, the tokens of an account in that cluster-set namespace or cluster's namespace; without, those of
-    accounts of that name in the namespaces of all clusters. Trouble with the hub is waited out. Close it (`aclosing`)
-    to end the watch.
+    accounts of that name in the namespaces of all clusters. Of the clusters in `known`, of which the caller has a token
+    from before, those without one are yielded as gone. Trouble with the hub is waited out. Close it (`aclosing`) to
+    end the watch.
     """
-    known: dict[str, AccountToken] = {}
+    tokens: KnownTokens = dict.fromkeys(known)
     updates = list_and_watch(hub, SECRETS, namespace=namespace, labels=SELECTOR, options=options)
     async with aclosing(updates) as facts:
         async for fact in facts:
             if isinstance(fact, Snapshot):
                 present = _tokens((orjson.loads(raw) for raw in fact.items), account, namespace)
-                changes = [*_gone(known, present), *_new(known, present)]
-                known = present
+                changes = [*_gone(tokens, present), *_new(tokens, present)]
+                tokens = {**present}
             elif isinstance(fact, ObjectChange):
-                changes = _apply(known, fact, account, namespace)
+                changes = _apply(tokens, fact, account, namespace)
             else:
                 changes = []
             for change in changes:
@@ -117,15 +124,17 @@ def _is_wanted(secret: Object, namespace: str) -> bool:
     return bool(namespace) or Label.ACCOUNT_NAMESPACE not in labels_of(secret)
 
 
-def _gone(known: dict[str, AccountToken], present: dict[str, AccountToken]) -> list[TokenChange]:
+def _gone(known: KnownTokens, present: dict[str, AccountToken]) -> list[TokenChange]:
     return [TokenGone(cluster) for cluster in known if cluster not in present]
 
 
-def _new(known: dict[str, AccountToken], present: dict[str, AccountToken]) -> list[TokenChange]:
+def _new(known: KnownTokens, present: dict[str, AccountToken]) -> list[TokenChange]:
     return [TokenAvailable(token) for cluster, token in present.items() if known.get(cluster) != token]
 
 
-def _apply(known: dict[str, AccountToken], fact: ObjectChange, account: str, namespace: str) -> list[TokenChange]:
+def _apply(
+    known: dict[str, AccountToken | None], fact: ObjectChange, account: str, namespace: str
+) -> list[TokenChange]:
     secret = orjson.loads(fact.raw)
     if not _is_wanted(secret, namespace):
         return []
@@ -135,6 +144,7 @@ def _apply(known: dict[str, AccountToken], fact: ObjectChange, account: str, nam
         known.update(present)
         return changes
     token = read_token(secret)
-    if token is None or token.account != account or known.pop(token.cluster, None) is None:
+    if token is None or token.account != account or token.cluster not in known:
         return []
+    del known[token.cluster]
     return [TokenGone(token.cluster)]

@@ -38,6 +38,7 @@ class Grant(Struct, frozen=True):
     role: str = ""  # an existing role, instead of rules
     role_kind: str = "ClusterRole"
     namespace: str = ""
+    remedy: str = "Kubernetes lets a process give only rights that it holds: give its account the same"  # when refused
 
 
 class Signer(Struct, frozen=True):

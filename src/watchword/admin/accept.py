@@ -8,11 +8,11 @@ from datetime import timedelta
 from msgspec import Struct, field
 
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.hub_admin import HUB_RUNNING_HINT, AdmissionResult, HubAdmin
+from watchword.admin.hub_admin import HUB_RUNNING_HINT, MEMBER_HINT, AdmissionResult, HubAdmin
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.conditions import find_condition
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType
+from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.names import HUB_NAMESPACE, Annotation, ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGERS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.manual_approval import (
@@ -24,12 +24,27 @@ from watchword.credentials.certificates.manual_approval import (
 )
 from watchword.credentials.certificates.name_ownership import NameOwner
 from watchword.credentials.certificates.request_validation import read_cluster_request
+from watchword.credentials.driver_options import Settings
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.token_limits import record_token_use, token_secret_key_of
+from watchword.health.formatting import format_key
+from watchword.health.processes import find_deployment_trouble
 from watchword.kube.errors import Conflict, Forbidden
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, enabled_drivers, hub_settings
+from watchword.operator.cluster_manager_manifests import (
+    CLUSTER_MANAGER,
+    enabled_drivers,
+    enabled_servers,
+    hub_settings,
+    server_name,
+)
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.driver import AcceptanceContext, ClusterDriver, PreparesAcceptance, RequestsCertificate
+from watchword.registration.driver import (
+    AcceptanceContext,
+    ClusterDriver,
+    DescribesClaim,
+    PreparesAcceptance,
+    RequestsCertificate,
+)
 
 ATTEMPTS = 5  # the hub's controllers write to a new cluster at the same time
 
@@ -49,10 +64,16 @@ class ClusterAcceptor(Struct, frozen=True):
             try:
                 # A cluster that needs no certificate request is let in by its driver as soon as it is accepted.
                 driver = await self._driver_of(cluster)
+                settings = hub_settings(await self._cluster_manager(), self.catalog)
+                claim = driver.describe_claim(cluster, settings) if isinstance(driver, DescribesClaim) else ""
+                described = f"cluster {name} registers by {driver.name}{f' and {claim}' if claim else ''}"
+                if isinstance(driver, RequestsCertificate):
+                    approved = await self.approve(cluster, described)
+                else:
+                    self.progress(described)
+                    approved = AdmissionResult(name)
                 if isinstance(driver, PreparesAcceptance):
-                    await self._prepare(cluster, driver)
-                by_request = isinstance(driver, RequestsCertificate)
-                approved = await self.approve(cluster) if by_request else AdmissionResult(name)
+                    await self._prepare(cluster, driver, settings)
                 changed = await self.hub_admin.accept(cluster, approved.owner, driver.name)
                 return AdmissionResult(name, approved.requests, approved.key, changed)
             except Conflict:
@@ -68,10 +89,18 @@ class ClusterAcceptor(Struct, frozen=True):
         enabled = enabled_drivers(manager, self.catalog) if manager else [driver]
         if driver.name not in {each.name for each in enabled}:
             known = ", ".join(sorted(each.name for each in enabled))
+            advice = (
+                f"enable it with `watchword init --registration-auth {driver.name}`, or join the cluster again with a "
+                "driver of this hub"
+            )
+            if Annotation.CLUSTER_UID not in annotations_of(cluster):
+                advice = (
+                    "its ManagedCluster was created beforehand, without the annotations of its agent; set those that "
+                    "HubConnectionDegraded of its Klusterlet names, or delete it, so that its agent creates it"
+                )
             raise OperationRefused(
                 f"cluster {name} registers by the driver {driver.name}, which this hub does not have enabled (it has "
-                f"{known}): enable it with `watchword init --registration-auth {driver.name}`, or join the cluster "
-                "again with a driver of this hub"
+                f"{known}): {advice}"
             )
         return driver
 
@@ -81,8 +110,7 @@ class ClusterAcceptor(Struct, frozen=True):
             return await self.hub_admin.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER)) or {}
         return {}
 
-    async def _prepare(self, cluster: Object, driver: PreparesAcceptance) -> None:
-        settings = hub_settings(await self._cluster_manager(), self.catalog)
+    async def _prepare(self, cluster: Object, driver: PreparesAcceptance, settings: Settings) -> None:
         client, dry_run = self.hub_admin.client, self.hub_admin.dry_run
         await driver.prepare_acceptance(
             AcceptanceContext(client=client, cluster=cluster, settings=settings, dry_run=dry_run)
@@ -95,14 +123,26 @@ class ClusterAcceptor(Struct, frozen=True):
             try:
                 return await self.accept(name)
             except NotReady as early:
-                raise PollAgain(str(early).partition(":")[0], early) from early
+                why = str(early).partition(":")[0]
+                raise PollAgain(why, NotReady(f"{why}: {await self._find_server_trouble() or MEMBER_HINT}")) from early
 
         decision = await poll_until(look, PollOptions(patience, pause=timedelta(seconds=2)), self.progress)
         waiter = ObjectWaiter(self.hub_admin.client, patience, self.progress)
         await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_accepted, advice=HUB_RUNNING_HINT)
         return decision
 
-    async def approve(self, cluster: Object) -> AdmissionResult:
+    async def _find_server_trouble(self) -> str:
+        """Return which server of a driver does not run on this hub, through which clusters would ask."""
+        manager = await self._cluster_manager()
+        for server in enabled_servers(manager, self.catalog) if manager else ():
+            key = ObjectKey(HUB_NAMESPACE, server_name(manager, server))
+            with suppress(Forbidden):
+                trouble = await find_deployment_trouble(self.hub_admin.client, key)
+                if trouble is not None:
+                    return f"{trouble.reason}, see `{trouble.command}`; or {MEMBER_HINT}"
+        return ""
+
+    async def approve(self, cluster: Object, described: str = "") -> AdmissionResult:
         """Approve the cluster's pending request; raises as `accept` does."""
         name = cluster["metadata"]["name"]
         admission = decide_approval(cluster, await self.hub_admin.csrs_of(name), self.terms)
@@ -117,6 +157,9 @@ class ClusterAcceptor(Struct, frozen=True):
         for objection in admission.left_pending:
             self.progress(f"warning: not approved: {objection}")
         requests = await self._allowed_requests(admission, name)
+        asked = admission.request
+        who = f"{asked.requester} asks with the key {format_key(asked.key_thumbprint)}"
+        self.progress(f"{described or f'cluster {name}'}: {who}")
         for csr in requests:
             await self.hub_admin.record_decision(csr, "Approved", "the hub's administrator accepted this cluster")
         names = tuple(csr["metadata"]["name"] for csr in requests)

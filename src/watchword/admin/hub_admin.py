@@ -17,6 +17,7 @@ from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 
+MEMBER_HINT = "run `watchword doctor` with its kubeconfig, which tells whether its agent reaches this hub"
 HUB_RUNNING_HINT = "is `watchword hub` running for this hub?"
 
 
@@ -45,7 +46,7 @@ class HubAdmin(Struct, frozen=True):
         found = await self.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         if found is None:
             await require_hub(self.client)
-            raise NotReady(f"no cluster {name} has asked to join: check the name, or wait for it with --wait")
+            raise NotReady(f"no cluster {name} has asked to join: check the name, or {MEMBER_HINT}")
         if is_deleting(found):
             raise OperationRefused(f"cluster {name} is being deleted: wait until it is gone")
         return found

@@ -14,14 +14,16 @@ from watchword.admin.apply import list_if_served, names_of
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_backup import FLEET_KINDS
 from watchword.admin.wait import ObjectWaiter
+from watchword.admin.workloads import unneeded_operator_objects
 from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.conditions import is_true
 from watchword.api.crds import HUB_CRDS
 from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
-from watchword.api.names import BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, ConditionType, Label
+from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, ConditionType, Label
 from watchword.api.pull_secrets import CONFIGURATION, LEGACY_TOKEN, PULL_SECRETS_NAMESPACE
 from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_MANAGERS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -42,7 +44,7 @@ from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle
+from watchword.operator.bundles import DEFINITIONS
 from watchword.operator.cluster_manager_manifests import accounts_binding, hub_manifests
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.registration.hub import installation
@@ -89,7 +91,7 @@ class HubRemover(Struct, frozen=True):
                 f"ManagedCluster, or give --force, which leaves their agents behind"
             )
         agents = await list_if_served(self.client, KLUSTERLETS)
-        rows = [*await self._running(agents), *await self._fleet(), *await self._installed(agents)]
+        rows = [*await self._running(), *await self._fleet(), *await self._installed(agents)]
         unique = {
             (resource, ObjectKey.of(obj)): (resource, obj)
             for resource, obj in rows
@@ -108,12 +110,12 @@ class HubRemover(Struct, frozen=True):
                 advice = f"see what holds it with `kubectl get {resource.plural} {key.name} -o yaml`"
                 await waiter.until_gone(resource, key, advice=advice)
 
-    async def _running(self, agents: Sequence[Object]) -> list[Manifest]:
-        """Return the ClusterManagers, what was deployed for them, and the operator unless agents need it."""
+    async def _running(self) -> list[Manifest]:
+        """Return the ClusterManagers, what was deployed for them, and what of the operator no agent needs."""
         managers = await list_if_served(self.client, CLUSTER_MANAGERS)
         deployed = [row for manager in managers for row in (*hub_manifests(manager), accounts_binding(manager))]
-        operator = [] if agents else operator_bundle(BundleOptions(for_agent=False))
-        rows = [row for row in (*reversed(operator), *reversed(deployed)) if row[0] not in _SHARED]
+        operator = await unneeded_operator_objects(self.client, AGENT_NAMESPACE, hub_goes=True)
+        rows = [row for row in (*operator, *reversed(deployed)) if row[0] not in _SHARED]
         return [*((CLUSTER_MANAGERS, manager) for manager in managers), *await self._present(rows)]
 
     async def _fleet(self) -> list[Manifest]:
@@ -121,7 +123,7 @@ class HubRemover(Struct, frozen=True):
         objects = [(kind, obj) for kind in kinds for obj in await list_if_served(self.client, kind)]
         rights = [
             (kind, obj)
-            for kind in (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES)
+            for kind in (CERTIFICATE_SIGNING_REQUESTS, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES)
             for obj in await list_if_served(self.client, kind, labels=Label.CLUSTER_NAME)
         ]
         return [*objects, *rights]

@@ -54,9 +54,10 @@ class HubRestore(HiddenFields, frozen=True):
 
 
 class HubRestorer(Struct, frozen=True):
-    """Restores objects on the cluster behind a client. Acceptance that was withdrawn since stays withdrawn."""
+    """Restores objects on the cluster behind a client; what was denied or revoked since stays so, unless asked."""
 
     client: Client
+    undo_revocations: bool = False
 
     async def plan(self, backup: Backup, *, replace: bool, now: datetime) -> HubRestore:
         """Compare the backup with the cluster; `OperationRefused` for a cluster that is a hub, unless `replace`."""
@@ -74,6 +75,10 @@ class HubRestorer(Struct, frozen=True):
                 name = saved["metadata"]["name"]
                 raise NotReady(f"the namespace {name} is being deleted: run the command again once it is gone")
             objection = choose_objection(kind, saved, present, now)
+            if not self.undo_revocations and present is None:
+                objection = objection or choose_revocation(kind, saved, on_existing_hub=is_hub)
+                if kind is MANAGED_CLUSTERS and is_hub:
+                    saved["spec"]["hubAcceptsClient"] = False
             if objection:
                 skipped.append(f"{names_of([(kind, saved)])[0]}: {objection}")
             elif present is None:
@@ -104,6 +109,16 @@ def choose_objection(kind: Resource, saved: Object, present: Object | None, now:
         record = read_token_secret(saved)
         if isinstance(record, TokenRecord) and record.is_expired(now):
             return "the token has expired"
+    return ""
+
+
+def choose_revocation(kind: Resource, saved: Object, *, on_existing_hub: bool) -> str:
+    """Return why an object that does not exist is not created: its deletion ended access, or may have."""
+    if kind is SECRETS and saved["metadata"].get("namespace") == TOKEN_SECRET_NAMESPACE:
+        where = "deleted since the backup" if on_existing_hub else "it may have been revoked since the backup"
+        return f"{where}: create another token, or give --undo-revocations"
+    if kind in ACCOUNT_KINDS and on_existing_hub:
+        return "deleted since the backup: create it again, or give --undo-revocations"
     return ""
 
 

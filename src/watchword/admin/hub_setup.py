@@ -24,7 +24,8 @@ from watchword.api.bootstrap import (
 )
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
-from watchword.api.names import IMAGE, Annotation
+from watchword.api.names import HUB_NAMESPACE, IMAGE, Annotation
+from watchword.api.rbac import rules_of
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CLUSTER_ROLE_BINDINGS,
@@ -41,10 +42,17 @@ from watchword.discovery.token_secret import TokenRecord
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.operator.bundles import OPERATOR
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, hub_manifests, hub_settings
+from watchword.operator.cluster_manager_manifests import (
+    CLUSTER_MANAGER,
+    enabled_servers,
+    hub_manifests,
+    hub_settings,
+)
 from watchword.operator.feature_gates import is_enabled
+from watchword.operator.rendering import cluster_role_with_binding, service_account
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import installation
+from watchword.registration.hub.executor_policy import EXECUTOR_GATE
 from watchword.runtime.manifests import is_own_definition
 
 AGENT_TO_HUB = "agentToHub"
@@ -182,7 +190,20 @@ def hub_objects(setup: HubSetup, *, published: bool = False, managed: bool = Tru
     """Return what a hub has beside its prerequisites, in an order in which it can be applied."""
     manager = [(CLUSTER_MANAGERS, cluster_manager(setup))] if managed else []
     found = [row for row in discovery_manifests(setup.discovery) if not (published and row[0] is CONFIG_MAPS)]
-    return [*found, *manager]
+    servers = [] if setup.deploy else undeployed_server_objects(cluster_manager(setup), setup.catalog)
+    return [*found, *manager, *servers]
+
+
+def undeployed_server_objects(manager: Object, catalog: Catalog) -> list[Manifest]:
+    """Return the accounts and rights of servers that run elsewhere than where an operator would deploy them."""
+    rows: list[Manifest] = []
+    for server in enabled_servers(manager, catalog):
+        account = ObjectKey(HUB_NAMESPACE, server.service_account)
+        rows += [
+            service_account(account.name, account.namespace),
+            *cluster_role_with_binding(server.role, rules_of(server.rules), account),
+        ]
+    return rows
 
 
 async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) -> list[str]:
@@ -199,7 +220,7 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
         )
     own = hub_objects(setup, published=await is_published(client, setup.info), managed=not foreign)
     # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
-    first = list(installation.manifests())
+    first = list(installation.manifests(demands_executor=is_enabled(cluster_manager(setup), EXECUTOR_GATE)))
     held = {(resource, ObjectKey.of(obj)) for resource, obj in first}
     operator = await operator_objects(client, setup.chosen_image, hub=True) if setup.deploy else []
     deployed = [(resource, obj) for resource, obj in operator if (resource, ObjectKey.of(obj)) not in held]

@@ -5,20 +5,28 @@ from __future__ import annotations
 import contextlib
 import hmac
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.hub_setup import HubSetup, SignatureCondition, await_hub, is_loopback, read_present, set_up_hub
+from watchword.admin.hub_setup import (
+    HubSetup,
+    SignatureCondition,
+    await_hub,
+    cluster_manager,
+    is_loopback,
+    read_present,
+    set_up_hub,
+)
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGERS, CONFIG_MAPS
 from watchword.api.validation import parse_duration
 from watchword.credentials.certificates.approval import APPROVED, DENIED, FAILED, read_decision, with_decision
 from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
@@ -30,11 +38,12 @@ from watchword.discovery.published_cluster_info import fetch_cluster_info, is_an
 from watchword.discovery.token_secret import BOTH_USAGES, TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
-from watchword.kube.errors import ApiStatusError, KubeError, NotFound
+from watchword.kube.errors import ApiStatusError, Forbidden, KubeError, NotFound
+from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, enabled_drivers, hub_settings
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
-from watchword.registration.catalog import Catalog
-from watchword.registration.driver import RequestsCertificate
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.driver import NamesJoinFlags, RequestsCertificate, WarnsHub
 from watchword.runtime.clock import Clock
 
 DESCRIPTION = "made by watchword init"
@@ -169,7 +178,7 @@ class InitResult(Struct, frozen=True):
     """What came out of it."""
 
     info: ClusterInfo
-    drivers: tuple[str, ...]
+    join_flags: Mapping[str, tuple[str, ...]]  # of each driver, the one of the join command first
     record: TokenRecord | None
     applied: list[str]
     warnings: list[str]
@@ -200,7 +209,8 @@ class HubInitializer(Struct, frozen=True):
             warnings += await self._probe(setup)
         if options.wait is not None and not options.dry_run:
             await await_hub(ObjectWaiter(self.client, options.wait, self.progress), setup, record)
-        return InitResult(setup.info, setup.chosen_drivers, record, applied, warnings)
+        flags = choose_join_flags(cluster_manager(setup), setup.catalog)
+        return InitResult(setup.info, flags, record, applied, warnings)
 
     async def _with_published(self, setup: HubSetup) -> tuple[HubSetup, list[str]]:
         """Return the setup with what is published already, and a warning when no published address answers."""
@@ -250,9 +260,25 @@ def advise_other_drivers(catalog: Catalog) -> str:
 
 def choose_warnings(setup: HubSetup) -> list[str]:
     """Return what is allowed and yet probably not meant."""
-    if is_loopback(setup.info.server):
-        return [f"only this machine reaches {setup.info.server}: name another address with --hub-apiserver"]
-    return []
+    drivers = setup.catalog.known(setup.chosen_drivers)
+    beside = [driver.warn_beside(drivers) for driver in drivers if isinstance(driver, WarnsHub)]
+    local = f"only this machine reaches {setup.info.server}: name another address with --hub-apiserver"
+    return [*filter(None, beside), *([local] if is_loopback(setup.info.server) else [])]
+
+
+def choose_join_flags(manager: Object, catalog: Catalog) -> Mapping[str, tuple[str, ...]]:
+    """Return what `join` needs for each driver of a hub; the driver that needs nothing comes first."""
+    settings, drivers = hub_settings(manager, catalog), enabled_drivers(manager, catalog)
+    flags = {each.name: each.join_flags(settings) if isinstance(each, NamesJoinFlags) else () for each in drivers}
+    return dict(sorted(flags.items(), key=lambda row: bool(row[1])))
+
+
+async def read_join_flags(client: Client, catalog: Catalog = CATALOG) -> Mapping[str, tuple[str, ...]]:
+    """Return the same for the hub as it is; the default driver's where its settings cannot be read."""
+    manager: Object | None = None
+    with contextlib.suppress(Forbidden, NotFound):
+        manager = await client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
+    return choose_join_flags(manager, catalog) if manager else {catalog.default: ()}
 
 
 SIGNING_PATIENCE = timedelta(seconds=10)

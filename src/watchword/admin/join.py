@@ -45,9 +45,10 @@ from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.bundles import OPERATOR
+from watchword.operator.conditions import AGENT_REASONS, HUB_CONNECTION_DEGRADED
 from watchword.operator.klusterlet_manifests import agent_deployment
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.driver import BringsBootstrapData, ClusterDriver
+from watchword.registration.driver import BringsBootstrapData, ClusterDriver, ReachesServer
 
 FIELD_MANAGER = "watchword-join"
 KLUSTERLET = "klusterlet"
@@ -169,6 +170,13 @@ def choose_bootstrap_data(membership: ClusterMembership, access: BootstrapAccess
     return data
 
 
+async def find_server_trouble(client: Client, membership: ClusterMembership) -> str:
+    """Return why the driver's own server does not answer from this machine; empty when it does, or there is none."""
+    driver = membership.catalog.by_name[membership.registration_driver]
+    data = await read_bootstrap_data(client, membership.agent_namespace)
+    return await driver.find_server_trouble(data) if isinstance(driver, ReachesServer) and data else ""
+
+
 def prerequisite_objects(membership: ClusterMembership) -> list[Manifest]:
     """Return what a membership stands on; with an operator, that brings it along."""
     return [
@@ -279,14 +287,22 @@ class JoinWait(Struct, frozen=True):
             if not missing:
                 return
             shown = f"`watchword clusters show {membership.cluster}` on the hub, and the agent's log here"
-            trouble = await self._find_pod_trouble(agent) if found is None else None
+            trouble = await self._find_trouble(agent, membership.klusterlet) if found is None else None
             if trouble is not None:
                 missing, shown = trouble.reason, f"`{trouble.command}`"
             raise PollAgain(missing, NotReady(f"{missing}: see {shown}"))
 
         await poll_until(look, PollOptions(self.patience, pause=timedelta(seconds=1)), self.progress)
 
-    async def _find_pod_trouble(self, agent: ObjectKey) -> DeploymentTrouble | None:
+    async def _find_trouble(self, agent: ObjectKey, klusterlet: str) -> DeploymentTrouble | None:
         if await self.client.find(DEPLOYMENTS, OPERATOR) is None:  # the agent runs elsewhere
             return None
-        return await find_deployment_trouble(self.client, OPERATOR) or await find_deployment_trouble(self.client, agent)
+        for deployment in (OPERATOR, agent):
+            trouble = await find_deployment_trouble(self.client, deployment)
+            if trouble is not None:
+                return trouble
+        found = await self.client.find(KLUSTERLETS, ObjectKey.cluster(klusterlet))
+        said = find_condition(found or {}, HUB_CONNECTION_DEGRADED)
+        if said is None or said.status != "True" or said.reason not in AGENT_REASONS:
+            return None
+        return DeploymentTrouble(said.message, f"kubectl describe klusterlet {klusterlet}")

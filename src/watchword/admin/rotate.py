@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from datetime import timedelta
 
@@ -9,7 +10,9 @@ from msgspec import Struct, field
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.errors import OperationRefused
+from watchword.admin.service_accounts import ServiceAccountAdmin
 from watchword.admin.wait import ObjectWaiter
+from watchword.api.accounts import resource_of
 from watchword.api.addon import Addon
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -52,6 +55,18 @@ class CredentialRotator(Struct, frozen=True):
         if Addon.read(found).kube_client is None or rule is None:
             raise OperationRefused(f"add-on {name} on cluster {cluster} has no credential for the hub")
         return await self._request_renewal(MANAGED_CLUSTER_ADDONS, found, rule.credential.condition_types, wait)
+
+    async def account(self, key: ObjectKey, wait: timedelta | None) -> str:
+        """Request a new token of a managed service account, on each of its clusters; return what is then reported."""
+        admin = ServiceAccountAdmin(self.client, self.progress)
+        found = await admin.get(key)
+        in_set = await self.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace)) is None
+        held = await admin.replicas(key) if in_set else [found]
+        if not held:
+            raise OperationRefused(f"account {key} is on no cluster, so it has no token to renew")
+        conditions = (ConditionType.TOKEN_REPORTED,)
+        work = (self._request_renewal(resource_of(obj), obj, conditions, wait) for obj in held)
+        return "; ".join(said for said in await asyncio.gather(*work) if said)
 
     async def _get(self, resource: Resource, key: ObjectKey, missing: str) -> Object:
         try:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from watchword.accounts.grants import GRANTS, AccountRight, entry_name, granted_in, work_key
 from watchword.accounts.tokens import AccountToken, find_token
 from watchword.admin.errors import OperationRefused
-from watchword.admin.revoke.revocation import Refusal, RefusalMeasurement, RequestProbe
+from watchword.admin.revoke.revocation import Refusal, RefusalMeasurement, RequestProbe, split_refused
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
 from watchword.api.conditions import conditions_of, find_condition, is_true
@@ -89,13 +89,14 @@ class ServiceAccountAdmin(Struct, frozen=True):
 
     async def delete_measured(self, key: ObjectKey, within: timedelta) -> list[Refusal]:
         """Delete an account, wait until it is revoked everywhere, and say when each cluster refused its token."""
-        probes = [RequestProbe(token.cluster, partial(connect_with, token)) for token in await self.tokens(key)]
+        found = [RequestProbe(token.cluster, partial(connect_with, token)) for token in await self.tokens(key)]
+        probes, before = await split_refused(found)
         measurement = RefusalMeasurement(within, asyncio.get_running_loop().time())
         await self.delete(key)
         asking = asyncio.create_task(measurement.run(probes))
         try:
             await self.wait_until_gone(key, within)
-            return await asking
+            return [*before, *await asking]
         finally:
             asking.cancel()
 

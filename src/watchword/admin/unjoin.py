@@ -22,20 +22,28 @@ from watchword.api.names import (
     Finalizer,
     Label,
 )
-from watchword.api.resources import APPLIED_MANIFEST_WORKS, KLUSTERLETS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
+from watchword.api.resources import (
+    APPLIED_MANIFEST_WORKS,
+    DEPLOYMENTS,
+    KLUSTERLETS,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+)
 from watchword.api.sensitive import HiddenFields
-from watchword.api.time import rfc3339
+from watchword.api.time import rfc3339_micro
 from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.discovery.polling import Progress, ignore_progress
-from watchword.health.states import is_accepted
 from watchword.kube.client import Client
-from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unauthorized
+from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
+from watchword.kube.exec_plugin import ExecPlugin
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.request_sender import RetryPolicy
-from watchword.operator.klusterlet_manifests import agent_manifests, namespace_of
+from watchword.operator.klusterlet_manifests import agent_deployment, agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
+from watchword.registration.agent.departure import withdraw_acceptance
 from watchword.registration.catalog import CATALOG, make_connector
 from watchword.registration.hub_connector import ConnectorContext, user_with_secret_data
 from watchword.runtime.clock import Clock
@@ -45,7 +53,7 @@ HUB_PATIENCE = timedelta(seconds=25)  # for the hub to remove the rights, once n
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for an operator to clean up, if there is one
 HUB_RETRY = RetryPolicy(attempts=3, attempt_timeout=5.0, deadline=12.0)
 PLUGIN_RETRY = RetryPolicy(attempts=2, attempt_timeout=30.0, deadline=40.0)  # the plugin runs within the first attempt
-ATTEMPTS = 5
+AGENT_PATIENCE = timedelta(seconds=20)  # for the agent to notify the hub
 CREDENTIALS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
 
 
@@ -88,10 +96,15 @@ class ExistingMembership(HiddenFields, frozen=True):
         return bool(CATALOG.holder_of(self.data)) or held
 
     @property
+    def plugin(self) -> ExecPlugin | None:
+        """The program that gives the credential, such as `aws`; None when the Secret contains the credential."""
+        user = self._user()
+        return None if user is None else user.plugin
+
+    @property
     def retry(self) -> RetryPolicy:
         """How long the hub is asked: a plugin that gives the credential needs its own time."""
-        user = self._user()
-        return PLUGIN_RETRY if user is not None and user.plugin else HUB_RETRY
+        return HUB_RETRY if self.plugin is None else PLUGIN_RETRY
 
     def _user(self) -> UserEntry | None:
         try:
@@ -165,6 +178,37 @@ class Unjoiner(Struct, frozen=True):
         if not membership.has_credential:
             return "the hub was not notified: this cluster has no credential for it"
         self.progress(f"notifying the hub that {membership.cluster} leaves")
+        if membership.plugin is not None and await self._ask_agent(membership):
+            return ""  # the plugin has the identity of the agent's pods, which a person's shell seldom has
+        trouble = await self._notify_directly(membership)
+        if trouble and membership.plugin is None and await self._is_agent_deployed(membership):
+            return "" if await self._ask_agent(membership) else trouble
+        return trouble
+
+    async def _is_agent_deployed(self, membership: ExistingMembership) -> bool:
+        if membership.klusterlet is None:
+            return False
+        key = ObjectKey.of(agent_deployment(membership.klusterlet)[1])
+        return await self.client.find(DEPLOYMENTS, key) is not None
+
+    async def _ask_agent(self, membership: ExistingMembership) -> bool:
+        """Let the agent take the cluster out, which has a way to the hub that this machine may lack."""
+        key, asked = ObjectKey(membership.namespace, HUB_KUBECONFIG_SECRET), rfc3339_micro(self.clock.now())
+        self.progress("asking the agent of this cluster to notify the hub")
+        request = {"metadata": {"annotations": {Annotation.LEAVE_REQUEST: asked}}}
+
+        def describe(secret: Object | None) -> str:
+            is_done = secret is None or annotations_of(secret).get(Annotation.LEFT_ON) == asked
+            return "" if is_done else "the agent has not notified the hub yet"
+
+        try:
+            await self.client.patch(SECRETS, key, request)
+            await ObjectWaiter(self.client, AGENT_PATIENCE, self.progress).until(SECRETS, key, describe, advice="")
+        except (NotReady, NotFound):
+            return False
+        return True
+
+    async def _notify_directly(self, membership: ExistingMembership) -> str:
         try:
             async with _hub_of(membership) as hub:
                 await self._withdraw_acceptance(hub, membership.cluster)
@@ -248,30 +292,3 @@ def choose_removal(membership: ExistingMembership) -> list[Manifest]:
         *namespaces,
         *((SECRETS, SECRETS.manifest(ObjectKey(membership.namespace, name))) for name in CREDENTIALS),
     ]
-
-
-async def withdraw_acceptance(hub: Client, cluster: str, clock: Clock) -> bool:
-    """Set `hubAcceptsClient` to false as the cluster itself; return whether the hub knows the cluster at all.
-
-    The record of it, written with the same request, tells the hub this from a denial.
-    """
-    for attempt in range(ATTEMPTS):
-        found = await hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
-        if found is None:
-            return False
-        if not is_accepted(found):
-            return True
-        notes = {**annotations_of(found), Annotation.LEFT_ON: rfc3339(clock.now())}
-        left = {
-            **found,
-            "metadata": {**found["metadata"], "annotations": notes},
-            "spec": {**found["spec"], "hubAcceptsClient": False},
-        }
-        try:
-            await hub.update(MANAGED_CLUSTERS, left)  # agents may update, not patch, as in Open Cluster Management
-        except Conflict:
-            if attempt == ATTEMPTS - 1:
-                raise
-        else:
-            return True
-    raise AssertionError("returned or raised above")

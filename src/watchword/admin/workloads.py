@@ -133,19 +133,28 @@ def choose_bundle_options(image: str, places: list[str], *, hub: bool) -> Bundle
     return BundleOptions(image, places[0], for_hub=hub, more_agent_namespaces=tuple(places[1:]))
 
 
-async def unneeded_operator_objects(client: Client, agent_namespace: str, *, going: str = "") -> list[Manifest]:
-    """Return the operator's objects, the last first, when nothing is left for it to do but a Klusterlet that is going.
+async def unneeded_operator_objects(
+    client: Client, agent_namespace: str, *, going: str = "", hub_goes: bool = False
+) -> list[Manifest]:
+    """Return what the operator does not need any more, the last first, once a Klusterlet or the hub is gone.
 
     Its kinds stay, because they may contain claims and records, and its namespace, because a hub runs there too.
     """
     staying = [found for found in await list_if_served(client, KLUSTERLETS) if found["metadata"]["name"] != going]
-    if staying or await list_if_served(client, CLUSTER_MANAGERS):
-        return []
-    rows = operator_bundle(choose_bundle_options(IMAGE, [agent_namespace], hub=False))
-    removed = [row for row in reversed(rows) if row[0] not in (CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES)]
+    places = sorted({namespace_of(found) for found in staying})
+    stays = not hub_goes and bool(await list_if_served(client, CLUSTER_MANAGERS))
+    before = operator_bundle(choose_bundle_options(IMAGE, [*places, agent_namespace], hub=stays or hub_goes))
+    is_needed = bool(places) or stays
+    after = operator_bundle(choose_bundle_options(IMAGE, places, hub=stays)) if is_needed else []
+    kept = {(resource, ObjectKey.of(obj)) for resource, obj in after}
+    removed = [
+        (resource, obj)
+        for resource, obj in reversed(before)
+        if resource not in (CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES) and (resource, ObjectKey.of(obj)) not in kept
+    ]
     # Once its rights are gone the operator cannot give its lease back, and the next one would wait for it to expire.
-    lease = ObjectKey(OPERATOR.namespace, OPERATOR_LEASE)
-    return [*removed, (LEASES, LEASES.manifest(lease))]
+    lease = (LEASES, LEASES.manifest(ObjectKey(OPERATOR.namespace, OPERATOR_LEASE)))
+    return removed if is_needed else [*removed, lease]
 
 
 async def delete_deployed(client: Client, wanted: Iterable[tuple[Resource, str]], patience: timedelta) -> list[str]:

@@ -44,6 +44,7 @@ HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Se
 BOOTSTRAP_KUBECONFIG_SECRET = "bootstrap-hub-kubeconfig"  # noqa: S105 - the name of a Secret, not its content
 CLUSTER_LEASE = "managed-cluster-lease"
 BOOTSTRAP_SERVICE_ACCOUNT = "agent-registration-bootstrap"
+HUB_SERVICE_ACCOUNT = "registration-controller-sa"  # of the hub's controllers
 GRPC_SERVER_SERVICE_ACCOUNT = "grpc-server-sa"
 
 # Signers
@@ -56,6 +57,13 @@ ADDON_GROUP = "addon.open-cluster-management.io"
 WORK_GROUP = "work.open-cluster-management.io"
 OPERATOR_GROUP = "operator.open-cluster-management.io"
 REGISTER_GROUP = "register.open-cluster-management.io"
+
+# The right to `execute-as` this name on manifestworks is that to create works without an executor, where it is demanded
+UNNAMED_EXECUTOR = "system:serviceaccount::klusterlet-work-sa"
+
+# Namespaces in which a work without an executor changes nothing: pods there could act as a controller of the cluster,
+# the agent, the operator or the hub
+PROTECTED_NAMESPACES = frozenset({"kube-system", "kube-public", HUB_NAMESPACE, AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE})
 
 # Reasons of conditions that several processes read
 DENIED_REASON = "HubClusterAdminDenied"
@@ -74,6 +82,7 @@ class Label:
     SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
     MANAGED_BY: Final = "app.kubernetes.io/managed-by"
     MANAGED_ACCOUNT: Final = "authentication.open-cluster-management.io/is-managed-serviceaccount"
+    ADDON_GRANTABLE: Final = "addon.watchword.dev/grantable"  # on a ClusterRole that templates may give to add-ons
     KEY_PURPOSE: Final = "watchword.dev/key-purpose"  # on a Secret with a signing key: what it may sign
     ACCOUNT_GRANT: Final = "accounts.watchword.dev/grant"  # on a ManifestWork that grants an account a right
     ACCOUNT_NAMESPACE: Final = "accounts.watchword.dev/namespace"  # on replicas and copies: where the account is
@@ -116,8 +125,15 @@ class Annotation:
     REPLICAS: Final = "watchword.dev/replicas"
     # Ours, on a ClusterManager or Klusterlet: the Secrets with which its pods' image is pulled, separated by commas.
     IMAGE_PULL_SECRETS: Final = "watchword.dev/image-pull-secrets"
+    # Ours, on a Klusterlet: protected namespaces that works without an executor may change, separated by commas.
+    WORK_NAMESPACES: Final = "watchword.dev/work-namespaces"
     # Ours: an earlier cluster had this name, and its certificates may still be valid. Written like FIRST_KEY.
     NAME_USED_BEFORE: Final = "watchword.dev/name-used-before"
+    # Ours, on the Secret of an agent's credential: asks the agent to take the cluster out; LEFT_ON repeats the value.
+    LEAVE_REQUEST: Final = "watchword.dev/leave-request"
+    # Ours, on the Secret of an agent's credential: why the hub cannot be reached, or does not register the cluster.
+    HUB_UNREACHABLE: Final = "watchword.dev/hub-unreachable"
+    NOT_REGISTERED: Final = "watchword.dev/not-registered"
     # Ours: a new value requests the holder to renew its credential now, once.
     ROTATION_REQUEST: Final = "watchword.dev/rotation-request"
     # Ours, on the lease of an add-on: the credential for the hub that its agent uses, as audit logs name it.
@@ -126,6 +142,8 @@ class Annotation:
     GRANT_OF: Final = "accounts.watchword.dev/grant-of"
     # Ours: which ManagedServiceAccount a ServiceAccount or a replica was made for, by UID.
     ACCOUNT_UID: Final = "accounts.watchword.dev/account-uid"
+    # Ours, on what `export` wrote for a tool: for which account, as namespace/name.
+    EXPORTED_ACCOUNT: Final = "accounts.watchword.dev/exported-account"
     # Ours, on the Secret of a managed service account: facts about the token, none of them secret.
     TOKEN_EXPIRY: Final = "accounts.watchword.dev/expires"  # noqa: S105 - an annotation key
     TOKEN_ISSUED: Final = "accounts.watchword.dev/issued"  # noqa: S105 - an annotation key

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
 from urllib.parse import urlencode
 
 import orjson
-from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, uid_of
-from watchword.api.resources import EVENTS
+from watchword.api.resources import EVENTS, NAMESPACES
 from watchword.api.time import rfc3339_micro
 from watchword.apiserver.background import TaskStatus
 from watchword.apiserver.model import HandlerRequest, Now, Registry, User
@@ -121,24 +121,20 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-class ServerEvents(Struct, frozen=True):
-    """Stores each Event at once; they are few, and about cluster-scoped objects."""
-
-    registry: Registry
-    now: Now
-
-    async def normal(self, obj: Object, reason: str, note: str) -> None:
-        about = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "name": obj["metadata"]["name"]}
-        event = EVENTS.manifest(
-            ObjectKey("default", f"{about['name']}.{token_hex(8)}"),
-            eventTime=rfc3339_micro(self.now()),
-            type="Normal",
-            reason=reason,
-            action=reason,
-            note=note,
-            regarding={**about, "uid": uid_of(obj)},
-            reportingController=REPORTER,
-            reportingInstance=REPORTER,
-        )
-        await self.registry.create(EVENTS, event)
-        audit.warning("decision: %s about %s %s: %s", reason, about["kind"], about["name"], note)
+async def record_event(registry: Registry, now: datetime, severity: str, reason: str, note: str) -> None:
+    """Store an Event about the control plane, which is shown at the namespace `default`."""
+    key = ObjectKey.cluster("default")
+    obj = registry.get(NAMESPACES, key) or NAMESPACES.manifest(key)
+    event = EVENTS.manifest(
+        ObjectKey("default", f"default.{token_hex(8)}"),
+        eventTime=rfc3339_micro(now),
+        type=severity,
+        reason=reason,
+        action=reason,
+        note=note,
+        regarding={"apiVersion": "v1", "kind": "Namespace", "name": "default", "uid": uid_of(obj)},
+        reportingController=REPORTER,
+        reportingInstance=REPORTER,
+    )
+    await registry.create(EVENTS, event)
+    audit.warning("decision: %s about Namespace default: %s", reason, note)

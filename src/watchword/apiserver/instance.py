@@ -16,10 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.api.http import Response
-from watchword.api.meta import ObjectKey
-from watchword.api.resources import NAMESPACES
 from watchword.apiserver.access_config import AccessConfig, AccessControl, access_control_factory
-from watchword.apiserver.audit import AuditLog, ServerEvents
+from watchword.apiserver.audit import AuditLog, record_event
 from watchword.apiserver.authn.chain import StaticToken, TokenReviewer
 from watchword.apiserver.background import BackgroundTasks, PeriodicTask
 from watchword.apiserver.control_plane import ControlPlane
@@ -122,7 +120,8 @@ class Instance:
         self._listener = api_listener(self.plane.handle, lambda: self.material.context, self._settings.limits)
         self.port = await self._listener.start(self._settings.host, self._settings.port)
         write_private(self.kubeconfig, self._admin_kubeconfig())
-        await self._record_restore()
+        if isinstance(self._store, SqliteStore) and self._store.new_epoch is not None:
+            await record_event(self.plane.registry, self._now(), *self._store.new_epoch)
         if self._settings.node is not None:
             self._node = self._make_node(self._settings.node)
             await self._node.start()
@@ -136,17 +135,6 @@ class Instance:
         if self._audit is not None:
             self._audit.close()
         log.info("stopped %s", self.server)
-
-    async def _record_restore(self) -> None:
-        if not isinstance(self._store, SqliteStore) or not self._store.restored:
-            return
-        events, namespace = ServerEvents(self.plane.registry, self._now), ObjectKey.cluster("default")
-        about = self.plane.registry.get(NAMESPACES, namespace) or NAMESPACES.manifest(namespace)
-        note = (
-            "the data of this control plane is from a backup or a copy, or state.db-wal was damaged: later writes are "
-            "undone, what was deleted exists again"
-        )
-        await events.normal(about, "DataRestored", note)
 
     def _compose_access(self, registry: Registry) -> AccessControl:
         access = access_control_factory(self._rules(), now=self._now, entropy=os.urandom)(registry)
@@ -223,9 +211,7 @@ def _open_store(settings: InstanceSettings) -> MemoryStore | SqliteStore:
     path = settings.data_dir / "state.db"
     require_present(path, settings.data_dir / "pki")
     keys = read_encryption_keys(settings.encryption_key_file) if settings.encryption_key_file is not None else None
-    store = SqliteStore(path, synchronous=settings.synchronous, max_bytes=settings.max_bytes, encryption=keys)
-    store.require_json()
-    return store
+    return SqliteStore(path, synchronous=settings.synchronous, max_bytes=settings.max_bytes, encryption=keys)
 
 
 def require_private_directory(folder: Path) -> None:

@@ -21,6 +21,8 @@ API_LIMITS = ServerLimits()
 _TOO_LARGE = 413
 MAX_TRACKED_CLIENTS = 10_000
 """So many clients are told apart at a time; the longest silent one is forgotten first."""
+LIMITED_KINDS = frozenset({"certificatesigningrequests", "events"})
+"""What clients with few rights can store without bound: each user may create these at a rate of their own."""
 
 
 def api_listener(handle: RequestHandler, context: CurrentContext, limits: ServerLimits = API_LIMITS) -> HttpServer:
@@ -45,11 +47,13 @@ class RequestRateLimiter:
         anonymous: Rate = Rate(50, 100),  # noqa: B008 - frozen
         failures: Rate = Rate(20, 100),  # noqa: B008 - frozen
         users: Rate = Rate(1000, 2000),  # noqa: B008 - frozen
+        created: Rate = Rate(50, 2000),  # noqa: B008 - frozen
     ) -> None:
         self._clock = clock
         self._anonymous = TokenBuckets(anonymous, MAX_TRACKED_CLIENTS)
         self._failures = TokenBuckets(failures, MAX_TRACKED_CLIENTS)
         self._users = TokenBuckets(users, MAX_TRACKED_CLIENTS)
+        self._created = TokenBuckets(created, MAX_TRACKED_CLIENTS)  # of each of the limited kinds
 
     def known(self, request: HandlerRequest, user: User) -> None:
         if is_superuser(user):
@@ -59,6 +63,9 @@ class RequestRateLimiter:
         else:
             buckets, name = self._users, user.name
         _require(buckets.take(name, self._clock()))
+        info = request.info
+        if info.resource in LIMITED_KINDS and info.verb in ("create", "patch") and not info.subresource:
+            _require(self._created.take(f"{info.resource} {user.name}", self._clock()))
 
     def failed(self, request: HandlerRequest) -> None:
         """Count a wrong credential against its address, and refuse when there are too many of them."""

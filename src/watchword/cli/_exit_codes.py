@@ -61,6 +61,7 @@ def decide_failure(error: Exception) -> Failure:
 
 def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
     """Return the code of each error; the first row that matches decides, so it stands before those of base classes."""
+    from watchword.accounts.exports import ExportRefused
     from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
     from watchword.credentials.errors import DriverRefused, InvalidSetting, ServiceUnreachable
     from watchword.dashboard.process import NotLoopback
@@ -90,6 +91,7 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         (OperationRefused, ExitCode.REFUSED),
         (NotAHub, ExitCode.REFUSED),
         (UnknownCluster, ExitCode.REFUSED),
+        (ExportRefused, ExitCode.REFUSED),
         (AuditLogUnreadable, ExitCode.NOT_USABLE),
         (InvalidInput, ExitCode.NOT_USABLE),
         (NotReady, ExitCode.UNREACHABLE),

@@ -47,6 +47,10 @@ from watchword.runtime.clock import SystemClock
 @text("--reserved-cluster-claim-suffixes", "claim_suffixes", help="Suffixes of claims that are always reported.")
 @click.option("--appliedmanifestwork-eviction-grace-period", "eviction", default="60m", show_default=True)
 @click.option("--status-sync-interval", "feedback", default="30s", show_default=True)
+@text(
+    "--work-namespaces",
+    help="Protected namespaces, such as kube-system, that works without an executor may change, separated by commas.",
+)
 @text("--feature-gates", type=FeatureGates(), help="Ignored; accepted for compatibility.")
 @process_options
 @connection_options
@@ -80,6 +84,7 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
         claims=ClaimPolicy(flags["most_claims"], _split(flags["claim_suffixes"])),
         eviction_grace=parse_duration_flag(flags["eviction"], "--appliedmanifestwork-eviction-grace-period"),
         feedback_interval=parse_duration_flag(flags["feedback"], "--status-sync-interval"),
+        work_namespaces=frozenset(_split(flags["work_namespaces"])),
         bootstrap_kubeconfig=flags["bootstrap_kubeconfig"],
         identity=identity(),
         elect=not flags["disable_leader_election"],

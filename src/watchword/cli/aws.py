@@ -78,13 +78,18 @@ def prerequisites() -> None:
 
 @prerequisites.command("hub")
 @_hub_arn
-@flag("--extended", help="Also allow the tags of roles and access entries that this hub requires.")
+@click.option(
+    "--extended/--design-only",
+    default=True,
+    help="Allow the tags of roles and access entries that this hub requires, or only what the design names.",
+)
 @with_options(*_role_options("the hub"))
 def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     """Print or create the role by which a hub's controller makes the roles of accepted clusters.
 
     It is needed where the hub accepts clusters by itself. Its policy lets the controller attach any policy to roles
-    whose names begin with ocm-hub-. Without --extended it is the policy that Open Cluster Management describes.
+    whose names begin with ocm-hub-. With --design-only it is the policy of Open Cluster Management's design, with which
+    this hub cannot accept clusters.
     """
     from watchword.registration.aws_irsa.arn import EksClusterArn, parse_oidc_provider
     from watchword.registration.aws_irsa.documents import identity_creator_role

@@ -22,6 +22,7 @@ from watchword.credentials.driver_options import AUTO_APPROVAL, Side
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.catalog import CATALOG
+from watchword.registration.hub.executor_policy import EXECUTOR_GATE
 from watchword.runtime.clock import SystemClock
 
 
@@ -70,6 +71,7 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
         drivers=tuple(_split([flags["drivers"]])),
         settings=driver_settings(flags, Side.HUB),
         auto_approval=flags["feature_gates"].get(AUTO_APPROVAL, False),
+        demands_executor=flags["feature_gates"].get(EXECUTOR_GATE, False),
         signing_namespaces=frozenset(_split(flags["signing_namespaces"])),
         left_cluster_retention=parse_duration_flag(flags["left_cluster_retention"], "--left-cluster-retention"),
         install=flags["install"],

@@ -161,7 +161,8 @@ async def _init(connection: ClusterConnection, options: InitOptions) -> InitResu
 
 def _join_command(hub: InitResult, *, secret: bool) -> str:
     token = hub.record.token if secret and hub.record else None
-    return f"{shlex.join(join_command(hub.info, token))} --cluster-name CLUSTER_NAME"
+    first = next(iter(hub.join_flags.values()), ())
+    return f"{shlex.join(join_command(hub.info, token, first))} --cluster-name CLUSTER_NAME"
 
 
 def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: bool, kept: bool) -> None:
@@ -173,7 +174,7 @@ def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: boo
         echo(format_document(_document(hub, line, secret=secret), output), nl=False)
         return
     state = "would be" if options.dry_run else "is"
-    ways = ", ".join(hub.drivers)
+    ways = ", ".join(hub.join_flags)
     echo(f"this cluster {state} a hub at {hub.info.server}; clusters register by {ways}")
     if options.dry_run:
         for name in hub.applied:
@@ -183,6 +184,8 @@ def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: boo
         echo("no token was made: `watchword token create --print-join-command` makes one")
         return
     echo(f"join a cluster with:\n\n  {line}\n")
+    for name, flags in list(hub.join_flags.items())[1:]:
+        echo(f"for a cluster that registers by {name}, add:\n\n  {shlex.join(flags)}\n")
     if not secret and not kept:
         echo(
             f"the secret of token {hub.record.token.id} is shown on a terminal only: put it into TOKEN_FILE, or use "
@@ -194,7 +197,8 @@ def _document(hub: InitResult, line: str, *, secret: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "hub-apiserver": hub.info.server,
         "ca-cert-hashes": [str(pin) for pin in hub.info.pins],
-        "registration-auth": list(hub.drivers),
+        "registration-auth": list(hub.join_flags),
+        "join-flags": {name: shlex.join(flags) for name, flags in hub.join_flags.items() if flags},
         "join-command": line,
         "applied": hub.applied,
         "warnings": hub.warnings,

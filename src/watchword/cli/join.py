@@ -16,7 +16,15 @@ from msgspec.structs import replace
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.bootstrap_access import require_joinable
 from watchword.admin.errors import NotReady
-from watchword.admin.join import KLUSTERLET, ClusterMembership, JoinWait, cluster_uid, join, with_present
+from watchword.admin.join import (
+    KLUSTERLET,
+    ClusterMembership,
+    JoinWait,
+    cluster_uid,
+    find_server_trouble,
+    join,
+    with_present,
+)
 from watchword.admin.node_join import NodeJoin
 from watchword.api.conditions import is_true
 from watchword.api.limits import MAX_DOCUMENT_BYTES
@@ -262,6 +270,10 @@ async def _join(
             known = await require_joinable(joining, membership.cluster, uid)
             applied = await join(client, membership, access, deploy=flags["deploy"], dry_run=dry_run)
             print_progress(f"{'would apply' if dry_run else 'applied'} {len(applied)} objects")
+            trouble = "" if dry_run else await find_server_trouble(client, membership)
+            if trouble:
+                warning = f"the agent joins through a server that does not answer from here ({trouble}): make sure that"
+                print_progress(f"warning: {warning} this cluster reaches it, or join again with the right address")
             if wait is not None and not dry_run:
                 left = wait - timedelta(seconds=loop.time() - started) if flags["limit"] else wait
                 await JoinWait(client, joining, left, print_progress).run(membership)

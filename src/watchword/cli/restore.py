@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +21,9 @@ from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
+if TYPE_CHECKING:
+    from watchword.local.backup import Restore
+
 SHOWN = 20
 
 
@@ -29,8 +34,14 @@ SHOWN = 20
     type=click.Path(path_type=Path, file_okay=False),
     help="Data directory to create; by default that of `up`.",
 )
+@click.option(
+    "--encryption-key-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Key of the Secrets in the data directory, where they are encrypted.",
+)
 @flag("--hub", help="Restore a hub on the cluster of the kubeconfig.")
 @flag("--replace", help="Overwrite existing state; an existing data directory is renamed, not deleted.")
+@flag("--undo-revocations", help="Restore also what was denied, revoked or deleted since the backup to end access.")
 @flag("--dry-run", help="Print what would change without changing anything.")
 @flag("--yes", "-y", help="Do not ask for confirmation.")
 @backup_key_options
@@ -39,27 +50,37 @@ def command(  # noqa: PLR0913 - one argument per flag
     connection: ClusterConnection,
     file: Path,
     data_dir: Path | None,
+    encryption_key_file: Path | None,
     key: BackupKey,
     *,
     hub: bool,
     replace: bool,
+    undo_revocations: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
     """Restore a control plane of this machine, or a hub, from a backup.
 
     Clients that saw later revisions are told to list again, and no revision is used twice. Objects that were deleted
-    since the backup are listed before they exist again. Agents keep their credentials, because the keys are in the
-    backup of a control plane; a hub on another cluster has other keys, and its clusters join again.
+    since the backup are listed before they exist again; what was denied, or deleted to end access, stays so. Agents
+    keep their credentials, because the keys are in the backup of a control plane; a hub on another cluster has other
+    keys, and its clusters join again.
     """
     if hub and data_dir is not None:
         raise click.UsageError("give --hub or --data-dir, not both")
     backup = read_backup(file, key)
     question = _Question(dry_run=dry_run, yes=yes)
     if hub:
-        run(_restore_hub(connection, backup, question, replace=replace))
+        run(_restore_hub(connection, backup, question, replace=replace, undo_revocations=undo_revocations))
     else:
-        _restore_directory(data_dir, backup, question, replace=replace)
+        from watchword.apiserver.store.encryption import RowCipher, read_encryption_keys
+        from watchword.local.backup import prepare_restore
+
+        cipher = RowCipher(read_encryption_keys(encryption_key_file) if encryption_key_file is not None else None)
+        now, target = SystemClock().now(), fleet_directory_of(data_dir).path
+        options = {"replace": replace, "undo_revocations": undo_revocations}
+        with prepare_restore(target, backup, cipher=cipher, now=now, **options) as restore:
+            _restore_directory(restore, question, now)
 
 
 class _Question:
@@ -78,29 +99,29 @@ class _Question:
         confirm(f"{what}?", f"this would {what[0].lower()}{what[1:]}", yes=self._yes)
 
 
-def _restore_directory(data_dir: Path | None, backup: Backup, question: _Question, *, replace: bool) -> None:
-    from watchword.local.backup import carry_out, prepare_restore
+def _restore_directory(restore: Restore, question: _Question, now: datetime) -> None:
+    from watchword.local.backup import carry_out
 
-    now, target = SystemClock().now(), fleet_directory_of(data_dir).path
-    with prepare_restore(target, backup, replace=replace, now=now) as restore:
-        question.show("deleted since the backup, exist again", restore.differences.returning)
-        question.show("created since the backup, are gone", restore.differences.lost)
-        question.show("changed since the backup, are as before", restore.differences.undone)
-        if question.dry_run:
-            return
-        if target.exists() and any(target.iterdir()):
-            question.confirm(f"Replace what is in {target}")
-        aside = carry_out(restore, now)
+    question.show("denied or revoked since the backup, stay so", restore.differences.kept)
+    question.show("deleted since the backup, exist again", restore.differences.returning)
+    question.show("created since the backup, are gone", restore.differences.lost)
+    question.show("changed since the backup, are as before", restore.differences.undone)
+    if question.dry_run:
+        return
+    target = restore.target
+    if target.exists() and any(target.iterdir()):
+        question.confirm(f"Replace what is in {target}")
+    aside = carry_out(restore, now)
     if aside is not None:
         echo(f"moved the earlier data to {aside}")
-    else:
-        echo(f"objects that were deleted after {backup.header.created:%Y-%m-%d %H:%MZ} exist again")
     echo(f"restored {target}; start it as before, and clients list everything again")
 
 
-async def _restore_hub(connection: ClusterConnection, backup: Backup, question: _Question, *, replace: bool) -> None:
+async def _restore_hub(
+    connection: ClusterConnection, backup: Backup, question: _Question, *, replace: bool, undo_revocations: bool
+) -> None:
     async with connection.client() as client:
-        restorer = HubRestorer(client)
+        restorer = HubRestorer(client, undo_revocations=undo_revocations)
         plan = await restorer.plan(backup, replace=replace, now=SystemClock().now())
         question.show("deleted since the backup, exist again", plan.returning)
         question.show("changed since the backup, are as before", names_of(plan.changed))

@@ -57,6 +57,8 @@ def describe_result(result: RevocationResult) -> str:
 
 def describe_refusal(refusal: Refusal) -> str:
     """Return when a holder was refused."""
+    if refusal.before:
+        return f"{refusal.holder}: was refused before"
     if refusal.seconds is None:
         return f"{refusal.holder}: no refusal observed: {refusal.trouble}"
     return f"{refusal.holder}: refused after {refusal.seconds:.2f} s"
@@ -90,7 +92,12 @@ def _result_document(result: RevocationResult) -> dict[str, Any]:
         "note": revocation.consequence,
         "error": result.trouble,
         "refusals": [
-            {"holder": refusal.holder, "seconds": refusal.seconds, "error": refusal.trouble}
+            {
+                "holder": refusal.holder,
+                "seconds": refusal.seconds,
+                "error": refusal.trouble,
+                "refusedBefore": refusal.before,
+            }
             for refusal in result.refusals
         ],
     }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
@@ -159,19 +160,20 @@ async def _export(
     from watchword.accounts.exports import run_export
     from watchword.runtime.event_loop import run_until_stopped
 
-    def report(change: TokenChange) -> None:
-        echo(f"{change.cluster}: {type(change).__name__}", err=True)
+    def report(change: TokenChange, problem: str) -> None:
+        echo(f"{change.cluster}: {problem or type(change).__name__}", err=True)
 
     async with connection.client() as client:
-        exporter = make_exporter(tool, client, flags["to_namespace"])
+        exporter = make_exporter(tool, client, _key(flags["namespace"], name), flags["to_namespace"])
         work = run_export(client, name, exporter, namespace=flags["namespace"], report=report)
         await run_until_stopped(stop, work)
 
 
-def make_exporter(tool: str, client: Client, namespace: str) -> Exporter:
+def make_exporter(tool: str, client: Client, account: ObjectKey, namespace: str) -> Exporter:
     from watchword.accounts.exports import ArgoExporter, ClusterProfileExporter
 
-    return ArgoExporter(client, namespace) if tool == "argocd" else ClusterProfileExporter(client, namespace)
+    kind = ArgoExporter if tool == "argocd" else ClusterProfileExporter
+    return kind(client, account, namespace)
 
 
 def _find_token(connection: ClusterConnection, name: str, cluster: str, namespace: str) -> AccountToken:
@@ -234,6 +236,8 @@ def create(connection: ClusterConnection, name: str, output: str, wait: timedelt
     spec: Object = {"rotation": rotation}
     if flags["audiences"]:
         spec["audiences"] = list(split(flags["audiences"]))
+        if not spec["audiences"]:
+            raise click.UsageError("--audiences names none: leave it out for the API server's, or name one")
     if flags["ttl"]:
         spec["ttlSecondsAfterCreation"] = int(parse_duration_flag(flags["ttl"], "--ttl").total_seconds())
     key = _key(flags["namespace"], name)
@@ -280,7 +284,7 @@ def show(connection: ClusterConnection, name: str, namespace: str, output: str) 
 @flag("--abandon", help="Do not wait for clusters that are unreachable; their tokens may stay valid.")
 @wait_options("the account is revoked on every cluster")
 @connection_options
-def delete(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:
+def delete(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> ExitCode:
     """Delete an account: its tokens are revoked on every cluster.
 
     With --wait, the tokens are shown to their clusters until these refuse them, and the time is printed.
@@ -297,12 +301,15 @@ def delete(connection: ClusterConnection, name: str, wait: timedelta | None, **f
     echo(f"account {name} deleted from {key.namespace}")
     for refusal in refusals:
         echo(describe_refusal(refusal))
+    return ExitCode.UNREACHABLE if any(refusal.is_unproved for refusal in refusals) else ExitCode.DONE
 
 
 def describe_refusal(refusal: Refusal) -> str:
     """Return one line about what a cluster said of a deleted account's token."""
+    if refusal.before:
+        return f"{refusal.holder}: refused its token before the deletion, too: is it for other audiences?"
     if refusal.seconds is None:
-        return f"{refusal.holder}: not measured when its token was refused: {refusal.trouble}"
+        return f"{refusal.holder}: no refusal of its token observed: {refusal.trouble}"
     return f"{refusal.holder}: token refused {refusal.seconds:.1f} s after the deletion"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import orjson
 
-from watchword.admin.init import await_signature, require_joinable_hub
+from watchword.admin.init import await_signature, read_join_flags, require_joinable_hub
 from watchword.api import yaml
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
@@ -146,9 +146,9 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
         shown = record.token.reveal() if real else str(record.token)
         echo(shown if output == "table" else format_tokens([record], output, secrets=real))
     else:
-        info = run(_create_for_join(connection, record, dry_run=options["dry_run"]))
+        info, flags = run(_create_for_join(connection, record, dry_run=options["dry_run"]))
         print_progress(describe_power(record))
-        _show_join_command(info, record, options)
+        _show_join_command(info, record, flags, options)
 
 
 @command.command("list")
@@ -224,25 +224,28 @@ async def _create(connection: ClusterConnection, record: TokenRecord, *, dry_run
         await TokenStore(client).create(record, dry_run=dry_run)
 
 
-async def _create_for_join(connection: ClusterConnection, record: TokenRecord, *, dry_run: bool) -> ClusterInfo:
+async def _create_for_join(
+    connection: ClusterConnection, record: TokenRecord, *, dry_run: bool
+) -> tuple[ClusterInfo, Sequence[str]]:
     async with connection.client() as client:
         info = await require_joinable_hub(client, record)
+        flags = next(iter((await read_join_flags(client)).values()), ())
         await TokenStore(client).create(record, dry_run=dry_run)
         if not dry_run:
             await await_signature(client, record.token.id)
-    return info
+    return info, flags
 
 
-def _show_join_command(info: ClusterInfo, record: TokenRecord, options: dict[str, Any]) -> None:
+def _show_join_command(info: ClusterInfo, record: TokenRecord, flags: Sequence[str], options: dict[str, Any]) -> None:
     """Write the command to the file that was named, or print it; the token only on a terminal or when asked for."""
-    whole = shlex.join(join_command(info, record.token))
+    whole = shlex.join(join_command(info, record.token, flags))
     if options["command_file"]:
         write_private_file(options["command_file"], f"{whole}\n".encode())
         print_progress(f"wrote the join command to {options['command_file']}")
     elif options["show_token"] or sys.stdout.isatty():
         echo(whole)
     else:
-        echo(shlex.join(join_command(info, None)))
+        echo(shlex.join(join_command(info, None, flags)))
         print_progress(
             f"the secret of token {record.token.id} is shown on a terminal only: use --output-join-command-file or "
             "--show-token"

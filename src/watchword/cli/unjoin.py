@@ -34,8 +34,8 @@ def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
 
     The hub is notified with the cluster's own credential and removes the rights; then the agent, its rights and its
     credentials are removed here. When the hub cannot be reached, this side is cleaned up all the same, and the
-    command that finishes the work is printed (exit code 5). It takes a minute at most, and half a minute more where a
-    plugin gives the credential.
+    command that finishes the work is printed (exit code 5). Where this machine has no way to the hub, or a plugin gives
+    the credential to the agent's pods alone, the agent notifies the hub. It takes a minute and a half at most.
     """
     name = cluster_name(flags["cluster_name"])
     result = run(_unjoin(connection, name, flags))

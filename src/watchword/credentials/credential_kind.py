@@ -47,7 +47,7 @@ class CredentialKind(Struct, frozen=True, kw_only=True):
     def report(self, statuses: Iterable[CredentialStatus]) -> tuple[Condition, ...]:
         known = list(statuses)
         bad = [status for status in known if not status.good]
-        message = "; ".join(status.message for status in bad or known)
+        message = "; ".join(status.message for status in (*bad, *(status for status in known if status.good)))
         if bad:
             reason = bad[0].reason
             return tuple(Condition.false(each.type, each.failed_reason or reason, message) for each in self.conditions)

@@ -223,9 +223,9 @@ def choose_token(text: str, *, force: bool = False) -> BootstrapToken:
     return token
 
 
-def join_command(info: ClusterInfo, token: BootstrapToken | None, *, program: str = "watchword join") -> Sequence[str]:
+def join_command(info: ClusterInfo, token: BootstrapToken | None, flags: Sequence[str] = ()) -> Sequence[str]:
     """Return the command by which another machine joins, as arguments; with the token, it is a secret."""
     address = info.server.removeprefix("https://")
     pins = [part for pin in info.pins for part in ("--discovery-token-ca-cert-hash", str(pin))]
     secret = ["--token", "@TOKEN_FILE"] if token is None else ["--token", token.reveal()]
-    return [*program.split(), address, *secret, *pins]
+    return ["watchword", "join", address, *secret, *pins, *flags]

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition, is_true
-from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType
+from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation, ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, DEPLOYMENTS, KLUSTERLETS, MANAGED_CLUSTERS, PODS, SECRETS
 from watchword.credentials.credential_kind import HeldCredential
 from watchword.credentials.driver import KUBECONFIG, SecretData
@@ -66,6 +66,7 @@ class Membership(Struct, frozen=True):
     namespace: str
     hub: str  # its address
     held: SecretData = field(default_factory=dict)
+    noted: Mapping[str, str] = field(default_factory=dict)  # annotations by which the agent says what it lacks
     may_join: bool = False  # there is a credential to join with
     entry: Object | None = None  # of this cluster, as the hub returned it
     refusal: Refusal = Refusal.NOT_ASKED
@@ -111,22 +112,21 @@ async def read_cluster_facts(client: Client, catalog: Catalog = CATALOG) -> Clus
 async def _read_membership(client: Client, klusterlet: Object, catalog: Catalog) -> Membership:
     namespace = namespace_of(klusterlet)
     name = str((klusterlet.get("spec") or {}).get("clusterName") or klusterlet["metadata"]["name"])
-    secrets = [
-        decode_data(await client.find(SECRETS, ObjectKey(namespace, secret)))
-        for secret in (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
-    ]
-    held, bootstrap = secrets
-    member = Membership(name, namespace, _hub_address(secrets), held, bool(bootstrap))
+    names = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
+    own, bootstrap = [await client.find(SECRETS, ObjectKey(namespace, secret)) for secret in names]
+    held, noted = decode_data(own), annotations_of(own or {})
+    hub = _hub_address([held, decode_data(bootstrap)])
+    member = Membership(name, namespace, hub, held, noted, bootstrap is not None)
     driver = catalog.holder_of(held)
     if not driver:
         return member
     try:
         connector = make_connector(catalog.find(driver), ConnectorContext(cluster=name, bootstrap=None))
-        hub = Client(connector.own(held), retry=ONE_TRY)
+        asking = Client(connector.own(held), retry=ONE_TRY)
     except (KubeError, PkiError) as trouble:
         return replace(member, refusal=Refusal.UNUSABLE, detail=str(trouble))
     try:
-        return replace(member, entry=await hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))
+        return replace(member, entry=await asking.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))
     except Unauthorized as refusal:
         return replace(member, refusal=Refusal.UNAUTHORIZED, detail=str(refusal))
     except (Forbidden, NotFound) as refusal:  # without rights a cluster is refused even what is not there
@@ -134,7 +134,7 @@ async def _read_membership(client: Client, klusterlet: Object, catalog: Catalog)
     except KubeError as trouble:
         return replace(member, refusal=Refusal.UNREACHABLE, detail=str(trouble))
     finally:
-        await hub.close()
+        await asking.close()
 
 
 def _hub_address(secrets: Sequence[SecretData]) -> str:
@@ -175,7 +175,17 @@ def _process_findings(facts: ClusterFacts, now: datetime) -> list[Finding]:
 
 
 def decide_credential_findings(member: Membership, now: datetime, catalog: Catalog = CATALOG) -> list[Finding]:
-    """Judge the credential by what it says of itself."""
+    """Judge the credential by what it says of itself, and by what the agent notes beside it."""
+    if Annotation.HUB_UNREACHABLE in member.noted:
+        sentence = f"the agent cannot reach the hub: {member.noted[Annotation.HUB_UNREACHABLE]}"
+        return [fail("HubUnreachable", sentence, "watchword logs agent")]
+    if Annotation.NOT_REGISTERED in member.noted:
+        sentence = f"the hub does not register this cluster: {member.noted[Annotation.NOT_REGISTERED]}"
+        return [fail("NotRegistered", sentence, member.rejoin)]
+    return _held_findings(member, now, catalog)
+
+
+def _held_findings(member: Membership, now: datetime, catalog: Catalog) -> list[Finding]:
     if not member.held and not member.may_join:
         return [fail("NoCredential", "there is neither a credential for the hub nor one to join with", ASK_THE_HUB)]
     key = catalog.read_pending_key(member.held)
@@ -222,7 +232,7 @@ def decide_answer_findings(member: Membership) -> list[Finding]:
             )
             return [fail("NoRights", f"the hub gives {name} no rights: it was denied, revoked or deleted there", shown)]
         case Refusal.UNREACHABLE:
-            look = "check the way to the hub: address, proxy, firewall"
+            look = "watchword logs agent"
             return [fail("HubUnreachable", f"the hub at {member.hub} does not answer: {member.detail}", look)]
 
 

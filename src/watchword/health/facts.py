@@ -39,7 +39,7 @@ from watchword.processes.hub import LEASE as HUB_LOCK
 from watchword.pullsecrets.process import LEASE as PULL_SECRETS_LOCK
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.registration.catalog import CATALOG
-from watchword.registration.hub.acceptance_policy import policy_manifests
+from watchword.registration.hub.acceptance_policy import POLICY_NAME
 from watchword.runtime.informer import WatchScope
 
 FLEET = ("clusters", "add-ons")
@@ -65,14 +65,13 @@ PROCESS_SOURCES: dict[str, tuple[Resource, WatchScope]] = {
 }
 """What is read of any cluster on which processes of Watchword may run."""
 
-_POLICY_NAME = str(policy_manifests()[0]["metadata"]["name"])
 HUB_SOURCES: dict[str, tuple[Resource, WatchScope]] = {
     "Jobs of the hub": (JOBS, WatchScope(HUB_NAMESPACE)),
     "namespaces of clusters": (NAMESPACES, WatchScope(labels=Label.CLUSTER_NAME)),
-    "the admission policy": (VALIDATING_ADMISSION_POLICIES, WatchScope(fields=f"metadata.name={_POLICY_NAME}")),
+    "the admission policy": (VALIDATING_ADMISSION_POLICIES, WatchScope(fields=f"metadata.name={POLICY_NAME}")),
     "the binding of the admission policy": (
         VALIDATING_ADMISSION_POLICY_BINDINGS,
-        WatchScope(fields=f"metadata.name={_POLICY_NAME}"),
+        WatchScope(fields=f"metadata.name={POLICY_NAME}"),
     ),
 }
 FLEET_SOURCES: dict[str, tuple[Resource, WatchScope]] = {

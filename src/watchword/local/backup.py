@@ -15,13 +15,21 @@ from watchword.admin.backup_archive import Backup, BackupContent, BackupHeader, 
 from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.instance import BACKUP_PATH, require_private_directory
+from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.log import FileLock, RevisionLog
-from watchword.apiserver.store.model import StoreLocked
-from watchword.apiserver.store.snapshot import RestoreMarker, SnapshotSummary, read_snapshot, write_marker
+from watchword.apiserver.store.model import StoreLocked, StoreOpenError
+from watchword.apiserver.store.snapshot import (
+    RestoreMarker,
+    SnapshotSummary,
+    extend_snapshot,
+    read_snapshot,
+    write_marker,
+)
 from watchword.kube.connect import connect
 from watchword.kube.errors import NotFound
 from watchword.local.cloud import read_cloud_files
 from watchword.local.data_directory import LAYOUT_FILE, LOCK, FleetDirectory
+from watchword.local.revocations import decide_corrections
 
 DATA_FILE, KEYS = "state.db", "pki"
 FASTEST_WRITES = 10_000
@@ -61,7 +69,7 @@ async def back_up_directory(root: Path, now: datetime) -> Backup:
     for plane in planes:
         data = await copy_plane(plane)
         summary = read_snapshot(data, f"the copy of {plane.path / DATA_FILE}")
-        contents.append(BackupContent(plane.name or "apiserver", len(summary.objects), summary.revision))
+        contents.append(BackupContent(plane.name or "apiserver", len(summary.rows), summary.revision))
         files |= {f"{plane.prefix}{DATA_FILE}": data, **_key_files(plane)}
     if (root / LAYOUT_FILE).exists():
         files[LAYOUT_FILE] = (root / LAYOUT_FILE).read_bytes()
@@ -116,6 +124,7 @@ class Differences(Struct, frozen=True):
     returning: tuple[str, ...] = ()  # deleted since the backup: they exist again
     lost: tuple[str, ...] = ()  # made since the backup: they are gone
     undone: tuple[str, ...] = ()  # changed since the backup: they are as before
+    kept: tuple[str, ...] = ()  # denied or revoked since the backup: they stay so
 
 
 class Restore(HiddenFields, frozen=True):
@@ -130,13 +139,18 @@ class Restore(HiddenFields, frozen=True):
 
 
 @contextmanager
-def prepare_restore(target: Path, backup: Backup, *, replace: bool, now: datetime) -> Iterator[Restore]:
-    """Check everything and hold the locks of the data that is there; raise before anything is changed."""
+def prepare_restore(
+    target: Path, backup: Backup, *, replace: bool, undo_revocations: bool, cipher: RowCipher, now: datetime
+) -> Iterator[Restore]:
+    """Check everything and hold the locks of the data that is there; raise before anything is changed.
+
+    What was denied or revoked since the backup stays so. `OperationRefused` when the data that would show it is not
+    there or cannot be read, unless `undo_revocations`.
+    """
     if backup.header.subject is not Subject.DATA_DIRECTORY:
         raise InvalidInput("this is the backup of a hub: restore it with `watchword restore FILE --hub`")
     _require_usable(target, replace=replace)
     with ExitStack() as locks:
-        present = _lock_and_read(target, locks) if target.exists() else {}
         saved = {
             name: read_snapshot(data, name)
             for name, data in backup.files.items()
@@ -144,12 +158,36 @@ def prepare_restore(target: Path, backup: Backup, *, replace: bool, now: datetim
         }
         if not saved:
             raise InvalidInput("the backup holds no data file: use another backup")
+        present, unreadable = _lock_and_read(target, locks) if target.exists() else ({}, "")
+        missing = unreadable or next((f"{target / name} is not there" for name in saved if name not in present), "")
+        if missing and not undo_revocations:
+            raise OperationRefused(
+                f"{missing}: nothing shows what was denied or revoked since {backup.header.created:%Y-%m-%d %H:%MZ}. "
+                f"With --undo-revocations, clusters, accounts, rights and tokens of that time work again; deny and "
+                f"delete them anew before the control plane can be reached"
+            )
+        corrected = (
+            {} if undo_revocations else {name: decide_corrections(saved[name], present[name], cipher) for name in saved}
+        )
         elapsed = max((now - backup.header.created).total_seconds(), 0)
         revisions = {
             name: max(summary.revision + int(elapsed * FASTEST_WRITES), _revision(present.get(name)))
             for name, summary in saved.items()
         }
-        yield Restore(target, backup.files, revisions, compare(saved, present))
+        files = {
+            **backup.files,
+            **{
+                name: extend_snapshot(
+                    backup.files[name],
+                    name,
+                    [cipher.encrypt(each.row(number)) for number, each in enumerate(found, saved[name].revision + 1)],
+                )
+                for name, found in corrected.items()
+                if found
+            },
+        }
+        kept = {f"{name.removesuffix(DATA_FILE)}{each.key}" for name, found in corrected.items() for each in found}
+        yield Restore(target, files, revisions, compare(saved, present, kept))
 
 
 def carry_out(restore: Restore, now: datetime) -> Path | None:
@@ -170,16 +208,20 @@ def carry_out(restore: Restore, now: datetime) -> Path | None:
     return aside
 
 
-def compare(saved: Mapping[str, SnapshotSummary], present: Mapping[str, SnapshotSummary]) -> Differences:
-    returning, lost, undone = list[str](), list[str](), list[str]()
-    for name in sorted(present.keys() & saved.keys()):
-        before, today = saved[name].objects, present[name].objects
+def compare(
+    saved: Mapping[str, SnapshotSummary], present: Mapping[str, SnapshotSummary], kept: set[str]
+) -> Differences:
+    returning, lost, undone = set[str](), set[str](), set[str]()
+    for name in present.keys() & saved.keys():
+        before, today = (
+            {key: row.revision for key, row in summary.rows.items() if not key.startswith(SHORT_LIVED)}
+            for summary in (saved[name], present[name])
+        )
         place = name.removesuffix(DATA_FILE)
-        returning += [f"{place}{key}" for key in before.keys() - today.keys() if not key.startswith(SHORT_LIVED)]
-        lost += [f"{place}{key}" for key in today.keys() - before.keys() if not key.startswith(SHORT_LIVED)]
-        both = before.keys() & today.keys()
-        undone += [f"{place}{key}" for key in both if before[key] != today[key] and not key.startswith(SHORT_LIVED)]
-    return Differences(tuple(sorted(returning)), tuple(sorted(lost)), tuple(sorted(undone)))
+        returning |= {f"{place}{key}" for key in before.keys() - today.keys()}
+        lost |= {f"{place}{key}" for key in today.keys() - before.keys()}
+        undone |= {f"{place}{key}" for key in before.keys() & today.keys() if before[key] != today[key]}
+    return Differences(*(tuple(sorted(names)) for names in (returning - kept, lost, undone - kept, kept)))
 
 
 def _require_usable(target: Path, *, replace: bool) -> None:
@@ -198,19 +240,23 @@ def _require_usable(target: Path, *, replace: bool) -> None:
         )
 
 
-def _lock_and_read(target: Path, locks: ExitStack) -> dict[str, SnapshotSummary]:
+def _lock_and_read(target: Path, locks: ExitStack) -> tuple[dict[str, SnapshotSummary], str]:
+    """Return what each control plane holds, and why one of them cannot be read."""
     if (target / LAYOUT_FILE).exists():
         locks.enter_context(FleetDirectory(target).lock())
-    return {f"{plane.prefix}{DATA_FILE}": _read_locked(plane, locks) for plane in find_planes(target)}
-
-
-def _read_locked(plane: PlaneDirectory, locks: ExitStack) -> SnapshotSummary:
-    try:
-        lock = FileLock(plane.path / f"{DATA_FILE}.lock")
-    except StoreLocked as cause:
-        raise OperationRefused(f"a control plane runs in {plane.path}: stop it first") from cause
-    locks.callback(lock.release)
-    return read_snapshot(copy_stopped(plane), str(plane.path / DATA_FILE))
+    found: dict[str, SnapshotSummary] = {}
+    unreadable = ""
+    for plane in find_planes(target):
+        try:
+            lock = FileLock(plane.path / f"{DATA_FILE}.lock")
+        except StoreLocked as cause:
+            raise OperationRefused(f"a control plane runs in {plane.path}: stop it first") from cause
+        locks.callback(lock.release)
+        try:
+            found[f"{plane.prefix}{DATA_FILE}"] = read_snapshot(copy_stopped(plane), str(plane.path / DATA_FILE))
+        except StoreOpenError as cause:
+            unreadable = str(cause)
+    return found, unreadable
 
 
 def _write_files(staging: Path, restore: Restore) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from watchword.addons.token.options import LIFETIME as TOKEN_LIFETIME
 from watchword.admin.join import KLUSTERLET
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE
+from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, HUB_SERVICE_ACCOUNT
 from watchword.api.resources import CONFIG_MAPS
 from watchword.credentials.driver_options import Settings
 from watchword.kube.client import Client
@@ -84,7 +84,7 @@ AWS = CloudTrial(
     name="aws",
     variable="WATCHWORD_AWS_EMULATOR",
     audience="sts.amazonaws.com",
-    hub_account=ObjectKey(HUB_NAMESPACE, "registration-controller-sa"),
+    hub_account=ObjectKey(HUB_NAMESPACE, HUB_SERVICE_ACCOUNT),
     agent_account=ObjectKey(AGENT_NAMESPACE, f"{KLUSTERLET}-{AwsIrsaDriver.account_suffix}"),
     hub_settings={HUB_ARN.flag: str(HUB)},
     cluster_settings=cluster_settings,

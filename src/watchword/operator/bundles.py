@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.crds.operator import CLUSTER_MANAGER
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, IMAGE
+from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, IMAGE, Label
 from watchword.api.rbac import rules_of
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
@@ -26,6 +26,7 @@ from watchword.operator.rendering import (
     PodSettings,
     Workload,
     WorkloadAccess,
+    cluster_binding,
     cluster_role_with_binding,
     deployment,
     labels_for,
@@ -117,7 +118,18 @@ def _deployable_roles(options: BundleOptions) -> list[Manifest]:
     ]
     for namespace in TOKEN_NAMESPACES if options.for_hub else ():
         rows += role_with_binding(ObjectKey(namespace, rules.HUB_TOKENS_ROLE), rules.HUB_TOKENS_RULES, CONTROLLER)
-    return rows
+    return [*rows, *_addon_grants()] if options.for_hub else rows
+
+
+def _addon_grants() -> list[Manifest]:
+    """Return the role with which the hub holds, and so may give to add-ons, what administrators labelled for that.
+
+    The API server keeps its rules; a manifest with rules would remove them with each apply.
+    """
+    selected = {"clusterRoleSelectors": [{"matchLabels": {Label.ADDON_GRANTABLE: "true"}}]}
+    key, metadata = ObjectKey.cluster(rules.HUB_GRANTS_ROLE), {"labels": labels_for(OPERATOR.name)}
+    role = CLUSTER_ROLES.manifest(key, metadata=metadata, aggregationRule=selected)
+    return [(CLUSTER_ROLES, role), cluster_binding(key.name, key.name, CONTROLLER)]
 
 
 def _operator_rights(options: BundleOptions) -> list[Manifest]:

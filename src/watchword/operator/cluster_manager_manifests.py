@@ -8,7 +8,7 @@ from typing import Any
 
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, mapping_at, rows_at
-from watchword.api.names import HUB_NAMESPACE, IMAGE, Annotation
+from watchword.api.names import HUB_NAMESPACE, HUB_SERVICE_ACCOUNT, IMAGE, Annotation
 from watchword.api.resources import CRON_JOBS, NAMESPACES, SERVICES
 from watchword.api.validation import DurationError, parse_duration
 from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
@@ -87,7 +87,7 @@ def _is_balanced(configuration: Mapping[str, Any], protocol: str) -> bool:
     return any(way.get("type") == "loadBalancer" for way in ways)
 
 
-CONTROLLER = ObjectKey(HUB_NAMESPACE, "registration-controller-sa")
+CONTROLLER = ObjectKey(HUB_NAMESPACE, HUB_SERVICE_ACCOUNT)
 CLEANER = ObjectKey(HUB_NAMESPACE, "cluster-cleaner-sa")
 CLEANER_JOB = "cluster-cleaner"
 TOKEN_NAMESPACES = ("kube-system", "kube-public")

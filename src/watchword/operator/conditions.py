@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from watchword.api.conditions import Condition, is_true
-from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of
-from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, finalizers_of
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
 from watchword.api.time import rfc3339
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
@@ -26,6 +26,10 @@ HUB_CONNECTION_DEGRADED = "HubConnectionDegraded"
 REGISTRATION_DEGRADED, WORK_DEGRADED = "RegistrationDesiredDegraded", "WorkDesiredDegraded"
 HUB_REGISTRATION_DEGRADED = "HubRegistrationDegraded"
 VALID_FEATURES = "ValidFeatureGates"
+
+
+AGENT_REASONS = frozenset({"HubUnreachable", "HubRegistrationRefused"})
+"""The reasons of HubConnectionDegraded that the agent gives, through annotations of its Secret."""
 
 
 def decide_feature_gates(obj: Object, known: frozenset[str]) -> Condition:
@@ -76,6 +80,13 @@ def decide_available(deployment: Object | None, reason: str) -> Condition:
 
 
 def decide_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: datetime) -> Condition:
+    noted = annotations_of(hub or {})  # by the agent, which removes it again
+    if Annotation.HUB_UNREACHABLE in noted:
+        message = f"the agent cannot reach the hub: {noted[Annotation.HUB_UNREACHABLE]}"
+        return Condition.true(HUB_CONNECTION_DEGRADED, "HubUnreachable", message)
+    if Annotation.NOT_REGISTERED in noted:
+        message = f"the hub does not register this cluster: {noted[Annotation.NOT_REGISTERED]}"
+        return Condition.true(HUB_CONNECTION_DEGRADED, "HubRegistrationRefused", message)
     if hub is None or not (hub.get("data") or {}).get("kubeconfig"):
         if not ((bootstrap or {}).get("data") or {}).get("kubeconfig"):
             message = (

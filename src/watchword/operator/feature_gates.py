@@ -7,6 +7,7 @@ from typing import Any
 
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.meta import Object, rows_at
+from watchword.registration.hub.executor_policy import EXECUTOR_GATE
 
 AGENT_FEATURES = frozenset(
     {
@@ -30,7 +31,7 @@ HUB_FEATURES = frozenset(
         "ManagedClusterAutoApproval",
         ACCOUNTS_GATE,
         "ManifestWorkReplicaSet",
-        "NilExecutorValidating",
+        EXECUTOR_GATE,
         "ResourceCleanup",
         "V1beta1CSRAPICompatibility",
     }

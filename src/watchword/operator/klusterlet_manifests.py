@@ -54,6 +54,9 @@ def agent_flags(klusterlet: Object, catalog: Catalog = CATALOG) -> list[str]:
     urls = [str(row.get("url")) for row in rows_at(spec, "externalServerURLs") if row.get("url")]
     if urls:
         flags.append(f"--spoke-external-server-urls={','.join(urls)}")
+    names = annotations_of(klusterlet).get(Annotation.WORK_NAMESPACES, "").replace(" ", "")
+    if names:
+        flags.append(f"--work-namespaces={names}")
     return [*flags, *format_gates(klusterlet, AGENT_FEATURES)]
 
 

@@ -12,6 +12,7 @@ from watchword.api.names import (
     KUBE_CLIENT_SIGNER,
     OPERATOR_GROUP,
     REGISTER_GROUP,
+    UNNAMED_EXECUTOR,
     WORK_GROUP,
 )
 from watchword.api.rbac import RbacRule, rules_of
@@ -26,6 +27,7 @@ AGENT_ROLE = "open-cluster-management:watchword:agent"
 AGENT_OWN_ROLE = "open-cluster-management:watchword:agent-own"
 HUB_ROLE = "open-cluster-management:watchword:hub"
 HUB_TOKENS_ROLE = "open-cluster-management:watchword:hub-tokens"
+HUB_GRANTS_ROLE = "open-cluster-management:watchword:hub-addon-grants"
 ACCOUNTS_ROLE = "open-cluster-management:watchword:accounts"
 CLEANER_ROLE = "open-cluster-management:watchword:cluster-cleaner"
 OPERATOR_ROLE = "open-cluster-management:watchword:operator"
@@ -91,6 +93,13 @@ HUB_RIGHTS = (
         for group, kinds in _FLEET_KINDS.items()
     ),
     RbacRule(
+        "works of add-ons have no executor",
+        WORK_GROUP,
+        ("manifestworks",),
+        ("execute-as",),
+        (UNNAMED_EXECUTOR,),
+    ),
+    RbacRule(
         "clusters without a set enter the default one",
         CLUSTER_GROUP,
         ("managedclustersets/join",),
@@ -117,10 +126,10 @@ HUB_RIGHTS = (
         (*READ, *CHANGE),
     ),
     RbacRule(
-        "agents request certificates",
+        "agents request certificates, and surplus requests are deleted",
         "certificates.k8s.io",
         ("certificatesigningrequests",),
-        (*READ, "create", "update"),
+        (*READ, "create", "update", "delete"),
     ),
     RbacRule(
         "certificates are approved",

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.cluster import Cluster, validate_cluster_name
 from watchword.api.meta import ObjectKey, annotations_of
-from watchword.api.names import Annotation
+from watchword.api.names import PROTECTED_NAMESPACES, Annotation
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
@@ -28,7 +28,7 @@ from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.credentials.evidence import TokenClientFactory
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError
+from watchword.kube.errors import KubeError, Unreachable
 from watchword.kube.request_sender import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
@@ -44,6 +44,7 @@ from watchword.registration.agent.controllers import (
     register_informers,
     registration_controllers,
 )
+from watchword.registration.agent.departure import leave_when_asked
 from watchword.registration.agent.hub_credential import CredentialMetricsObserver, HubCredentialReconciler
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor, original_server
 from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, OwnCredentialTransport
@@ -129,6 +130,7 @@ def work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec
             clock=context.clock,
             random=context.random,
             timing=WorkTiming(options.eviction_grace, options.feedback_interval, options.work_recheck),
+            protected_namespaces=(PROTECTED_NAMESPACES | {options.namespace}) - options.work_namespaces,
         )
     )
 
@@ -204,6 +206,7 @@ class _Agent:
         is_held_kept: bool,
     ) -> None:
         self.options, self.runtime, self.identity, self.cluster_client = options, runtime, identity, cluster
+        self.own = own
         self.manager = Manager(
             _manager_options(options, runtime), clock=runtime.clock, random=runtime.random, metrics=runtime.metrics
         )
@@ -237,7 +240,11 @@ class _Agent:
                 return
             self._add_controllers()
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self.csr_watch.run()), group.create_task(self.session.run())]
+                secret = self.identity.secret_key
+                report = self.connection.trouble.report(self.cluster_client, self.own, secret)
+                leave = leave_when_asked(self.session, self.hub_client, self.cluster_client, self.own, secret)
+                work = (self.csr_watch.run(), self.session.run(), report, leave)
+                tasks = [group.create_task(each) for each in work]
                 await self.manager.run(stop)
                 for task in tasks:
                     task.cancel()
@@ -362,8 +369,11 @@ class _Agent:
                 if found is not None:
                     await correct_driver_claim(self.hub.client, found, request)
                 failures = 0
+                self.connection.trouble.registered()
             except (KubeError, NameTaken) as trouble:
                 failures += 1
+                if not isinstance(trouble, Unreachable):
+                    self.connection.trouble.registered(str(trouble))
                 delay = REGISTRATION_BACKOFF.delay(failures, self.runtime.random)
                 log.warning("not registered with the hub yet", error=str(trouble), retry_in=round(delay, 1))
                 await asyncio.sleep(delay)

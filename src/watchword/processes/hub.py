@@ -95,6 +95,7 @@ class HubOptions:
     catalog: Catalog = CATALOG  # where they are looked up
     settings: Settings = field(default_factory=dict)  # of the drivers
     auto_approval: bool = False  # the feature gate ManagedClusterAutoApproval
+    demands_executor: bool = False  # of ManifestWorks: the feature gate NilExecutorValidating
     own_ca: bytes = b""
     signing_namespaces: frozenset[str] = frozenset()  # besides the hub's own
     left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
@@ -124,7 +125,8 @@ async def run_hub(
     """
     stop = stop or asyncio.Event()
     if options.install:
-        installation = HubInstaller(client, random).install(options.health, options.metrics)
+        installer = HubInstaller(client, random, demands_executor=options.demands_executor)
+        installation = installer.install(options.health, options.metrics)
         if not await run_until_stopped(stop, installation):
             return
     manager = Manager(

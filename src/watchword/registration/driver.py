@@ -134,6 +134,14 @@ class BringsBootstrapData(Protocol):
 
 
 @runtime_checkable
+class ReachesServer(Protocol):
+    """Reaches a server that the bootstrap Secret names beside the hub's API server."""
+
+    async def find_server_trouble(self, data: SecretData) -> str:
+        """Return why that server does not answer from here; empty when it does."""
+
+
+@runtime_checkable
 class AnnotatesAgentAccount(Protocol):
     """Needs a ServiceAccount of a certain name and with annotations for the agent."""
 
@@ -195,6 +203,30 @@ class PreparesAcceptance(Protocol):
 
     async def prepare_acceptance(self, context: AcceptanceContext) -> None:
         """Make it; `DriverError` when the cluster must not be accepted."""
+
+
+@runtime_checkable
+class DescribesClaim(Protocol):
+    """Lets a cluster claim to be something, which the person who accepts it should see."""
+
+    def describe_claim(self, cluster: Object, settings: Settings) -> str:
+        """Return what a ManagedCluster claims to be, for a hub with these settings; `DriverError` when it is wrong."""
+
+
+@runtime_checkable
+class NamesJoinFlags(Protocol):
+    """Needs flags of `join` that follow from the settings of the hub."""
+
+    def join_flags(self, settings: Settings) -> tuple[str, ...]:
+        """Return them; what the cluster alone knows is a placeholder in capitals."""
+
+
+@runtime_checkable
+class WarnsHub(Protocol):
+    """Knows of hubs on which other drivers would not work."""
+
+    def warn_beside(self, others: Iterable[ClusterDriver]) -> str:
+        """Return what is wrong with a hub that has these drivers, too; empty when nothing is."""
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ from watchword.runtime.errors import FieldContested
 WINDOW_SECONDS = 60.0
 TOLERATED_REWRITES = 5
 TOLERATED_BURST = 20  # writes of one condition within a second
+TOLERATED_CHANGES = 80  # of the content of one condition within the window
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 600.0
 REMEMBERED_FIELDS = 8192
 EXISTENCE = "the object itself"
@@ -39,21 +40,25 @@ class FieldHistory(Struct):
     pause: float = 0.0
     paused_until: float = 0.0
     burst: tuple[float, int] = (0.0, 0)  # since when, and how often, the very same was written within a second
+    changes: tuple[float, int] = (0.0, 0)  # since when, and how often, its content changed within the window
 
     def is_rewrite(self, write: FieldWrite, now: float) -> bool:
         """Whether another program must have changed the field since it was last written.
 
         A condition that is written with others, unchanged, has the same instant as before. So has one that changes to
-        and fro within a second, which is the resolution of that instant: what is written that often is contested.
+        and fro within a second, which is the resolution of that instant: what is written that often is contested. So is
+        one whose content changes with nearly every write, because other conditions are written between the two.
         """
         if write.digest != self.last.digest:
-            return False
+            return bool(write.since) and self._changes_at(now)[1] >= TOLERATED_CHANGES
         return not write.since or write.since != self.last.since or self._burst_at(now)[1] >= TOLERATED_BURST
 
     def record(self, write: FieldWrite, now: float) -> bool:
         """Take note of a write; return whether the next one has to wait."""
         again = self.is_rewrite(write, now)
         since, count = self._burst_at(now)
+        first_change, changes = self._changes_at(now)
+        self.changes = (first_change, changes + (write.digest != self.last.digest))
         self.last, self.burst = write, (since, count + 1)
         while self.rewrites and self.rewrites[0] <= now - WINDOW_SECONDS - self.pause:
             self.rewrites.popleft()
@@ -70,6 +75,9 @@ class FieldHistory(Struct):
 
     def _burst_at(self, now: float) -> tuple[float, int]:
         return self.burst if now < self.burst[0] + 1 else (now, 0)
+
+    def _changes_at(self, now: float) -> tuple[float, int]:
+        return self.changes if now < self.changes[0] + WINDOW_SECONDS else (now, 0)
 
 
 class Contest(Struct, frozen=True):

@@ -51,6 +51,7 @@ class WorkContext(Struct, frozen=True, kw_only=True):
     clock: Clock
     random: Random
     timing: WorkTiming = field(default_factory=WorkTiming)
+    protected_namespaces: frozenset[str] = frozenset()  # that only works with an executor may change
 
 
 def controllers(parts: WorkContext) -> Iterable[ControllerSpec]:
@@ -76,6 +77,7 @@ def controllers(parts: WorkContext) -> Iterable[ControllerSpec]:
         WorkStatusReporter(hub.status, objects, FeedbackThrottle(timing.feedback_interval), parts.clock),
         parts.random,
         timing.recheck,
+        parts.protected_namespaces,
     )
     records = AppliedWorkReconciler(
         cluster,

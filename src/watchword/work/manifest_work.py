@@ -57,6 +57,7 @@ class WorkReconciler(Struct):
     reporter: WorkStatusReporter
     random: Random
     recheck: timedelta  # of what nothing has happened to
+    protected_namespaces: frozenset[str]  # that only works with an executor may change
     trigger_source: TriggerSource = field(default_factory=TriggerSource)
     _failures: dict[ObjectKey, int] = field(default_factory=dict)
     _known: dict[ObjectKey, frozenset[ObjectRef]] = field(default_factory=dict)
@@ -73,7 +74,8 @@ class WorkReconciler(Struct):
         record = await self.applied_work_store.ensure(key.name)
         if is_deleting(record):  # it is being removed; everything is applied again once it is gone
             return RetryAfter(RECHECK)
-        plan = choose_apply_plan(work, record, await resolve_manifests(work, self.rest_mapper))
+        manifests = await resolve_manifests(work, self.rest_mapper)
+        plan = choose_apply_plan(work, record, manifests, self.protected_namespaces)
         plan = replace(plan, record=await self.applied_work_store.record_targets(record, plan.written))
         outcomes = await self._apply(key, plan)
         left, failure = await self._remove_stale(plan, outcomes)
@@ -90,11 +92,13 @@ class WorkReconciler(Struct):
         return await self.hub.client.patch(MANIFEST_WORKS, ObjectKey.of(work), patch)
 
     async def _apply(self, key: ObjectKey, plan: ApplyPlan) -> ApplyOutcomes:
-        if plan.objection:
-            return {step.target: ApplyOutcome.failed(plan.objection, RetryMode.ON_CHANGE) for step in plan.steps}
         await self._watch_objects(key, plan)
         outcomes = {}
         for step in plan.steps:
+            if step.objection:
+                refusal = ApplyOutcome.failed(step.objection, RetryMode.ON_CHANGE)
+                outcomes[step.target] = replace(refusal, is_readable=False)
+                continue
             outcome = outcomes[step.target] = await self.applier.apply(self._with_sharing(step, plan.record))
             if outcome.error is not None and is_kind_missing(outcome.error):
                 self.rest_mapper.forget(step.target.resource)
@@ -113,8 +117,9 @@ class WorkReconciler(Struct):
         for target in self._known.get(key, frozenset()) - plan.targets:
             self.applier.forget(target)
         self._known[key] = plan.targets
-        self.watches.watch_objects(self.trigger_source, key, plan.targets)
-        await self.watches.wait_for_sync(step.target for step in plan.steps if step.recorded)
+        allowed = [step for step in plan.steps if not step.objection]
+        self.watches.watch_objects(self.trigger_source, key, frozenset(step.target for step in allowed))
+        await self.watches.wait_for_sync(step.target for step in allowed if step.recorded)
 
     async def _remove_stale(
         self, plan: ApplyPlan, outcomes: ApplyOutcomes

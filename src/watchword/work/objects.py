@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, is_deleting, uid_of
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from watchword.kube.client import Client, PatchType
-from watchword.kube.errors import ApiStatusError, NotFound
+from watchword.kube.errors import ApiStatusError, Forbidden, NotFound
 from watchword.kube.request_sender import decode
 from watchword.kube.rest_mapper import RestMapper
 from watchword.runtime.api_errors import describe_api_error
@@ -124,7 +124,9 @@ class ObjectRemover(Struct, frozen=True):
             try:
                 is_left = await self._remove(one, target, owner, keep=keep(target))
             except ApiStatusError as error:
-                is_left, failure = True, failure or RemovalFailure(target, error)
+                # Without a UID it was never applied; had it been created all the same, it would go with its owner.
+                is_left = bool(one.uid) or not isinstance(error, Forbidden)
+                failure = failure or (RemovalFailure(target, error) if is_left else None)
             if is_left:
                 left.append(one)
         return left, failure

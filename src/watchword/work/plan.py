@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, ObjectRef, mapping_at, owner_reference, rows_at, uid_of
-from watchword.api.names import ConditionType
+from watchword.api.names import Annotation, ConditionType
 from watchword.kube.errors import ApiStatusError
 from watchword.work.applied_work_store import AppliedResource, choose_stale_resources, read_applied_resources
 from watchword.work.errors import NotPermitted
@@ -118,6 +118,7 @@ class ApplyStep(Struct, frozen=True):
     config: ManifestConfig
     owner: Object  # the reference to the work's record
     executor: ObjectKey | None = None
+    objection: str = ""  # why nothing is done with the object, nor read of it
     orphaned: bool = False
     recorded: bool = False  # whether it has been applied before, so that it is likely there
     is_generation_applied: bool = False  # whether this very manifest has been applied before
@@ -200,11 +201,12 @@ class ApplyPlan(Struct, frozen=True):
     record: Object
     refused: Sequence[RejectedManifest]
     steps: Sequence[ApplyStep]  # in the order in which they are applied
-    objection: str = ""  # why nothing at all may be applied
 
     @property
     def written(self) -> list[ObjectRef]:
-        return [step.target for step in self.steps if step.config.strategy is not Strategy.READ_ONLY]
+        """The objects that the record names: also those that were applied before they were refused."""
+        writing = (step for step in self.steps if step.config.strategy is not Strategy.READ_ONLY)
+        return [step.target for step in writing if step.recorded or not step.objection]
 
     @property
     def targets(self) -> frozenset[ObjectRef]:
@@ -225,8 +227,12 @@ class ApplyPlan(Struct, frozen=True):
 
 
 def choose_apply_plan(
-    work: Object, record: Object, manifests: Sequence[ResolvedManifest | RejectedManifest]
+    work: Object,
+    record: Object,
+    manifests: Sequence[ResolvedManifest | RejectedManifest],
+    protected: frozenset[str] = frozenset(),
 ) -> ApplyPlan:
+    """Decide what to do with each manifest; `protected` are the namespaces that only an executor may change."""
     spec = work.get("spec") or {}
     known = {one.identity for one in read_applied_resources(record) if one.uid}
     try:
@@ -239,13 +245,24 @@ def choose_apply_plan(
             choose_manifest_config(spec, manifest.target),
             owner_reference(record),
             executor,
+            objection or (_objection(manifest.target, protected) if executor is None else ""),
             orphaned=is_orphaned(spec, manifest.target),
             recorded=manifest.target.identity in known,
             is_generation_applied=is_generation_applied(work),
         )
         for manifest in choose_apply_order(one for one in manifests if isinstance(one, ResolvedManifest))
     ]
-    return ApplyPlan(spec, record, [one for one in manifests if isinstance(one, RejectedManifest)], steps, objection)
+    return ApplyPlan(spec, record, [one for one in manifests if isinstance(one, RejectedManifest)], steps)
+
+
+def _objection(target: ObjectRef, protected: frozenset[str]) -> str:
+    namespace = target.key.name if target.identity[:2] == ("", "namespaces") else target.key.namespace
+    if namespace not in protected:
+        return ""
+    return (
+        f"the namespace {namespace} is protected from works without an executor: name an executor that may change it, "
+        f"or allow it for all works with the annotation {Annotation.WORK_NAMESPACES}={namespace} of the Klusterlet"
+    )
 
 
 def is_generation_applied(work: Mapping[str, Any]) -> bool:

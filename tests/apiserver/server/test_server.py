@@ -113,6 +113,20 @@ async def test_users_are_limited_by_name_and_get_retry_after() -> None:
     assert answer.header("Retry-After") == "10"
 
 
+@pytest.mark.parametrize(
+    "path", ["/apis/certificates.k8s.io/v1/certificatesigningrequests", "/apis/events.k8s.io/v1/namespaces/ns/events"]
+)
+async def test_objects_that_clients_could_store_without_bound_are_limited_by_user(path: str) -> None:
+    plane = a_plane(limit=RequestRateLimiter(Clock(), created=Rate(1, 2)))
+
+    async def create(user: str) -> int:
+        return (await plane.handle(Request("POST", path, headers=(("Authorization", user),), body=b"{}"))).status
+
+    assert [await create("alice") == 429 for _ in range(3)] == [False, False, True]
+    assert await create("bob") != 429
+    assert await codes(plane, 2, "alice") == [200, 200]
+
+
 async def test_wrong_credentials_are_limited_by_address() -> None:
     plane = a_plane(limit=RequestRateLimiter(Clock(), failures=Rate(1, 2)))
 

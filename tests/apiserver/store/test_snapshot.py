@@ -17,7 +17,7 @@ pytestmark = pytest.mark.real_time
 
 B = "things.example.com"
 WRITERS, WRITES = 5, 40
-LATER = StoreFormat(2, {1: "CREATE TABLE added (name TEXT) STRICT;"})
+LATER = StoreFormat(3, {2: "CREATE TABLE added (name TEXT) STRICT;"})
 
 
 def _body(number: int) -> Callable[[int], bytes]:
@@ -54,7 +54,7 @@ async def test_acknowledged_write_is_in_the_next_copy(tmp_path: Path) -> None:
     found = read_snapshot(await store.copy(), "copy")
     await store.close()
 
-    assert (found.version, found.revision, found.objects) == (1, record.revision, {f"{B}/ns/a": record.revision})
+    assert (found.version, found.revision, list(found.rows)) == (2, record.revision, [f"{B}/ns/a"])
 
 
 async def test_deleted_object_is_not_among_the_objects_of_a_copy(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ async def test_deleted_object_is_not_among_the_objects_of_a_copy(tmp_path: Path)
     found = read_snapshot(await store.copy(), "copy")
     await store.close()
 
-    assert (found.revision, found.objects) == (2, {})
+    assert (found.revision, found.rows) == (2, {})
 
 
 async def test_closed_store_refuses_to_be_copied(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ async def test_file_of_an_earlier_format_is_migrated_with_its_objects(tmp_path: 
 
 async def test_migration_that_fails_leaves_the_earlier_format(tmp_path: Path) -> None:
     await SqliteStore(tmp_path / "data.db").close()
-    broken = StoreFormat(3, {1: LATER.migrations[1], 2: "INSERT INTO missing VALUES (1);"})
+    broken = StoreFormat(4, {2: LATER.migrations[2], 3: "INSERT INTO missing VALUES (1);"})
 
     with pytest.raises(StoreOpenError, match="no such table"):
         RevisionLog(tmp_path / "data.db", store_format=broken)
@@ -119,7 +119,7 @@ async def test_file_of_a_newer_format_is_refused_with_the_next_step(tmp_path: Pa
     RevisionLog(tmp_path / "data.db", store_format=LATER).close()
     before = (tmp_path / "data.db").read_bytes()
 
-    with pytest.raises(StoreOpenError, match=r"has format 2.*formats up to 1: use the release that wrote it"):
+    with pytest.raises(StoreOpenError, match=r"has format 3.*formats up to 2: use the release that wrote it"):
         SqliteStore(tmp_path / "data.db")
     assert (tmp_path / "data.db").read_bytes() == before
 
@@ -127,5 +127,5 @@ async def test_file_of_a_newer_format_is_refused_with_the_next_step(tmp_path: Pa
 async def test_file_whose_format_has_no_migration_is_refused(tmp_path: Path) -> None:
     await SqliteStore(tmp_path / "data.db").close()
 
-    with pytest.raises(StoreOpenError, match="has format 1, which this release cannot migrate"):
-        RevisionLog(tmp_path / "data.db", store_format=StoreFormat(2))
+    with pytest.raises(StoreOpenError, match="has format 2, which this release cannot migrate"):
+        RevisionLog(tmp_path / "data.db", store_format=StoreFormat(3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from watchword.apiserver.store.model import (
     StoreOpenError,
     WriteFailed,
 )
+from watchword.apiserver.store.snapshot import RestoreMarker, read_snapshot, write_marker
 from watchword.apiserver.store.sqlite import ERASED_TOGETHER, SqliteStore
 
 pytestmark = pytest.mark.real_time
@@ -234,22 +236,6 @@ async def test_a_file_from_elsewhere_begins_a_new_epoch_once(tmp_path: Path) -> 
     assert second == first
 
 
-async def test_compaction_that_fails_is_finished_by_the_next_one(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "data.db")
-    for revision in range(3):
-        await store.write(put("ns/a", expected=revision))
-    in_the_way = tmp_path / "data.db.mark.new"
-    in_the_way.mkdir()
-
-    with pytest.raises(WriteFailed, match=r"data\.db\.mark"):
-        await store.compact(3)
-    in_the_way.rmdir()
-    await store.compact(3)
-
-    assert (await store.write(put("ns/b"))).revision == 4
-    await store.close()
-
-
 async def test_compaction_erases_more_revisions_than_one_transaction_takes(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "data.db")
     made = await asyncio.gather(*(store.write(put(f"ns/{number}")) for number in range(ERASED_TOGETHER)))
@@ -344,3 +330,80 @@ async def test_file_put_back_after_a_crash_reuses_no_revision(tmp_path: Path) ->
 
     assert store.revision > lost
     await store.close()
+
+
+async def killed(path: Path, *, names: int) -> int:
+    """Write, and leave the files as a killed process leaves them; return the last revision."""
+    live = path.with_name("live.db")
+    store = SqliteStore(live)
+    for number in range(names):
+        await store.write(put(f"ns/{number}"))
+    for suffix in ("", "-wal"):
+        path.with_name(f"{path.name}{suffix}").write_bytes(live.with_name(f"{live.name}{suffix}").read_bytes())
+    write_marker(path.with_name(f"{path.name}.mark"), RestoreMarker.of(path, store.revision))
+    await store.close()
+    return store.revision
+
+
+def cut(wal: Path) -> None:
+    wal.write_bytes(wal.read_bytes()[:-5_000])
+
+
+def damage(wal: Path) -> None:
+    data = bytearray(wal.read_bytes())
+    data[len(data) // 2] ^= 1
+    wal.write_bytes(data)
+
+
+@pytest.mark.parametrize("spoil", [cut, damage])
+async def test_writes_lost_with_the_write_ahead_log_are_counted_and_explained(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "data.db"
+    last = await killed(path, names=100)
+    spoil(path.with_name("data.db-wal"))
+
+    store = SqliteStore(path)
+
+    kept = len(store.records(B))
+    assert kept < last
+    assert store.new_epoch is not None
+    assert store.new_epoch[:2] == ("Warning", "DataLost")
+    assert f"the last {last - kept} writes (revisions {kept + 1} to {last})" in store.new_epoch.note
+    assert (await store.write(put("ns/new"))).revision > last
+    await store.close()
+
+
+async def test_killed_process_loses_nothing_and_begins_no_epoch(tmp_path: Path) -> None:
+    last = await killed(tmp_path / "data.db", names=100)
+
+    store = SqliteStore(tmp_path / "data.db")
+
+    assert (store.new_epoch, store.revision, len(store.records(B))) == (None, last, 100)
+    await store.close()
+
+
+async def test_empty_write_ahead_log_is_refused_until_the_loss_is_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "data.db"
+    await killed(path, names=100)
+    path.with_name("data.db-wal").write_bytes(b"")
+
+    with pytest.raises(StoreIncomplete, match="is empty, and the last 100 writes are missing: put it back"):
+        SqliteStore(path)
+    path.with_name("data.db.mark").unlink()  # as the message says
+    path.with_name("data.db-wal").write_bytes(b"")
+    await SqliteStore(path).close()
+
+
+async def test_changed_byte_inside_an_object_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data.db"
+    store = SqliteStore(path)
+    await store.write(put("ns/a", b'{"accepted":"no"}'))
+    copy = await store.copy()
+    await store.close()
+    path.write_bytes(path.read_bytes().replace(b'{"accepted":"no"}', b'{"accepted":"ok"}'))
+
+    with pytest.raises(StoreCorrupt, match=r"things\.example\.com/ns/a \(revision 1\) is not as it was written"):
+        SqliteStore(path)
+    with pytest.raises(StoreCorrupt):
+        read_snapshot(copy.replace(b'{"accepted":"no"}', b'{"accepted":"ok"}'), "backup")

@@ -32,7 +32,7 @@ def test_agents_of_a_restored_fleet_connect_again_without_another_join(
     first.kill()
     shutil.rmtree(data)
 
-    watchword("restore", backup, "--data-dir", data)
+    watchword("restore", backup, "--data-dir", data, "--undo-revocations")
     second = start_up("--clusters=1", f"--data-dir={data}")
     second.until("ready")
 

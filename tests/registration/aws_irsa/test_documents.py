@@ -70,7 +70,7 @@ def test_role_of_an_accepted_cluster_is_that_of_the_design() -> None:
 
 
 def test_role_of_the_identity_creator_is_that_of_the_design() -> None:
-    role = identity_creator_role(HUB, PROVIDER)
+    role = identity_creator_role(HUB, PROVIDER, extended=False)
 
     assert role.arn == filled("arn:aws:iam::<hub-account-id>:role/<hub-cluster-name>_managed-cluster-identity-creator")
     assert role.access_policy == filled(IDENTITY_CREATOR_ACCESS)
@@ -79,7 +79,7 @@ def test_role_of_the_identity_creator_is_that_of_the_design() -> None:
 
 
 def test_extended_role_of_the_identity_creator_adds_statements_only() -> None:
-    plain, extended = identity_creator_role(HUB, PROVIDER), identity_creator_role(HUB, PROVIDER, extended=True)
+    plain, extended = identity_creator_role(HUB, PROVIDER, extended=False), identity_creator_role(HUB, PROVIDER)
 
     assert extended.access_policy.startswith(plain.access_policy.removesuffix("\n  ]\n}\n"))
     own, *added = extended.access["Statement"]

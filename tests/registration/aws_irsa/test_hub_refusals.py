@@ -118,7 +118,6 @@ async def test_new_cluster_of_a_name_waits_for_the_role_of_the_old_one(aws_fleet
         pytest.param({MANAGED_ARN: "x" * 10_000}, id="ten kilobytes"),
         pytest.param({OCM_ROLE_SUFFIX: "0" * 32}, id="suffix alone"),
         pytest.param({MANAGED_ARN: str(arn_of("a")), OCM_MANAGED_ARN: str(arn_of("b"))}, id="two ARNs"),
-        pytest.param({OCM_MANAGED_ARN: str(arn_of("a")), OCM_ROLE_SUFFIX: "0" * 32}, id="suffix of another"),
     ],
 )
 async def test_annotations_that_name_no_eks_cluster_are_refused(
@@ -132,6 +131,18 @@ async def test_annotations_that_name_no_eks_cluster_are_refused(
     assert aws_fleet.aws.requests.total() == 0
 
 
+async def test_agent_of_another_hub_is_accepted_and_told(aws_fleet: AwsFleet) -> None:
+    aws_fleet.start_hub()
+    managed = arn_of("edge-1")
+
+    name = await aws_fleet.ask(managed, accepted=True, **{OCM_MANAGED_ARN: str(managed), OCM_ROLE_SUFFIX: "0" * 32})
+    said = await aws_fleet.reported(name, "OtherHubNamed", "True")
+    await aws_fleet.annotate(name, **{OCM_ROLE_SUFFIX: RoleTags.of(HUB, managed).identifier})
+
+    assert str(HUB) in said["message"]
+    await aws_fleet.reported(name, "AwsIdentityReady", "True")
+
+
 async def test_annotations_of_open_cluster_management_are_accepted(aws_fleet: AwsFleet) -> None:
     aws_fleet.start_hub()
     managed = arn_of("edge-1")
@@ -140,6 +151,20 @@ async def test_annotations_of_open_cluster_management_are_accepted(aws_fleet: Aw
     name = await aws_fleet.ask(managed, accepted=True, **notes)
 
     await aws_fleet.members.condition(name, ACCEPTED, "True")
+
+
+async def test_role_of_open_cluster_management_is_adopted_by_its_trust_policy(aws_fleet: AwsFleet) -> None:
+    managed = arn_of("edge-1")
+    role = hub_role(HUB, managed)
+    aws_fleet.aws.roles[role.name] = MemoryRole(role.arn, role.trust, {"team": "fleet"}, 0.0)  # without a policy
+    aws_fleet.start_hub()
+
+    name = await aws_fleet.ask(managed, accepted=True)
+
+    await aws_fleet.members.condition(name, ACCEPTED, "True")
+    adopted = aws_fleet.aws.roles[role.name]
+    assert adopted.tags == {"team": "fleet", **role.tags}
+    assert adopted.policies == {role.name: role.access}
 
 
 async def test_role_without_the_tags_of_the_cluster_is_left_as_it_is(aws_fleet: AwsFleet) -> None:

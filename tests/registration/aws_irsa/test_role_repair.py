@@ -85,6 +85,26 @@ def test_role_of_another_hub_is_neither_adopted_nor_changed_nor_deleted(judge: C
         judge(wanted, stored)
 
 
+@pytest.mark.parametrize("judge", [validate_ownership, validate_deletion])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"trust": {"Version": "2012-10-17", "Statement": []}}, id="another trust policy"),
+        pytest.param({"access": OF_ANOTHER_REGION.access}, id="the access policy of a hub in another region"),
+    ],
+)
+def test_role_without_the_tag_of_a_hub_is_adopted_only_with_the_expected_policies(
+    judge: Callable[..., object], changes: dict[str, Any]
+) -> None:
+    role = hub_role(HUB, MANAGED)
+    tags = {key: value for key, value in role.tags.items() if key != HUB_ARN_TAG}
+    stored = StoredRole(role.arn, role.trust, role.access, tags)
+
+    judge(role, stored)
+    with pytest.raises(ForeignRole):
+        judge(role, replace(stored, **changes))
+
+
 def test_role_of_an_earlier_version_gets_the_tag_of_its_hub() -> None:
     role = hub_role(HUB, MANAGED)
     tags = {key: value for key, value in role.tags.items() if key != HUB_ARN_TAG}

@@ -12,6 +12,7 @@ from msgspec import Struct
 from watchword.accounts.agent.token_secrets import HeldToken, LocalAccount, TokenSecrets, decide_token
 from watchword.api.accounts import Account, choose_declaration, resource_of
 from watchword.api.conditions import Condition
+from watchword.api.credential_report import format_issued
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
@@ -290,7 +291,9 @@ def _reported(held: HeldToken, now: datetime) -> Condition:
     if now >= held.token.expires_at:
         message = f"the token expired at {rfc3339(held.token.expires_at)} and rotation is off: enable it to get another"
         return Condition.false(REPORTED, "TokenExpired", message)
-    return Condition.true(REPORTED, "TokenReported", "the Secret on the hub holds a token of the service account")
+    issued = format_issued(held.token.credential_id)  # another text for each token, so that a renewal is seen
+    message = f"the Secret on the hub holds a token of the service account{issued}"
+    return Condition.true(REPORTED, "TokenReported", message)
 
 
 def _scheduled(held: HeldToken, renew_at: datetime | None) -> Condition:

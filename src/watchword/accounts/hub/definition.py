@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from watchword.accounts.hub.secret_policy import policy_manifests
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.addons.rbac import lease_manifests
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.addon import SERVED_IN_PROCESS
+from watchword.api.admission_policy import bound_policy
 from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import IMAGE, Annotation
+from watchword.api.names import IMAGE, Annotation, Label
 from watchword.api.resources import (
     CLUSTER_MANAGEMENT_ADDONS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -113,6 +113,34 @@ def _deployment(instance: AddonInstance, image: str) -> Object:
     )
 
 
+SECRETS_POLICY = "managed-serviceaccount-secrets.watchword.dev"
+"""Limits the agents' right to create Secrets to those of their accounts, which RBAC cannot say."""
+
+_USERS = (
+    f"'system:serviceaccount:' + request.namespace + ':{ADDON_NAME}-agent'",
+    f"'system:serviceaccount:' + request.namespace + ':' + request.namespace + '-{ADDON_NAME}-agent'",
+)
+_IS_AGENT = (
+    f"request.userInfo.groups.exists(group, group.startsWith('system:open-cluster-management:cluster:')"
+    f" && group.endsWith(':addon:{ADDON_NAME}')) || request.userInfo.username in [{', '.join(_USERS)}]"
+)
+_VERSIONS = ", ".join(f"'{kind.api_version}'" for kind in ACCOUNT_KINDS)
+_OWNERS = "object.metadata.ownerReferences"
+_OWNED = (
+    f"has({_OWNERS}) && {_OWNERS}.size() > 0 && {_OWNERS}.all(owner, owner.kind == '{MANAGED_SERVICE_ACCOUNTS.kind}'"
+    f" && owner.name == object.metadata.name && owner.apiVersion in [{_VERSIONS}])"
+)
+_SECRET_RULES = {
+    "object.type == 'Opaque'": "the agent writes Secrets of type Opaque only",
+    f"has(object.metadata.labels) && '{Label.MANAGED_ACCOUNT}' in object.metadata.labels": (
+        f"the agent writes Secrets with the label {Label.MANAGED_ACCOUNT} only"
+    ),
+    _OWNED: "the agent writes Secrets only that a ManagedServiceAccount of the same name owns",
+    "!has(object.data) || object.data.all(name, name in ['ca.crt', 'token'])": (
+        "the agent writes ca.crt and token only"
+    ),
+}
+
 FIELD_MANAGER = "watchword-accounts"
 
 
@@ -132,4 +160,5 @@ def manifests(*, served: str = SERVED_IN_PROCESS) -> list[Manifest]:
         spec={"addOnMeta": about},
     )
     definitions = [(CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in ACCOUNT_CRDS]
-    return [*definitions, *policy_manifests(), (CLUSTER_MANAGEMENT_ADDONS, addon)]
+    policy = bound_policy(SECRETS_POLICY, ("", SECRETS.plural), _SECRET_RULES, only_for=_IS_AGENT)
+    return [*definitions, *policy, (CLUSTER_MANAGEMENT_ADDONS, addon)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -132,6 +132,7 @@ class AddonCredentials(Struct, frozen=True):
     clock: Clock
     statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(default_factory=dict)  # add-on → Secret → last word
     validities: dict[ObjectKey, CredentialValidity] = field(default_factory=dict)  # Secret → that of its credential
+    waiting_since: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → since when it has no credential
 
     def credential_secret(self, key: ObjectKey) -> CredentialSecret | None:
         """Return whose credential is in a Secret, None when it is not needed any more."""
@@ -150,14 +151,11 @@ class AddonCredentials(Struct, frozen=True):
         )
 
     def held_tokens(self) -> list[Sensitive[str]]:
-        found: list[Sensitive[str]] = []
-        for obj in self.credential_index.reader.list(MANAGED_CLUSTER_ADDONS):
-            for credential_secret in self.credential_index.credential_secrets(Addon.read(obj)):
-                entry = self.agent_drivers[self.drivers.name_for(credential_secret.registration)].user_entry()
-                data = decode_data(self.secrets.get(SECRETS, credential_secret.key))
-                if entry.token_file is not None and entry.token_file.name in data:
-                    found.append(Sensitive(data[entry.token_file.name].decode(errors="replace")))
-        return found
+        """Return the tokens in Secrets that are watched; an add-on's namespace is watched once it is reconciled."""
+        files = [driver.user_entry().token_file for driver in self.agent_drivers.values()]
+        owned = (decode_data(obj) for obj in self.secrets.list(SECRETS) if self.credential_index.is_labeled(obj))
+        found = (data.get(file.name) for data in owned for file in files if file is not None)
+        return [Sensitive(text.decode(errors="replace")) for text in found if text is not None]
 
     def _secret_extras(self, credential_secret: CredentialSecret, driver: AgentDriver) -> SecretExtras:
         frame = {CLUSTER_NAME: self.credential_index.cluster.encode()}
@@ -174,7 +172,7 @@ class AddonCredentials(Struct, frozen=True):
             self.events.warning(secret, answer.reason, answer.message)
         self._count(credential_secret, answer)
         statuses = self.statuses.setdefault(credential_secret.addon.name, {})
-        statuses[key] = _status_of(answer)
+        statuses[key] = _status_of(credential_secret.registration, answer)
         conditions = self._conditions(credential_secret)
         if conditions:
             await self.status.write(
@@ -185,7 +183,8 @@ class AddonCredentials(Struct, frozen=True):
         """Count a rotation or a refusal; names of add-ons are no labels, for there is no end of them."""
         kind = f"addon-{self.drivers.name_for(credential_secret.registration)}"
         if isinstance(answer, Pending):
-            self.metrics.rotation_failed(kind, answer.reason)
+            if answer.failed:
+                self.metrics.rotation_failed(kind, answer.reason)
             return
         before, now = self.validities.pop(credential_secret.key, None), self.clock.now()
         if answer.expires_at is None:
@@ -202,39 +201,55 @@ class AddonCredentials(Struct, frozen=True):
     def _conditions(self, credential_secret: CredentialSecret) -> tuple[Condition, ...]:
         name = self.drivers.name_for(credential_secret.registration)
         statuses = self.statuses[credential_secret.addon.name]
-        alike = [
-            other.key
+        alike = {
+            other.key: other.registration.type
             for other in self.credential_index.credential_secrets(credential_secret.addon)
             if self.drivers.name_for(other.registration) == name
-        ]
+        }
         words = [statuses[key] for key in sorted(alike) if key in statuses]
-        if len(words) < len(alike) and all(word.good for word in words):
-            return ()
+        is_hub_known = any(kind == KUBE_CLIENT and key in statuses for key, kind in alike.items())
+        if len(words) < len(alike) and all(word.good for word in words) and not is_hub_known:
+            return ()  # the others follow, and one write reports them all
         return self.drivers.catalog.by_name[name].credential.report(words)
+
+    def is_overdue(self, key: ObjectKey) -> bool:
+        """Whether a credential has been awaited for so long that it is worth a report."""
+        now = self.clock.now()
+        return now - self.waiting_since.setdefault(key, now) >= UNREPORTED_WAIT
 
     def forget(self, key: ObjectKey) -> None:
         self.validities.pop(key, None)
+        self.waiting_since.pop(key, None)
         for statuses in self.statuses.values():
             statuses.pop(key, None)
 
 
 class AddonCredentialObserver(Struct, frozen=True):
-    """Reports one credential of an add-on once it was obtained or refused; waiting is not reported."""
+    """Reports one credential of an add-on: obtained, refused, or awaited for long while there is none to use."""
 
     credentials: AddonCredentials
     credential_secret: CredentialSecret
+    spec: CredentialSpec
 
-    async def on_answer(self, answer: ObtainResult, _data: SecretData) -> None:
-        if not isinstance(answer, Pending) or answer.failed:
-            await self.credentials.report_status(self.credential_secret, answer)
+    async def on_answer(self, answer: ObtainResult, data: SecretData) -> None:
+        key = self.credential_secret.key
+        if isinstance(answer, Pending) and not answer.failed:
+            is_usable = self.spec.driver.assess(self.spec.wanted, data) is not None
+            if is_usable or not self.credentials.is_overdue(key):
+                return
+        else:
+            self.credentials.waiting_since.pop(key, None)
+        await self.credentials.report_status(self.credential_secret, answer)
 
 
-def _status_of(answer: ObtainResult) -> CredentialStatus:
-    if isinstance(answer, Pending):
-        return CredentialStatus(False, answer.reason, answer.message)
-    return CredentialStatus(True, "", answer.message + format_issued(answer.credential_id))
+def _status_of(registration: Registration, answer: ObtainResult) -> CredentialStatus:
+    if not isinstance(answer, Pending):
+        return CredentialStatus(True, "", answer.message + format_issued(answer.credential_id))
+    whose = "" if registration.type == KUBE_CLIENT else f"{registration.signer}: "
+    return CredentialStatus(False, answer.reason, whose + answer.message)
 
 
+UNREPORTED_WAIT = timedelta(minutes=1)  # most are issued sooner, and need no report in between
 LABELED_RECHECK = timedelta(seconds=30)  # its label makes it visible, and its event triggers the reconciler sooner
 CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
 BOOTSTRAP_RECHECK = timedelta(
@@ -288,7 +303,8 @@ class AddonSecretReconciler(Struct, frozen=True):
         if spec is None:
             self.keeper.release(key)
             return Done()
-        return await self.keeper.advance(key, spec, AddonCredentialObserver(self.credentials, credential_secret))
+        observer = AddonCredentialObserver(self.credentials, credential_secret, spec)
+        return await self.keeper.advance(key, spec, observer)
 
     async def _delete_orphaned(self, key: ObjectKey) -> Outcome:
         """Remove what was made for an add-on that is gone, also when it went while no agent ran."""

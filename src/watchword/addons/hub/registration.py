@@ -18,7 +18,7 @@ from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
-from watchword.kube.errors import Conflict, KubeError
+from watchword.kube.errors import Conflict, Forbidden, KubeError
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
@@ -26,6 +26,7 @@ from watchword.runtime.status import StatusChange, StatusWriter
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
 NOT_ACCEPTED, PENDING, REFUSED = "ClusterNotAccepted", "PermissionConfigPending", "PermissionRefused"
+SET_FAILED = "SetPermissionFailed"
 RECHECK_INTERVAL = timedelta(minutes=1)
 
 
@@ -107,16 +108,20 @@ class RegistrationReconciler(Struct, frozen=True):
             message = f"{'; '.join(objections)}: {advice}"
             self.events.refusal(instance.addon.object, REFUSED, message)
             return Condition.false(APPLIED, REFUSED, message)
-        try:
-            for grant in definition.grants:
-                if not self.rights.is_written(instance, grant, identity):
-                    await self.rights.write(instance, grant, identity)
-        except Conflict:
-            raise  # another writer was faster: the next look settles it
-        except NameConflict as conflict:
-            return Condition.false(APPLIED, "NameConflict", str(conflict))
-        except KubeError as trouble:
-            return Condition.false(APPLIED, "SetPermissionFailed", str(trouble))
+        for grant in definition.grants:
+            if self.rights.is_written(instance, grant, identity):
+                continue
+            try:
+                await self.rights.write(instance, grant, identity)
+            except Conflict:
+                raise  # another writer was faster: the next look settles it
+            except NameConflict as conflict:
+                return Condition.false(APPLIED, "NameConflict", str(conflict))
+            except Forbidden as trouble:
+                message = f"{grant.name} cannot be given: {grant.remedy} ({trouble})"
+                return Condition.false(APPLIED, SET_FAILED, message)
+            except KubeError as trouble:
+                return Condition.false(APPLIED, SET_FAILED, str(trouble))
         return Condition.true(APPLIED, "SetPermissionApplied", "registrations and permissions are in place")
 
 

@@ -19,7 +19,7 @@ from watchword.addons.templates.rendering import (
 )
 from watchword.api.addon import Addon, AddonSubject, requested_namespace
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, mapping_at, rows_at
-from watchword.api.names import ADDON_NAMESPACE, HUB_NAMESPACE, Annotation
+from watchword.api.names import ADDON_NAMESPACE, HUB_NAMESPACE, HUB_SERVICE_ACCOUNT, Annotation, Label
 from watchword.api.resources import (
     ADDON_DEPLOYMENT_CONFIGS,
     ADDON_TEMPLATES,
@@ -137,12 +137,26 @@ def _grants(row: Mapping[str, Any]) -> Iterable[Grant]:
     for permission in rows_at(row, "kubeClient", "hubPermissions"):
         if permission.get("type") == "CurrentCluster":
             name = str(mapping_at(permission, "currentCluster").get("clusterRoleName") or "")
-            yield Grant(name, role=name)
+            yield Grant(name, role=name, remedy=_allow_cluster_role(name))
         elif permission.get("type") == "SingleNamespace":
             single = mapping_at(permission, "singleNamespace")
-            role = mapping_at(single, "roleRef")
-            name = str(role.get("name") or "")
-            yield Grant(name, role=name, role_kind=str(role.get("kind")), namespace=str(single.get("namespace") or ""))
+            role, namespace = mapping_at(single, "roleRef"), str(single.get("namespace") or "")
+            name, kind = str(role.get("name") or ""), str(role.get("kind"))
+            remedy = _allow_cluster_role(name) if kind == "ClusterRole" else _allow_role(name, namespace)
+            yield Grant(name, role=name, role_kind=kind, namespace=namespace, remedy=remedy)
+
+
+def _allow_cluster_role(name: str) -> str:
+    return f"an administrator lets add-ons have it with: kubectl label clusterrole {name} {Label.ADDON_GRANTABLE}=true"
+
+
+def _allow_role(name: str, namespace: str) -> str:
+    bind, account = f"{name}-bind", f"{HUB_NAMESPACE}:{HUB_SERVICE_ACCOUNT}"
+    return (
+        "an administrator lets the hub bind it with: "
+        f"kubectl create role {bind} -n {namespace} --verb=bind --resource=roles --resource-name={name} && "
+        f"kubectl create rolebinding {bind} -n {namespace} --role={bind} --serviceaccount={account}"
+    )
 
 
 def _signer(row: Mapping[str, Any]) -> Signer:

@@ -40,6 +40,11 @@ class Refusal(Struct, frozen=True):
     holder: str
     seconds: float | None = None  # None: it was not refused, or that was not measured
     trouble: str = ""
+    before: bool = False  # it was refused before the revocation, which so shows nothing of its effect
+
+    @property
+    def is_unproved(self) -> bool:
+        return self.seconds is None and not self.before
 
 
 class RequestProbe(Struct, frozen=True):
@@ -96,6 +101,20 @@ class AbsenceProbe(Struct, frozen=True):
     async def is_refused(self) -> bool:
         found = await self.client.find(self.resource, self.key)
         return found is None or uid_of(found) != self.uid
+
+
+async def split_refused(probes: Sequence[RefusalProbe]) -> tuple[list[RefusalProbe], list[Refusal]]:
+    """Ask before a revocation: return the probes that can show its effect, and the holders refused already."""
+
+    async def is_refused(probe: RefusalProbe) -> bool:
+        try:
+            return await probe.is_refused()
+        except KubeError:
+            return False  # the measurement says why it is not known
+
+    answers = list(zip(probes, await asyncio.gather(*map(is_refused, probes)), strict=True))
+    accepted = [probe for probe, refused in answers if not refused]
+    return accepted, [Refusal(probe.holder, before=True) for probe, refused in answers if refused]
 
 
 class RefusalMeasurement(Struct, frozen=True):
@@ -177,7 +196,7 @@ class RevocationResult(Struct, frozen=True):
 
     @property
     def unproved(self) -> list[Refusal]:
-        return [refusal for refusal in self.refusals if refusal.seconds is None]
+        return [refusal for refusal in self.refusals if refusal.is_unproved]
 
 
 class Revoker(Struct, frozen=True):
@@ -192,6 +211,7 @@ class Revoker(Struct, frozen=True):
         return list(await asyncio.gather(*(self._revoke(each) for each in planned)))
 
     async def _revoke(self, revocation: Revocation) -> RevocationResult:
+        probes, before = await split_refused(revocation.probes if self.wait is not None else ())
         since = asyncio.get_running_loop().time()
         try:
             changed = await revocation.act()
@@ -199,10 +219,6 @@ class Revoker(Struct, frozen=True):
             return RevocationResult(revocation, trouble=str(trouble))
         if changed:
             self.events.normal(revocation.object, REASON, f"{self.administrator} revoked {revocation.target}")
-        refusals, _ = await asyncio.gather(self._measure(revocation, since), self.events.flush(EVENT_PATIENCE))
-        return RevocationResult(revocation, changed, tuple(refusals))
-
-    async def _measure(self, revocation: Revocation, since: float) -> list[Refusal]:
-        if self.wait is None:
-            return []
-        return await RefusalMeasurement(self.wait, since, revocation.repeat).run(revocation.probes)
+        measurement = RefusalMeasurement(self.wait or timedelta(0), since, revocation.repeat)
+        refusals, _ = await asyncio.gather(measurement.run(probes), self.events.flush(EVENT_PATIENCE))
+        return RevocationResult(revocation, changed, (*before, *refusals))

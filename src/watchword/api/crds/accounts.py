@@ -95,7 +95,7 @@ _COLUMNS = (
     condition_column("Present", "AllServiceAccountPresent"),
     condition_column("Reported", "TokenReported"),
     column("Clusters", ".status.clusters.present", "integer"),
-    column("Expires", ".status.expirationTimestamp", "date"),
+    column("Expires", ".status.expirationTimestamp", "string"),  # kubectl shows a date as an age
     AGE,
 )
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from watchword.apiserver.store.log import Row
 from watchword.apiserver.store.model import StoreOpenError
+from watchword.apiserver.store.snapshot import Row
 from watchword.pki.encryption import EncryptionKeys, is_encrypted, parse_encryption_keys
 from watchword.pki.errors import DecryptionFailed, KeyRefused
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import apsw
 import orjson
 from msgspec import Struct
 
-from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.store.model import (
     StorageFull,
     StoreCorrupt,
@@ -21,7 +20,16 @@ from watchword.apiserver.store.model import (
     StoreOpenError,
     WriteFailed,
 )
-from watchword.apiserver.store.snapshot import APPLICATION_ID, CURRENT, StoreFormat, copy_database, migrate
+from watchword.apiserver.store.snapshot import (
+    ACCEPT_LOSS,
+    APPLICATION_ID,
+    CURRENT,
+    Row,
+    StoreFormat,
+    copy_database,
+    migrate,
+    rows_of,
+)
 
 _SCHEMA = """
 CREATE TABLE log (
@@ -29,7 +37,8 @@ CREATE TABLE log (
     bucket TEXT NOT NULL,
     path TEXT NOT NULL,
     deleted INTEGER NOT NULL,
-    body BLOB NOT NULL
+    body BLOB NOT NULL,
+    checksum INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE forgotten (bucket TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -59,18 +68,6 @@ class FileLock:
         os.close(self._descriptor)
 
 
-class Row(HiddenFields, frozen=True):
-    """One revision as the log stores it."""
-
-    hidden = ("body",)
-
-    revision: int
-    bucket: str
-    path: str
-    deleted: bool
-    body: bytes
-
-
 class Compaction(Struct, frozen=True):
     """What compaction erases: superseded revisions, and per bucket up to which revision."""
 
@@ -87,14 +84,18 @@ class RevisionLog:
         self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0, store_format: StoreFormat = CURRENT
     ) -> None:
         self._path = path
-        has_wal = path.with_name(f"{path.name}-wal").exists()
+        self.committed: Callable[[int], None] = lambda _: None  # called with the last revision of each commit
+        wal = path.with_name(f"{path.name}-wal")
+        has_wal = wal.exists()
+        self.wal_size = wal.stat().st_size if has_wal else 0  # when it was opened
         self._db = _open(path)
         try:
             _prepare(self._db, path, synchronous, max_bytes, store_format)
-            if self._fact("open") and not has_wal:
+            self.was_open = bool(self._fact("open"))  # the process that used it last was killed
+            if self.was_open and not has_wal:
                 raise StoreIncomplete(
                     f"{path} was copied while a server used it, without {path.name}-wal, and lacks the last writes: "
-                    f"stop the server before copying, and copy both files"
+                    f"stop the server before copying, and copy both files; {ACCEPT_LOSS}"
                 )
         except BaseException:
             self._db.close()
@@ -121,24 +122,23 @@ class RevisionLog:
         self._transact([(_SET_FACT, rows)])
 
     def rows(self) -> Iterator[Row]:
-        query = "SELECT revision, bucket, path, deleted, body FROM log ORDER BY revision"
-        for revision, bucket, path, deleted, body in self._db.execute(query):
-            yield Row(revision, bucket, path, bool(deleted), body)
+        return rows_of(self._db, str(self._path))
 
     def forgotten(self) -> list[tuple[str, int]]:
         return list(self._db.execute("SELECT bucket, revision FROM forgotten"))
 
     def append(self, rows: Iterable[Row]) -> None:
         """Commit revisions together; after any error none of them is stored."""
-        values = [(row.revision, row.bucket, row.path, int(row.deleted), row.body) for row in rows]
+        values = [row.columns for row in rows]
         try:  # one statement, and so one transaction
             self._db.execute(insert_rows(len(values)), [value for row in values for value in row])
         except Exception as cause:
             raise _refusal(cause) from cause
+        self.committed(values[-1][0])
 
     def replace(self, rows: Iterable[Row]) -> None:
         """Put other bodies in place of those of the same revisions, and leave nothing of the old ones behind."""
-        self._transact([("UPDATE log SET body = ? WHERE revision = ?", [(row.body, row.revision) for row in rows])])
+        self._transact([("INSERT OR REPLACE INTO log VALUES (?, ?, ?, ?, ?, ?)", [row.columns for row in rows])])
         self._drop_old_pages()
 
     def _drop_old_pages(self) -> None:
@@ -175,6 +175,10 @@ class RevisionLog:
         except apsw.Error as cause:
             raise _refusal(cause) from cause
 
+    def abandon(self) -> None:
+        """Close the file without a note that it was closed."""
+        self._db.close()
+
     def close(self) -> None:
         with contextlib.suppress(WriteFailed):  # a full disk: the write-ahead log stays beside the file
             self._transact([(_SET_FACT, [("open", 0)])])
@@ -195,7 +199,7 @@ class RevisionLog:
 
 def insert_rows(count: int) -> str:
     """Return one statement for many rows: after each statement this thread waits for the interpreter lock again."""
-    rows = ", ".join(["(?, ?, ?, ?, ?)"] * count)
+    rows = ", ".join(["(?, ?, ?, ?, ?, ?)"] * count)
     return f"INSERT INTO log VALUES {rows}"  # noqa: S608 - made of placeholders alone
 
 

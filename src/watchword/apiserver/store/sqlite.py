@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import orjson
+from msgspec.structs import replace
 
 from watchword.apiserver.store.encryption import RowCipher
-from watchword.apiserver.store.log import Compaction, FileLock, RevisionLog, Row
+from watchword.apiserver.store.log import Compaction, FileLock, RevisionLog
 from watchword.apiserver.store.memory import CommittedReads, CommittedState, decide_event
 from watchword.apiserver.store.model import (
     Record,
     StoreChange,
-    StoreCorrupt,
     StoreEvent,
     StoreMissing,
     WriteFailed,
 )
-from watchword.apiserver.store.snapshot import EPOCH_GAP, RestoreMarker, is_restored, read_marker, write_marker
+from watchword.apiserver.store.snapshot import (
+    EPOCH_GAP,
+    RestoreMarker,
+    Row,
+    decide_epoch,
+    open_marker,
+    put_marker,
+    read_marker,
+)
 from watchword.apiserver.store.writer import Append, Call, CallResult, CommitNow, LogWriter, Outcome
 from watchword.pki.encryption import EncryptionKeys
 
 T = TypeVar("T")
-
-MARK_EVERY = 100
-"""After so many writes the marker follows: a file put back after a crash is recognised by what it lacks."""
 
 ERASED_TOGETHER = 1_000
 RENEWAL_BUCKET = "leases.coordination.k8s.io"
@@ -53,11 +57,12 @@ class SqliteStore(CommittedReads):
     ) -> None:
         self._cipher = RowCipher(encryption)
         self._path, self._mark_path = path, path.with_name(f"{path.name}.mark")
-        self._marking = threading.Lock()
-        self._lock = FileLock(path.with_name(f"{path.name}.lock"))
+        self._open_files = ExitStack()
+        self._open_files.callback(FileLock(path.with_name(f"{path.name}.lock")).release)
         try:
             require_present(path, self._mark_path)
             self._log = RevisionLog(path, synchronous=synchronous, max_bytes=max_bytes)
+            self._open_files.callback(self._log.abandon)  # without effect once the writer has closed it
             self._state, self._garbage = load(self._log, self._cipher)
             self._begin()
             self._log.mark_open()
@@ -65,7 +70,7 @@ class SqliteStore(CommittedReads):
             if outdated:
                 self._log.replace(outdated)
         except BaseException:
-            self._lock.release()
+            self._open_files.close()
             raise
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer = LogWriter(self._log, self._hand_over, renewal_pause)
@@ -77,36 +82,21 @@ class SqliteStore(CommittedReads):
         self._closed = False
 
     def _begin(self) -> None:
-        """Start a new epoch when the file was restored from a backup, so that no watcher misses lost revisions."""
+        """Start a new epoch when the file lacks revisions that it had, so that no watcher misses what is lost."""
         now, last = RestoreMarker.of(self._path, self._state.revision), read_marker(self._mark_path)
-        self.restored = is_restored(now, last)
-        if self.restored:
+        self.new_epoch = decide_epoch(now, last, was_open=self._log.was_open, wal=self._log.wal_size)
+        if self.new_epoch is not None:
             revision = max(now.revision, last.revision if last is not None else 0) + EPOCH_GAP
             self._log.raise_floor(revision)
             self._state.revision = self._state.floor = revision
-        self._write_marker()
+        descriptor = self._open_files.enter_context(open_marker(self._mark_path))
+        put_marker(descriptor, replace(now, revision=self._state.revision))
 
-    def _write_marker(self) -> None:
-        self._marked = self._state.revision
-        self._mark(self._marked)
+        def mark(revision: int) -> None:
+            with suppress(OSError):  # an earlier marker only notices fewer losses
+                put_marker(descriptor, replace(now, revision=revision))
 
-    def _mark(self, revision: int) -> None:
-        with self._marking:  # the writer's thread marks, too
-            write_marker(self._mark_path, RestoreMarker.of(self._path, revision))
-
-    def require_json(self) -> None:
-        """Raise `StoreCorrupt` when a record is not a JSON object: the file was changed by another program."""
-        for name, bucket in self._state.buckets.items():
-            for record in bucket.records.values():
-                try:
-                    sound = isinstance(orjson.loads(record.body), dict)
-                except orjson.JSONDecodeError:
-                    sound = False
-                if not sound:
-                    raise StoreCorrupt(
-                        f"{self._path} is damaged: {name}/{record.path} (revision {record.revision}) is not a JSON "
-                        f"object; nothing was changed; move the file aside and restore a backup"
-                    )
+        self._log.committed = mark
 
     def latest(self, bucket: str, path: str) -> Record | None:
         event = self._newest.get((bucket, path))
@@ -142,10 +132,6 @@ class SqliteStore(CommittedReads):
         if self._closed:
             return
         await self._erase_garbage()
-        try:
-            self._write_marker()
-        except OSError as cause:
-            raise WriteFailed(f"cannot write {self._mark_path}: {cause.strerror}") from cause
 
     async def _erase_garbage(self) -> None:
         """Erase a slice at a time: writes that wait commit between two of them."""
@@ -181,10 +167,7 @@ class SqliteStore(CommittedReads):
         self._closed = True
         await self.flush()
         await asyncio.get_running_loop().run_in_executor(None, self._writer.finish)
-        try:
-            self._write_marker()
-        finally:
-            self._lock.release()
+        self._open_files.close()
 
     def _hand_over(self, outcome: Outcome) -> None:
         """Bring an outcome from the writer's thread to the event loop."""
@@ -214,11 +197,6 @@ class SqliteStore(CommittedReads):
             self._garbage.extend(self._state.commit(event))
             if not done.done():
                 done.set_result(event.record)
-        if self._state.revision - self._marked >= MARK_EVERY:
-            self._marked = marked = self._state.revision
-            done = asyncio.get_running_loop().create_future()
-            done.add_done_callback(_retrieve_exception)  # a marker that cannot be written is reported by compaction
-            self._writer.submit(Call(lambda _: self._mark(marked), done))
 
     def _undo_epoch(self, error: WriteFailed) -> None:
         waiting = [done for _, done in self._under_way.values()]

@@ -12,8 +12,9 @@ from typing import Any
 from msgspec import Struct
 
 from watchword.api.sensitive import HiddenFields
-from watchword.apiserver.store.log import RevisionLog, Row
+from watchword.apiserver.store.log import RevisionLog
 from watchword.apiserver.store.model import WriteFailed
+from watchword.apiserver.store.snapshot import Row
 
 LARGEST_BATCH = 500
 

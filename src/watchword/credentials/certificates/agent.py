@@ -178,4 +178,4 @@ class CertificateAgentDriver(Struct, frozen=True):
         request = request_manifest(wanted, key, self.lifetime, name=name)
         with contextlib.suppress(AlreadyExists):  # sent before a restart: its event is on the way
             await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request)
-        return awaiting_approval()
+        return awaiting_approval(name)

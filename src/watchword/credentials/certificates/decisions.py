@@ -7,12 +7,10 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TypeAlias
 
-from msgspec.structs import replace
-
 from watchword.api.bootstrap import USER_PREFIX
 from watchword.api.credential_report import CredentialValidity, certificate_id, format_validity
 from watchword.api.meta import Object
-from watchword.api.names import Label
+from watchword.api.names import KUBE_CLIENT_SIGNER, Label
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
 from watchword.credentials.certificates.approval import (
@@ -210,9 +208,9 @@ def decide_request_outcome(
         message = f"the hub {decision.verdict.lower()} the request: {decision.message or decision.reason}"
         return _refused(reason, message, decision.decided_at, now=now, new_key=new_key)
     if decision.verdict != APPROVED:
-        return replace(awaiting_approval(), recheck=choose_recheck_interval(request, now=now))
+        return awaiting_approval(request["metadata"]["name"], recheck=choose_recheck_interval(request, now=now))
     if not decision.certificate:
-        return _decide_unissued(decision, now=now)
+        return _decide_unissued(decision, str((request.get("spec") or {}).get("signerName")), now=now)
     answer = _read_certificate(spec, key, decision.certificate, now=now)
     if isinstance(answer, NewCredential):
         return answer
@@ -254,13 +252,16 @@ def _describe(certificate: Certificate) -> str:
     return f"client certificate {format_validity(validity)}"
 
 
-def _decide_unissued(decision: RequestDecision, *, now: datetime) -> Pending:
+def _decide_unissued(decision: RequestDecision, signer: str, *, now: datetime) -> Pending:
     if decision.decided_at is None or now - decision.decided_at < ISSUANCE_TIMEOUT:
-        return awaiting_approval()
-    message = (
-        "the request was approved but no certificate was issued: this hub may not sign client certificates, "
-        "so register with another driver"
+        message = f"the request is approved, and waits for signer {signer} to issue the certificate"
+        return Pending("AwaitingCertificate", message, recheck=RECHECK_INTERVAL)
+    advice = (
+        "this hub may not sign client certificates, so register with another driver"
+        if signer == KUBE_CLIENT_SIGNER
+        else f"does the controller of signer {signer} run?"
     )
+    message = f"the request was approved but no certificate was issued: {advice}"
     return Pending("CertificateNotIssued", message, recheck=RETRY_AFTER_REFUSAL, failed=True)
 
 
@@ -275,6 +276,5 @@ def choose_recheck_interval(request: Object, *, now: datetime) -> timedelta:
     return min(max(waited / 4, RECHECK_INTERVAL), LONGEST_RECHECK_INTERVAL)
 
 
-def awaiting_approval() -> Pending:
-    message = "waiting for the hub's administrator to approve the request"
-    return Pending("AwaitingHubApproval", message, recheck=RECHECK_INTERVAL)
+def awaiting_approval(request: str, *, recheck: timedelta = RECHECK_INTERVAL) -> Pending:
+    return Pending("AwaitingHubApproval", f"request {request} waits for approval on the hub", recheck=recheck)

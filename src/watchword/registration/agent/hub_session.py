@@ -26,6 +26,7 @@ from watchword.kube.errors import ConfigError, CredentialReplaced, Unreachable
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.transport import Transport
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor
+from watchword.registration.agent.hub_trouble import HubTrouble
 from watchword.registration.hub_connector import (
     BootstrapCredential,
     HubConnector,
@@ -38,6 +39,8 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 
+BOOTSTRAP_REFUSED = "it does not accept the credential to join with, which may have expired: run watchword join again"
+
 
 class HubConnection:
     """A transport whose credential can be replaced while it is used.
@@ -47,6 +50,7 @@ class HubConnection:
     """
 
     def __init__(self) -> None:
+        self.trouble = HubTrouble()
         self._current: Transport | None = None
         self.uses_own_credential = False  # whether everything is sent in the name of this very cluster
         self._streams: dict[asyncio.Timeout, None] = {}  # in the order in which they were opened
@@ -67,11 +71,8 @@ class HubConnection:
         transport = self._transport()
         try:
             response = await transport.send(request)
-        except Unreachable:
-            self.unreachable.set()
-            raise
-        except ConfigError:  # an exec plugin that obtains no credential, because its role is gone
-            self._note_answer(transport, HTTPStatus.UNAUTHORIZED)
+        except (Unreachable, ConfigError) as trouble:
+            self._note_failure(transport, trouble)
             raise
         self._note_answer(transport, response.status)
         return response
@@ -81,14 +82,16 @@ class HubConnection:
         """Send one request; reading its stream raises `CredentialReplaced` once another is used."""
         try:
             async with asyncio.timeout(None) as limit:
-                transport = self._transport()
+                transport, is_open = self._transport(), False
                 self._streams[limit] = None  # from the start: one that is being opened is cut, too
                 try:
                     async with transport.stream(request) as response:
                         self._note_answer(transport, response.status)
+                        is_open = True
                         yield response
-                except ConfigError:
-                    self._note_answer(transport, HTTPStatus.UNAUTHORIZED)
+                except (Unreachable, ConfigError) as trouble:
+                    if not is_open:
+                        self._note_failure(transport, trouble)
                     raise
                 finally:
                     self._streams.pop(limit, None)
@@ -102,7 +105,23 @@ class HubConnection:
         """For how many seconds the hub has refused the cluster's own credential without an exception."""
         return asyncio.get_running_loop().time() - self._refused_since if self.refused.is_set() else 0.0
 
+    def _note_failure(self, transport: Transport, trouble: Unreachable | ConfigError) -> None:
+        if transport is not self._current or isinstance(trouble, CredentialReplaced):
+            return
+        self.trouble.connected(str(trouble))
+        if isinstance(trouble, Unreachable):
+            self.unreachable.set()
+        else:  # an exec plugin that obtains no credential, because its role is gone
+            self._note_refusal(transport, HTTPStatus.UNAUTHORIZED)
+
     def _note_answer(self, transport: Transport, status: int) -> None:
+        if transport is self._current:
+            self.trouble.connected()
+            if status == HTTPStatus.UNAUTHORIZED and not self.uses_own_credential:
+                self.trouble.registered(BOOTSTRAP_REFUSED)
+        self._note_refusal(transport, status)
+
+    def _note_refusal(self, transport: Transport, status: int) -> None:
         if not self.uses_own_credential or transport is not self._current:
             return
         if status != HTTPStatus.UNAUTHORIZED:

@@ -45,6 +45,7 @@ class AgentOptions(Struct, frozen=True):
     eviction_grace: timedelta = timedelta(minutes=60)
     feedback_interval: timedelta = timedelta(seconds=30)
     work_recheck: timedelta = timedelta(minutes=4)  # of works to which nothing has happened
+    work_namespaces: frozenset[str] = frozenset()  # protected ones that works without an executor may change
     bootstrap_kubeconfig: Path | None = None  # None: the cluster has its own credential already
     identity: str = "agent"  # of this process, unique among its replicas
     elect: bool = True

@@ -271,14 +271,13 @@ def hub_role(hub: EksClusterArn, managed: EksClusterArn) -> IamRole:
     )
 
 
-def identity_creator_role(hub: EksClusterArn, oidc_provider: str, *, extended: bool = False) -> IamRole:
+def identity_creator_role(hub: EksClusterArn, oidc_provider: str, *, extended: bool = True) -> IamRole:
     """Return the role of the hub's controller; `oidc_provider` is the hub's.
 
-    It has the rights of the design; `extended` adds the tags of roles and the access entries of the hub.
+    Without `extended` it has the rights of the design alone, with which this hub cannot accept clusters: the tags of
+    roles and the access entries of the hub are missing.
     """
-    access = IDENTITY_CREATOR_ACCESS
-    if extended:
-        access = with_statements(access, HUB_STATEMENTS)
+    access = with_statements(IDENTITY_CREATOR_ACCESS, HUB_STATEMENTS) if extended else IDENTITY_CREATOR_ACCESS
     name = f"{hub.name}{CREATOR_SUFFIX}"
     if len(name) > LONGEST_ROLE_NAME:
         raise InvalidName(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from watchword.api.meta import Object, annotations_of
 from watchword.api.names import cloud_agent_user
 from watchword.credentials.credential_kind import CredentialCondition, CredentialKind, HeldCredential
 from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
@@ -12,15 +13,21 @@ from watchword.registration.aws_irsa.errors import InvalidName
 from watchword.registration.aws_irsa.options import (
     ANNOTATIONS,
     CLUSTER_OPTIONS,
+    HUB_ARN,
+    HUB_CLUSTER_ARN,
     HUB_OPTIONS,
     MANAGED_ARN,
+    MANAGED_CLUSTER_ARN,
     NAME,
     OCM_MANAGED_ARN,
     OCM_ROLE_SUFFIX,
     READY,
     ROLE_ANNOTATION,
     ClusterPair,
+    find_other_hub,
     hub_account_annotations,
+    hub_arn,
+    read_claimed_arn,
 )
 from watchword.registration.driver import (
     AcceptanceContext,
@@ -29,12 +36,16 @@ from watchword.registration.driver import (
     AnnotatesHubAccount,
     ClusterDriver,
     ConnectsToHub,
+    DescribesClaim,
     HubDriver,
     KnownByUser,
+    NamesJoinFlags,
     PreparesAcceptance,
     ReadsHeldCredential,
     ReportsHubIdentity,
+    RequestsCertificate,
     ValidatesSettings,
+    WarnsHub,
 )
 from watchword.registration.hub_connector import ConnectorContext, HubConnector
 
@@ -50,6 +61,9 @@ class AwsIrsaDriver(
     ReadsHeldCredential,
     ReportsHubIdentity,
     PreparesAcceptance,
+    DescribesClaim,
+    NamesJoinFlags,
+    WarnsHub,
 ):
     """The hub creates an IAM role for each cluster, which the cluster's own role may assume."""
 
@@ -80,6 +94,28 @@ class AwsIrsaDriver(
         pair = ClusterPair.read(settings)
         managed = str(pair.managed)
         return {MANAGED_ARN: managed, OCM_MANAGED_ARN: managed, OCM_ROLE_SUFFIX: pair.identifier}
+
+    def describe_claim(self, cluster: Object, settings: Settings) -> str:
+        """Return the ARN that a cluster claims; `InvalidName` when no role can be made for it."""
+        annotations, hub = annotations_of(cluster), hub_arn(settings) if HUB_ARN.read(settings) else None
+        managed = read_claimed_arn(annotations, hub)
+        advice = "" if hub is None else find_other_hub(annotations, hub, managed)
+        return f"claims to be EKS cluster {managed}" + (f"; {advice}" if advice else "")
+
+    def join_flags(self, settings: Settings) -> tuple[str, ...]:
+        hub = HUB_ARN.read(settings) or "HUB_CLUSTER_ARN"
+        arns = (HUB_CLUSTER_ARN.flag, hub, MANAGED_CLUSTER_ARN.flag, "MANAGED_CLUSTER_ARN")
+        return ("--registration-auth", NAME, *arns, "--addon-kubeclient-registration-auth", "token")
+
+    def warn_beside(self, others: Iterable[ClusterDriver]) -> str:
+        """Return that EKS signs no client certificates, where another driver lets the hub's cluster sign them."""
+        signed = [each.name for each in others if isinstance(each, RequestsCertificate) and each.signer]
+        if not signed:
+            return ""
+        return (
+            f"EKS signs no client certificates, so clusters cannot register by {' and '.join(signed)} with an EKS hub: "
+            f"leave {' and '.join(signed)} out unless this hub runs elsewhere"
+        )
 
     def cluster_user(self, cluster: str) -> str:
         return cloud_agent_user(cluster)

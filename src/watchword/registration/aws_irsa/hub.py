@@ -38,6 +38,7 @@ from watchword.registration.aws_irsa.identity_reports import (
 from watchword.registration.aws_irsa.options import (
     READY,
     IdentityMode,
+    find_other_hub,
     hub_arn,
     identity_mode,
     is_allowed_arn,
@@ -171,8 +172,10 @@ class IdentityReconciler(Struct):
             await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(READY,)))
 
     async def _report_ready(self, found: Object, record: IdentityRecord) -> None:
-        objection = find_changed_claim(Cluster.read(found), record)
-        ready = report_changed_claim(record.identity, objection) if objection else report_ready(record.identity)
+        cluster, identity = Cluster.read(found), record.identity
+        objection = find_changed_claim(cluster, record)
+        advice = find_other_hub(cluster.annotations, identity.hub, identity.managed)
+        ready = report_changed_claim(identity, objection) if objection else report_ready(identity, advice)
         if objection and not is_reported(found, ready.reason):
             self.events.refusal(found, "IdentityChangeRefused", objection)
         await self.status.set_condition(MANAGED_CLUSTERS, found, ready)
@@ -286,6 +289,8 @@ class AwsIrsaHubDriver(Struct, frozen=True):
             claimed = read_claimed_arn(cluster.annotations, self.hub)
         except InvalidName:
             return False
+        if find_other_hub(cluster.annotations, self.hub, claimed):
+            return False
         return self.context.auto_approval and is_allowed_arn(claimed, self.context.settings)
 
     def controllers(self) -> Iterable[ControllerSpec]:
@@ -336,13 +341,10 @@ async def prepare_acceptance(context: AcceptanceContext, *, api: AwsApi | None =
 
     Raises `AwsError`; then the cluster is not accepted. Made again after a failure, it goes on where it stopped.
     """
-    if identity_mode(context.settings) is not IdentityMode.ACCEPT:
+    if identity_mode(context.settings) is not IdentityMode.ACCEPT or context.dry_run:
         return
     hub, cluster = hub_arn(context.settings), Cluster.read(context.cluster)
-    managed = read_claimed_arn(cluster.annotations, hub)
-    identity = ClusterIdentity(cluster.name, cluster.uid, hub, managed)
-    if context.dry_run:
-        return
+    identity = ClusterIdentity(cluster.name, cluster.uid, hub, read_claimed_arn(cluster.annotations, hub))
     records = IdentityRecords(context.client)
     record = await records.create(identity)
     validate_not_revoking(record)

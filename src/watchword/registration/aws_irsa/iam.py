@@ -213,19 +213,19 @@ def decide_repairs(
 
 
 def validate_ownership(role: IamRole, stored: StoredRole) -> None:
-    """Raise `ForeignRole` when a role that exists before its cluster was accepted does not have all of its tags."""
+    """Raise `ForeignRole` when a role that exists before its cluster was accepted was not made for that cluster."""
     _require_same_hub(role, stored)
-    if not _names_cluster(role, stored):
+    if not _is_made_for_cluster(role, stored):
         raise ForeignRole(
-            f"role {role.arn} exists and does not have the tags of this cluster: delete the role, or set its tags "
-            f"to {', '.join(f'{key}={value}' for key, value in role.tags.items())}"
+            f"role {role.arn} exists and has neither the tags nor the trust policy of this cluster: delete the role, "
+            f"or set its tags to {', '.join(f'{key}={value}' for key, value in role.tags.items())}"
         )
 
 
 def validate_deletion(role: IamRole, stored: StoredRole) -> None:
     """Raise `ForeignRole` when the role is not exactly the one that was made for the cluster."""
     _require_same_hub(role, stored)
-    if stored.arn != role.arn or not _names_cluster(role, stored):
+    if stored.arn != role.arn or not _is_made_for_cluster(role, stored):
         raise ForeignRole(
             f"role {stored.arn} does not have the tags of this cluster and is not deleted: "
             "delete it yourself if it is not used, or restore its tags"
@@ -242,9 +242,14 @@ def _require_same_hub(role: IamRole, stored: StoredRole) -> None:
         )
 
 
-def _names_cluster(role: IamRole, stored: StoredRole) -> bool:
-    """Whether a role has the tags of the cluster; those that earlier versions made do not name the hub by ARN."""
-    return _has_tags({key: value for key, value in role.tags.items() if key != HUB_ARN_TAG}, stored)
+def _is_made_for_cluster(role: IamRole, stored: StoredRole) -> bool:
+    """Whether a role has the tags of the cluster and its hub, or else exactly the policies that it should have.
+
+    Roles that earlier versions or Open Cluster Management made do not name the hub; OCM's have no access policy.
+    """
+    if HUB_ARN_TAG in stored.tags:
+        return _has_tags(role.tags, stored)
+    return stored.trust == role.trust and stored.access in (None, role.access)
 
 
 def _has_tags(tags: Mapping[str, str], stored: StoredRole) -> bool:

@@ -33,8 +33,11 @@ from watchword.runtime.reconcile import Done, Outcome, Reader
 Test: TypeAlias = Callable[[AwsError], bool]
 
 
-def report_ready(identity: ClusterIdentity) -> Condition:
-    return Condition.true(READY, "AwsIdentityReady", f"EKS cluster {identity.managed} uses role {identity.role.arn}")
+def report_ready(identity: ClusterIdentity, advice: str = "") -> Condition:
+    message = f"EKS cluster {identity.managed} uses role {identity.role.arn}"
+    if advice:
+        return Condition.true(READY, "OtherHubNamed", f"{message}; {advice}")
+    return Condition.true(READY, "AwsIdentityReady", message)
 
 
 def report_changed_claim(identity: ClusterIdentity, objection: str) -> Condition:

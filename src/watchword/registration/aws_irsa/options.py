@@ -31,7 +31,7 @@ OCM_ROLE_SUFFIX = "agent.open-cluster-management.io/managed-cluster-iam-role-suf
 ANNOTATIONS = (MANAGED_ARN, OCM_MANAGED_ARN, OCM_ROLE_SUFFIX)
 
 
-def read_claimed_arn(annotations: Mapping[str, str], hub: EksClusterArn) -> EksClusterArn:
+def read_claimed_arn(annotations: Mapping[str, str], hub: EksClusterArn | None) -> EksClusterArn:
     """Return the EKS cluster that an agent claims to run on; `InvalidName` when its annotations contradict.
 
     Nothing is proved by it: only the IAM role that is made for this ARN can use what is granted.
@@ -44,13 +44,20 @@ def read_claimed_arn(annotations: Mapping[str, str], hub: EksClusterArn) -> EksC
     if len(set(named.values())) > 1:
         raise InvalidName(f"the annotations {' and '.join(named)} name different EKS clusters: remove one of them")
     managed = EksClusterArn.parse(next(iter(named.values())))
-    expected = RoleTags.of(hub, managed).identifier
-    suffix = annotations.get(OCM_ROLE_SUFFIX, expected)
-    if suffix != expected:
-        raise InvalidName(
-            f"the annotation {OCM_ROLE_SUFFIX} is not that of {managed} on hub {hub}: join with the ARN of this hub"
-        )
+    if hub is not None:
+        RoleTags.of(hub, managed)  # no role can be assumed across partitions
     return managed
+
+
+def find_other_hub(annotations: Mapping[str, str], hub: EksClusterArn, managed: EksClusterArn) -> str:
+    """Return what to do when an agent was configured with the ARN of another hub; empty when it was not.
+
+    It does not hinder acceptance: an agent may correct what it registered with only once it is accepted.
+    """
+    expected = RoleTags.of(hub, managed).identifier
+    if annotations.get(OCM_ROLE_SUFFIX, expected) == expected:
+        return ""
+    return f"its agent was joined with the ARN of another hub: join it again with {HUB_ARN.flag} {hub}"
 
 
 def validate_arn(value: str) -> str:

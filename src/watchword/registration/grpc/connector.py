@@ -19,7 +19,13 @@ from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.tls import ClientCertificate
 from watchword.kube.transport import Transport
-from watchword.registration.grpc.client.channel import CONNECT_SECONDS, EventChannel, GrpcCredential, make_tls_context
+from watchword.registration.grpc.client.channel import (
+    CONNECT_SECONDS,
+    EventChannel,
+    GrpcCredential,
+    make_tls_context,
+    to_kube_error,
+)
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.config import GrpcConfig, GrpcEndpoint, hub_config, parse_config, read_token
@@ -95,7 +101,7 @@ class GrpcConnector(Struct):
         configured = self._configured()
         if configured is None or configured == self.endpoint:
             return False
-        if self.endpoint is not None and not await proves_itself(configured):
+        if self.endpoint is not None and await find_server_trouble(configured):
             return False
         self.endpoint = configured
         return True
@@ -124,15 +130,15 @@ class GrpcConnector(Struct):
         return parse_config(content, None if path is None else path.parent)
 
 
-async def proves_itself(endpoint: GrpcEndpoint) -> bool:
-    """Whether a server answers there with a certificate of the endpoint's authorities; shows no credential."""
+async def find_server_trouble(endpoint: GrpcEndpoint) -> str:
+    """Return why no server answers there with a certificate of the endpoint's authorities; shows no credential."""
     host, port = endpoint.address
     try:
         context = make_tls_context(endpoint, None)
         async with asyncio.timeout(CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(host, port, ssl=context)
-    except (OSError, TimeoutError, ConfigError):
-        return False
+    except (OSError, TimeoutError, ConfigError) as cause:
+        return str(to_kube_error(cause, endpoint.url, with_certificate=False))
     protocol = writer.get_extra_info("ssl_object").selected_alpn_protocol()
     writer.transport.abort()
-    return bool(protocol == "h2")
+    return "" if protocol == "h2" else f"{endpoint.url} answers, and is not a gRPC server"

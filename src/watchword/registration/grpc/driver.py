@@ -10,7 +10,7 @@ from watchword.api.names import GRPC_SIGNER
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.decisions import read_endpoint_certificate, read_pending_key
 from watchword.credentials.credential_kind import HeldCredential
-from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
+from watchword.credentials.driver import ENDPOINT_CONFIG, AgentContext, AgentDriver, HubContext, SecretData
 from watchword.credentials.driver_options import Settings
 from watchword.kube.errors import ConfigError
 from watchword.registration.certificate_approval import CLUSTER_CERTIFICATE
@@ -21,11 +21,22 @@ from watchword.registration.driver import (
     ConnectsToHub,
     HasServer,
     HubDriver,
+    NamesJoinFlags,
+    ReachesServer,
     ReadsHeldCredential,
     RequestsCertificate,
 )
+from watchword.registration.grpc.config import parse_config
 from watchword.registration.grpc.manifests import SERVER
-from watchword.registration.grpc.options import ANNOTATION, HUB_OPTIONS, JOIN_OPTIONS, bootstrap_data
+from watchword.registration.grpc.options import (
+    ANNOTATION,
+    CA_FILE,
+    HOSTS,
+    HUB_OPTIONS,
+    JOIN_OPTIONS,
+    bootstrap_data,
+)
+from watchword.registration.grpc.options import SERVER as SERVER_FLAG
 from watchword.registration.hub_connector import ConnectorContext, HubConnector
 
 
@@ -34,9 +45,11 @@ class GrpcDriver(
     AnnotatesCluster,
     ConnectsToHub,
     BringsBootstrapData,
+    ReachesServer,
     ReadsHeldCredential,
     RequestsCertificate,
     HasServer,
+    NamesJoinFlags,
 ):
     """The hub signs the certificates of clusters, and its gRPC server accepts them."""
 
@@ -72,6 +85,19 @@ class GrpcDriver(
     def bootstrap_data(self, settings: Settings, token: Sensitive[str], present: SecretData) -> SecretData:
         """Return `config.yaml` of the bootstrap Secret."""
         return bootstrap_data(settings, token, present)
+
+    async def find_server_trouble(self, data: SecretData) -> str:
+        """Return why the server of `config.yaml` does not answer from here; empty when it does."""
+        try:
+            from watchword.registration.grpc.connector import find_server_trouble
+        except ImportError:
+            return ""
+        return await find_server_trouble(parse_config(data[ENDPOINT_CONFIG]).endpoint)
+
+    def join_flags(self, settings: Settings) -> tuple[str, ...]:
+        host = next(iter(HOSTS.read_list(settings)), "GRPC_SERVER")
+        address = f"[{host}]:443" if ":" in host else f"{host}:443"
+        return ("--registration-auth", self.name, SERVER_FLAG.flag, address, CA_FILE.flag, "GRPC_CA_FILE")
 
     def read_held(self, data: SecretData) -> HeldCredential | None:
         return read_endpoint_certificate(data)

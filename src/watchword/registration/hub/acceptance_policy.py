@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
+from watchword.api.admission_policy import bound_policy
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import (
     AGENT_GROUP_PREFIXES,
     BOOTSTRAP_NAMESPACE,
@@ -22,12 +23,7 @@ from watchword.api.names import (
     Label,
     service_account_user,
 )
-from watchword.api.resources import (
-    MANAGED_CLUSTER_SET_BINDINGS,
-    MANAGED_CLUSTERS,
-    VALIDATING_ADMISSION_POLICIES,
-    VALIDATING_ADMISSION_POLICY_BINDINGS,
-)
+from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTERS
 from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Invalid
@@ -92,7 +88,7 @@ _MAY_BIND = (
 _BINDING_UNCHANGED = f"(oldObject != null && {_BOUND_SET.format('oldObject')} == {_BOUND_SET.format('object')})"
 
 _AGENT_USERS = [service_account_user(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT), GRPC_SERVER_USER]
-_IS_AGENT = (
+IS_AGENT = (
     f"request.userInfo.username in {_AGENT_USERS} || request.userInfo.groups.exists(group, "
     + " || ".join(f"group.startsWith('{prefix}')" for prefix in (*AGENT_GROUP_PREFIXES, MANAGED_CLUSTER_GROUP))
     + ")"
@@ -129,11 +125,11 @@ _VALIDATIONS = {
     f"({_ANNOTATIONS_UNCHANGED} && {_FINALIZERS_KEPT}) || {_ENTITLED}": (
         "what the hub has noted needs the right to update managedclusters/accept"
     ),
-    f"!({_IS_AGENT}) || ({_adds_none('ownerReferences', 'item.uid == known.uid')}"
+    f"!({IS_AGENT}) || ({_adds_none('ownerReferences', 'item.uid == known.uid')}"
     f" && {_adds_none('finalizers', 'item == known')}) || {_ENTITLED}": (
         "an agent may not give its cluster owners or finalizers: that needs the right to update managedclusters/accept"
     ),
-    f"!({_IS_AGENT}) || {_OTHER_LABELS_KEPT} || {_ENTITLED}": (
+    f"!({IS_AGENT}) || {_OTHER_LABELS_KEPT} || {_ENTITLED}": (
         "an agent may not change the labels of its cluster, which select it for sets: "
         "that needs the right to update managedclusters/accept"
     ),
@@ -141,40 +137,16 @@ _VALIDATIONS = {
 }
 
 
-def policy_manifests() -> tuple[Object, Object]:
+def policy_manifests() -> tuple[Manifest, Manifest]:
     """Return the admission policy about ManagedClusters, and its binding."""
-    return _bound_policy(POLICY_NAME, MANAGED_CLUSTERS, _VALIDATIONS)
+    return bound_policy(POLICY_NAME, (MANAGED_CLUSTERS.group, MANAGED_CLUSTERS.plural), _VALIDATIONS)
 
 
-def set_binding_policy_manifests() -> tuple[Object, Object]:
+def set_binding_policy_manifests() -> tuple[Manifest, Manifest]:
     """Return the admission policy about ManagedClusterSetBindings, and its binding."""
     message = "using a set in a namespace needs the right to create managedclustersets/bind"
-    rules = {f"{_BINDING_UNCHANGED} || {_MAY_BIND}": message}
-    return _bound_policy(SET_BINDING_POLICY_NAME, MANAGED_CLUSTER_SET_BINDINGS, rules)
-
-
-def _bound_policy(name: str, about: Resource, validations: Mapping[str, str]) -> tuple[Object, Object]:
-    rule = {
-        "apiGroups": [about.group],
-        "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": [about.plural],
-    }
-    policy = VALIDATING_ADMISSION_POLICIES.manifest(
-        ObjectKey.cluster(name),
-        spec={
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [rule]},
-            "validations": [
-                {"expression": expression, "message": message, "reason": "Forbidden"}
-                for expression, message in validations.items()
-            ],
-        },
-    )
-    binding = VALIDATING_ADMISSION_POLICY_BINDINGS.manifest(
-        ObjectKey.cluster(name), spec={"policyName": name, "validationActions": ["Deny"]}
-    )
-    return policy, binding
+    about = (MANAGED_CLUSTER_SET_BINDINGS.group, MANAGED_CLUSTER_SET_BINDINGS.plural)
+    return bound_policy(SET_BINDING_POLICY_NAME, about, {f"{_BINDING_UNCHANGED} || {_MAY_BIND}": message})
 
 
 UNGUARDED = (
@@ -215,8 +187,7 @@ class AcceptanceGuard(Struct):
         return not await _is_admitted(joining, accepted=True) and not await _is_admitted(joining, note="probe")
 
     async def _is_installed(self) -> bool:
-        kinds = (VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS)
-        found = [await self.client.find(kind, ObjectKey.cluster(POLICY_NAME)) for kind in kinds]
+        found = [await self.client.find(kind, ObjectKey.of(wanted)) for kind, wanted in policy_manifests()]
         return is_installed([each for each in found if each is not None])
 
 
@@ -224,8 +195,8 @@ def is_installed(present: Iterable[Object]) -> bool:
     """Whether the policy about ManagedClusters and its binding are stored as they should be."""
     found = {str(each.get("kind")): each for each in present}
     return all(
-        wanted["kind"] in found and choose_changes(_only(found[wanted["kind"]], wanted), wanted) is None
-        for wanted in policy_manifests()
+        resource.kind in found and choose_changes(_only(found[resource.kind], wanted), wanted) is None
+        for resource, wanted in policy_manifests()
     )
 
 

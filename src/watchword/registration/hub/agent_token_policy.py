@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.admission_policy import bound_policy, text_literal
+from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import (
     AGENT_GROUP_PREFIXES,
     BOOTSTRAP_NAMESPACE,
@@ -18,11 +19,7 @@ from watchword.api.names import (
     LONGEST_AGENT_TOKEN_SECONDS,
     Label,
 )
-from watchword.api.resources import (
-    SERVICE_ACCOUNTS,
-    VALIDATING_ADMISSION_POLICIES,
-    VALIDATING_ADMISSION_POLICY_BINDINGS,
-)
+from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
@@ -35,13 +32,9 @@ SHORTEST_SECONDS = 600
 
 async def install_agent_token_policy(client: Client) -> None:
     """Install the admission policy, unless the server serves no such policies."""
-    binding = VALIDATING_ADMISSION_POLICY_BINDINGS.manifest(
-        ObjectKey.cluster(POLICY_NAME), spec={"policyName": POLICY_NAME, "validationActions": ["Deny"]}
-    )
     with contextlib.suppress(NotFound):
-        await client.apply(VALIDATING_ADMISSION_POLICY_BINDINGS, binding, manager=FIELD_MANAGER, force=True)
-        policy = policy_manifest(await own_audiences(client))
-        await client.apply(VALIDATING_ADMISSION_POLICIES, policy, manager=FIELD_MANAGER, force=True)
+        for resource, manifest in policy_manifests(await own_audiences(client)):
+            await client.apply(resource, manifest, manager=FIELD_MANAGER, force=True)
 
 
 async def own_audiences(client: Client) -> tuple[str, ...]:
@@ -60,8 +53,8 @@ async def own_audiences(client: Client) -> tuple[str, ...]:
     return tuple(str(name) for name in (answer.get("spec") or {}).get("audiences") or ())
 
 
-def policy_manifest(audiences: tuple[str, ...]) -> Object:
-    """Return the policy; without known audiences it limits lifetimes and accounts alone."""
+def policy_manifests(audiences: tuple[str, ...]) -> tuple[Manifest, Manifest]:
+    """Return the policy and its binding; without known audiences they limit lifetimes and accounts alone."""
     seconds = "object.spec.expirationSeconds"
     agents = " || ".join(f"group.startsWith('{prefix}')" for prefix in AGENT_GROUP_PREFIXES)
     server = f"request.userInfo.username == '{GRPC_SERVER_USER}'"
@@ -77,26 +70,10 @@ def policy_manifest(audiences: tuple[str, ...]) -> Object:
         ),
     }
     if audiences:
-        known = ", ".join(f"'{_escape(name)}'" for name in audiences)
+        known = ", ".join(map(text_literal, audiences))
         rules[f"!has(object.spec.audiences) || object.spec.audiences.all(name, name in [{known}])"] = (
             "agents may request tokens for this hub alone: name no audience"
         )
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["serviceaccounts/token"]}
-    return VALIDATING_ADMISSION_POLICIES.manifest(
-        ObjectKey.cluster(POLICY_NAME),
-        spec={
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [rule]},
-            "matchConditions": [
-                {"name": "agents", "expression": f"{server} || request.userInfo.groups.exists(group, {agents})"},
-            ],
-            "validations": [
-                {"expression": expression, "message": message, "reason": "Forbidden"}
-                for expression, message in rules.items()
-            ],
-        },
-    )
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
+    whom = f"{server} || request.userInfo.groups.exists(group, {agents})"
+    about = ("", "serviceaccounts/token")
+    return bound_policy(POLICY_NAME, about, rules, operations=("CREATE",), only_for=whom)

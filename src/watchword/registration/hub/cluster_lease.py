@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
@@ -27,13 +28,15 @@ class LeaseObservation(Struct, frozen=True):
     renew_time: str
     seen_at: datetime
     live: bool
+    reported_at: datetime | None = None  # when the agent contradicted the hub, which had called it silent
 
 
 class ClusterLeaseReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; triggered by it and by the lease in its namespace.
 
     The time without renewal is measured by the hub's own clock from the last change it saw, which distinguishes an
-    agent with a wrong clock from an agent that is gone.
+    agent with a wrong clock from an agent that is gone. An agent that reports itself available after the hub called it
+    silent has come back, also before it renews its lease: the two would write against each other otherwise.
     """
 
     reader: Reader
@@ -42,6 +45,7 @@ class ClusterLeaseReconciler(Struct, frozen=True):
     clock: Clock
     seen: dict[ObjectKey, LeaseObservation] = field(default_factory=dict)
     steady: dict[ObjectKey, timedelta] = field(default_factory=dict)  # a renewal within this skew changes nothing
+    silent: set[ObjectKey] = field(default_factory=set)  # clusters whose agents this process called silent
 
     def clusters_affected_by(self, lease: Object) -> list[ObjectKey]:
         """Record the renewal of a lease; return its cluster only when the renewal may change a condition.
@@ -69,6 +73,7 @@ class ClusterLeaseReconciler(Struct, frozen=True):
         self.steady.pop(key, None)
         if found is None:
             self.seen.pop(key, None)
+            self.silent.discard(key)
             return Done()
         cluster = Cluster.read(found)
         accepted = is_true(found, ConditionType.HUB_ACCEPTED)
@@ -84,8 +89,11 @@ class ClusterLeaseReconciler(Struct, frozen=True):
             await self._set_renew_time(lease)
             return Done()  # its change triggers this again
         observed = await self._observe(key, lease or {})
+        if key in self.silent and is_true(found, ConditionType.AVAILABLE):
+            observed = self.seen[key] = replace(observed, reported_at=self.clock.now())
         decision = decide_lease_conditions(cluster, observed, now=self.clock.now())
         await self.status.set_conditions(MANAGED_CLUSTERS, found, decision.conditions)
+        (self.silent.add if decision.is_silent else self.silent.discard)(key)
         if observed.live and not decision.conditions and is_steady(cluster):
             self.steady[key] = lease_patience(cluster)
         return RetryAfter(decision.recheck_in)
@@ -151,6 +159,7 @@ class LeaseDecision(Struct, frozen=True):
 
     conditions: tuple[Condition, ...]
     recheck_in: timedelta
+    is_silent: bool = False
 
 
 def lease_manifest(cluster: Cluster, *, now: datetime) -> Object:
@@ -181,7 +190,8 @@ def decide_lease_conditions(cluster: Cluster, observed: LeaseObservation, *, now
     # A deleted or denied cluster is judged on, also without a lease: its agent may never come again.
     clock = _decide_clock_condition(cluster, observed, renewed_at, patience) if renewed_at else ()
     known = (observed.seen_at, renewed_at or cluster.deleted_at or now)  # what a restart of the hub does not forget
-    silent_for = now - (observed.seen_at if observed.live else min(known))
+    heard_at = observed.seen_at if observed.live else min(known)
+    silent_for = now - max(heard_at, observed.reported_at or heard_at)
     if silent_for < patience:
         return LeaseDecision(clock, recheck_in=patience - silent_for)
     silent = Condition.unknown(
@@ -189,7 +199,7 @@ def decide_lease_conditions(cluster: Cluster, observed: LeaseObservation, *, now
         LEASE_EXPIRED_REASON,
         "the agent stopped renewing its lease: check that it runs and reaches the hub",
     )
-    return LeaseDecision((silent, *clock), recheck_in=patience)
+    return LeaseDecision((silent, *clock), recheck_in=patience, is_silent=True)
 
 
 def _decide_clock_condition(

@@ -41,6 +41,7 @@ from watchword.registration.hub.cluster_sets import (
     sets_affected_by,
 )
 from watchword.registration.hub.credential_events import request_event_controller
+from watchword.registration.hub.request_budget import request_budget_controller
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -108,6 +109,7 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
         *_cluster_controllers(parts),
         *_set_controllers(parts),
         request_event_controller(parts.cache, parts.events, parts.clock),
+        request_budget_controller(parts.cache, parts.client, parts.events),
         *parts.drivers.controllers(),
     ]
 

@@ -22,8 +22,6 @@ from watchword.api.resources import (
     NAMESPACES,
     RBAC_GROUP,
     SERVICE_ACCOUNTS,
-    VALIDATING_ADMISSION_POLICIES,
-    VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable, Untrusted
@@ -32,6 +30,8 @@ from watchword.registration.hub.acceptance_policy import policy_manifests, set_b
 from watchword.registration.hub.agent_token_policy import install_agent_token_policy
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES, rule
 from watchword.registration.hub.cluster_sets import BUILT_IN_SETS, DEFAULT_SET
+from watchword.registration.hub.executor_policy import executor_policy_manifests
+from watchword.registration.hub.request_budget import request_policy_manifests
 from watchword.runtime.health import HealthEndpoints, serve_health
 from watchword.runtime.manifests import apply_manifests
 from watchword.runtime.metrics import Metrics
@@ -49,7 +49,7 @@ BOOTSTRAP_RULES = [
 a token may not choose it: that needs an authenticated user with the right to do so."""
 
 
-def manifests() -> Iterable[tuple[Resource, Object]]:
+def manifests(*, demands_executor: bool = False) -> Iterable[tuple[Resource, Object]]:
     for definition in HUB_CRDS:
         yield CUSTOM_RESOURCE_DEFINITIONS, definition
     for name in (HUB_NAMESPACE, BOOTSTRAP_NAMESPACE):
@@ -61,9 +61,10 @@ def manifests() -> Iterable[tuple[Resource, Object]]:
     yield from _bootstrap_bindings(account)
     for name, spec in BUILT_IN_SETS.items():
         yield MANAGED_CLUSTER_SETS, MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec=spec)
-    for policy, binding in (policy_manifests(), set_binding_policy_manifests()):
-        yield VALIDATING_ADMISSION_POLICIES, policy
-        yield VALIDATING_ADMISSION_POLICY_BINDINGS, binding
+    yield from policy_manifests()
+    yield from set_binding_policy_manifests()
+    yield from request_policy_manifests()
+    yield from executor_policy_manifests(is_demanded=demands_executor)
 
 
 def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]:
@@ -77,9 +78,9 @@ def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]
         yield CLUSTER_ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=[subject])
 
 
-async def install(client: Client) -> None:
+async def install(client: Client, *, demands_executor: bool = False) -> None:
     """Apply everything; what is there already as wanted stays as it is."""
-    await apply_manifests(client, manifests(), manager=FIELD_MANAGER)
+    await apply_manifests(client, manifests(demands_executor=demands_executor), manager=FIELD_MANAGER)
 
 
 BACKOFF = Backoff(first=1.0, limit=30.0)
@@ -88,8 +89,9 @@ BACKOFF = Backoff(first=1.0, limit=30.0)
 class HubInstaller:
     """Waits for the API server and says so: in the log, and at the health port, which answers meanwhile."""
 
-    def __init__(self, client: Client, random: Random) -> None:
+    def __init__(self, client: Client, random: Random, *, demands_executor: bool = False) -> None:
         self._client = client
+        self._demands_executor = demands_executor
         self._random = random
         self._trouble = "not reached yet"
         self._log: Any = structlog.get_logger("watchword.registration.hub")
@@ -106,7 +108,7 @@ class HubInstaller:
         failures = 0
         while True:
             try:
-                await install(self._client)
+                await install(self._client, demands_executor=self._demands_executor)
                 await install_agent_token_policy(self._client)
             except Untrusted:
                 raise  # waiting does not change a certificate

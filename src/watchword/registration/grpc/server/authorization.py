@@ -187,7 +187,9 @@ class Authorizer(Struct):
             )
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
         if found is None or not is_accepted(Cluster.read(found)):
-            raise RequestRefused(403, f"cluster {cluster} is not accepted by this hub: `watchword accept {cluster}`")
+            raise RequestRefused(
+                403, f"cluster {cluster} is not accepted by this hub: run `watchword accept --clusters {cluster}` there"
+            )
 
 
 def is_accepted(cluster: Cluster) -> bool:

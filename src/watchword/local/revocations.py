@@ -1,0 +1,128 @@
+"""What a restore must not bring back: denials and revocations that were made after the backup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from uuid import uuid4
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from watchword.api.accounts import ACCOUNT_KINDS
+from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_PREFIX
+from watchword.api.meta import Object, uid_of
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    MANAGED_CLUSTERS,
+    NODES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.apiserver.store.encryption import RowCipher
+from watchword.apiserver.store.snapshot import Row, SnapshotSummary
+
+TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - the name of a type
+BOOTSTRAP_TOKENS = f"{TOKEN_SECRET_NAMESPACE}/{TOKEN_SECRET_PREFIX}"
+
+
+class Correction(Struct, frozen=True):
+    """One object that is not restored as the backup has it; `obj` None: it stays deleted."""
+
+    saved: Row
+    obj: Object | None
+
+    @property
+    def key(self) -> str:
+        return f"{self.saved.bucket}/{self.saved.path}"
+
+    def row(self, revision: int) -> Row:
+        obj = self.obj if self.obj is not None else orjson.loads(self.saved.body)
+        obj["metadata"]["resourceVersion"] = str(revision)
+        return replace(self.saved, revision=revision, deleted=self.obj is None, body=orjson.dumps(obj))
+
+
+Rule = Callable[[Object, Object | None], Object | None]
+"""Takes an object of the backup and the same one of today, None when it was deleted; returns what is restored."""
+
+
+def keep_present(_: Object, present: Object | None) -> Object | None:
+    return present
+
+
+def stay_deleted(saved: Object, present: Object | None) -> Object | None:
+    return saved if present is not None else None
+
+
+def deny(saved: Object, present: Object | None) -> Object | None:
+    """A cluster that was denied or deleted comes back without acceptance."""
+    if present is not None and present["spec"].get("hubAcceptsClient") is True:
+        return saved
+    return {**saved, "spec": {**saved["spec"], "hubAcceptsClient": False}}
+
+
+def invalidate(saved: Object, present: Object | None) -> Object | None:
+    """Tokens are bound to the UID of what was deleted: under another one they stay refused."""
+    if present is not None:
+        return saved
+    return {**saved, "metadata": {**saved["metadata"], "uid": str(uuid4())}}
+
+
+def restore_secret(saved: Object, present: Object | None) -> Object | None:
+    path = f"{saved['metadata']['namespace']}/{saved['metadata']['name']}"
+    is_token = path.startswith(BOOTSTRAP_TOKENS) or saved.get("type") == TOKEN_TYPE
+    return present if is_token else invalidate(saved, present)
+
+
+def intersect_subjects(saved: Object, present: Object | None) -> Object | None:
+    return _intersect(saved, present, "subjects")
+
+
+def intersect_rules(saved: Object, present: Object | None) -> Object | None:
+    return saved if saved.get("aggregationRule") else _intersect(saved, present, "rules")
+
+
+def _intersect(saved: Object, present: Object | None, field: str) -> Object | None:
+    """Return what both grant."""
+    if present is None:
+        return None
+    granted = present.get(field) or []
+    return {**saved, field: [each for each in saved.get(field) or [] if each in granted]}
+
+
+RULES: Mapping[str, Rule] = {
+    MANAGED_CLUSTERS.group_resource: deny,
+    **{kind.group_resource: stay_deleted for kind in ACCOUNT_KINDS},
+    CERTIFICATE_SIGNING_REQUESTS.group_resource: keep_present,
+    SERVICE_ACCOUNTS.group_resource: invalidate,
+    SECRETS.group_resource: restore_secret,
+    PODS.group_resource: invalidate,
+    NODES.group_resource: invalidate,
+    ROLE_BINDINGS.group_resource: intersect_subjects,
+    CLUSTER_ROLE_BINDINGS.group_resource: intersect_subjects,
+    ROLES.group_resource: intersect_rules,
+    CLUSTER_ROLES.group_resource: intersect_rules,
+}
+
+
+def decide_corrections(saved: SnapshotSummary, present: SnapshotSummary, cipher: RowCipher) -> list[Correction]:
+    """Return what is restored otherwise than saved; `StoreOpenError` when a Secret cannot be decrypted."""
+    found: list[Correction] = []
+    for key, row in saved.rows.items():
+        rule, other = RULES.get(row.bucket), present.rows.get(key)
+        if rule is None or (other is not None and other.body == row.body):
+            continue
+        decrypted = cipher.decrypt(row)
+        before = orjson.loads(decrypted.body)
+        today = orjson.loads(cipher.decrypt(other).body) if other is not None else None
+        if today is not None and uid_of(today) != uid_of(before):
+            today = None  # deleted, and another one was made
+        restored = rule(before, today)
+        if restored != before:
+            found.append(Correction(decrypted, restored))
+    return found

@@ -1,0 +1,73 @@
+"""Takes this cluster out of its hub: gives its acceptance back, with the cluster's own credential."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from watchword.api.cluster import Cluster
+from watchword.api.meta import ObjectKey, annotations_of
+from watchword.api.names import Annotation
+from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.api.time import rfc3339
+from watchword.kube.client import Client
+from watchword.kube.errors import Conflict, KubeError
+from watchword.registration.agent.hub_session import HubSession
+from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import with_preconditions
+
+ATTEMPTS = 5
+RETRY_SECONDS = 5.0
+
+
+async def withdraw_acceptance(hub: Client, cluster: str, clock: Clock) -> bool:
+    """Set `hubAcceptsClient` to false as the cluster itself; return whether the hub knows the cluster at all.
+
+    The record of it, written with the same request, tells the hub this from a denial.
+    """
+    for attempt in range(ATTEMPTS):
+        found = await hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
+        if found is None:
+            return False
+        if not Cluster.read(found).accepted:
+            return True
+        notes = {**annotations_of(found), Annotation.LEFT_ON: rfc3339(clock.now())}
+        left = {
+            **found,
+            "metadata": {**found["metadata"], "annotations": notes},
+            "spec": {**found["spec"], "hubAcceptsClient": False},
+        }
+        try:
+            await hub.update(MANAGED_CLUSTERS, left)  # agents may update, not patch, as in Open Cluster Management
+        except Conflict:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            return True
+    raise AssertionError("returned or raised above")
+
+
+async def leave_when_asked(session: HubSession, hub: Client, cluster: Client, own: Cache, secret: ObjectKey) -> None:
+    """Leave once `unjoin` asks for it by an annotation of the Secret, and note there that it is done.
+
+    A person's shell may have no way to the hub, or not the identity that a plugin of the credential uses.
+    """
+    changed, log = asyncio.Event(), structlog.get_logger("watchword.registration.agent")
+    own.add_handler(SECRETS, lambda _: changed.set())
+    while True:
+        found = own.get(SECRETS, secret)
+        asked = annotations_of(found or {}).get(Annotation.LEAVE_REQUEST, "")
+        if found is None or not asked or annotations_of(found).get(Annotation.LEFT_ON) == asked:
+            await changed.wait()
+            changed.clear()
+            continue
+        try:
+            if session.uses_own_credential:
+                await withdraw_acceptance(hub, session.cluster_name, session.clock)
+                done = {"metadata": {"annotations": {Annotation.LEFT_ON: asked}}}
+                await cluster.patch(SECRETS, secret, with_preconditions(found, done))
+        except KubeError as trouble:
+            log.warning("the hub is not told yet that this cluster leaves", error=str(trouble))
+        await asyncio.sleep(RETRY_SECONDS)

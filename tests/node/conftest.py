@@ -1,0 +1,84 @@
+"""A real node for the tests of a session: started once, and checked for leftovers after every test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.node.real_cluster import RealCluster
+
+from tools import node as nodes
+
+ROOT = Path(__file__).parents[2]
+IMAGE_LAYOUT = Path(os.environ.get("WATCHWORD_IMAGE_LAYOUT") or ROOT / "dist" / "image")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run these tests when they are asked for by their marker, and on machines that can run a node."""
+    reason = ""
+    if "node" not in config.option.markexpr:
+        reason = "needs a real node: run `make test-node`"
+    elif nodes.missing():
+        reason = f"a node needs {', '.join(nodes.missing())}, which this machine lacks"
+    elif not (IMAGE_LAYOUT / "index.json").is_file():
+        reason = f"there is no image in {IMAGE_LAYOUT}: run `make image`"
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.node)
+            item.add_marker(pytest.mark.timeout(300))
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@dataclass
+class SharedNode:
+    """One node for many tests; after a test that left something behind, the next gets a new one."""
+
+    current: nodes.Node | None = None
+
+    def take(self) -> nodes.Node:
+        self.current = self.current or nodes.start("test", IMAGE_LAYOUT)
+        return self.current
+
+    def discard(self) -> None:
+        if self.current is not None:
+            self.current.stop()
+            self.current = None
+
+
+@pytest.fixture(scope="session")
+def shared_node() -> Iterator[SharedNode]:
+    shared = SharedNode(nodes.find("test"))
+    yield shared
+    if not os.environ.get("WATCHWORD_KEEP_NODE"):
+        shared.discard()
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, shared_node: SharedNode, tmp_path: Path) -> Iterator[RealCluster]:
+    """A cluster with a node; after the test every object is as before."""
+    found = RealCluster(shared_node.take(), tmp_path)
+    before = found.objects()
+    yield found
+    if request.node.stash.get(HAS_FAILED, False):
+        shared_node.discard()
+        return
+    try:
+        found.await_objects(before)
+    except AssertionError:
+        shared_node.discard()
+        raise
+
+
+HAS_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell the fixtures of a test that it failed."""
+    report = yield
+    item.stash[HAS_FAILED] = item.stash.get(HAS_FAILED, False) or report.failed
+    return report

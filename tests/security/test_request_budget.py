@@ -1,0 +1,101 @@
+"""How many certificate requests one requester can have stored on the hub, and how large they are."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from random import Random
+
+import pytest
+from tests.security.compromised_agent import until_refused
+
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import KUBE_CLIENT_SIGNER, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
+from watchword.kube.client import Client
+from watchword.kube.errors import Forbidden
+from watchword.pki.csr import build_csr
+from watchword.pki.keys import PrivateKey
+from watchword.pki.subjects import CertificateSubject
+from watchword.registration.hub import installation
+from watchword.registration.hub.controllers import OF_CLUSTERS
+from watchword.registration.hub.request_budget import request_budget_controller
+from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.testing.eventually import eventually, is_gone, is_told
+from watchword.testing.plane import Plane
+
+MOST = 3
+NODE_GROUP = "system:bootstrappers:kubeadm:default-node-token"
+PEM = build_csr(PrivateKey.generate(), CertificateSubject("system:open-cluster-management:c:a", ()))
+
+
+def a_request(name: str, *, labelled: bool = True, signer: str = KUBE_CLIENT_SIGNER, **metadata: object) -> Object:
+    labels = {"labels": {Label.CLUSTER_NAME: "c"}} if labelled else {}
+    spec = {"request": base64.b64encode(PEM).decode(), "signerName": signer, "usages": ["client auth"]}
+    return CERTIFICATE_SIGNING_REQUESTS.manifest(ObjectKey.cluster(name), metadata={**labels, **metadata}, spec=spec)
+
+
+@pytest.fixture
+async def hub(plane: Plane) -> AsyncIterator[Client]:
+    """A hub that keeps few undecided requests of a requester, and no other controller."""
+    client = plane.client()
+    await installation.install(client)
+    manager = Manager(ManagerOptions("watchword.dev/test", "one"), clock=plane.clock, random=Random(1))
+    connection = manager.connect(client)
+    connection.cache.informer(CERTIFICATE_SIGNING_REQUESTS, OF_CLUSTERS)
+    manager.add(request_budget_controller(connection.cache, client, connection.events, most=MOST))
+    running = asyncio.create_task(manager.run())
+    yield client
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+def joining(plane: Plane, *groups: str) -> Client:
+    return plane.client(plane.unique("system:bootstrap:"), [MANAGED_CLUSTER_GROUP, *groups])
+
+
+async def test_surplus_requests_of_one_requester_are_deleted_and_reported(plane: Plane, hub: Client) -> None:
+    flood, other, stem = joining(plane), joining(plane), plane.unique("request")
+    names = [f"{stem}-{number}" for number in range(MOST + 2)]
+
+    for name in names:
+        await flood.create(CERTIFICATE_SIGNING_REQUESTS, a_request(name))
+    await other.create(CERTIFICATE_SIGNING_REQUESTS, a_request(f"{stem}-other"))
+
+    for name in names[MOST:]:
+        await eventually(hub, CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name), is_gone)
+    for name in (*names[:MOST], f"{stem}-other"):
+        assert await hub.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name)) is not None
+    await is_told(hub, names[0], "TooManyRequests")
+
+
+async def test_request_of_an_agent_is_bounded(plane: Plane, hub: Client) -> None:
+    user, name = joining(plane), plane.unique("request")
+    whole = a_request(name)
+    large = {**whole["spec"], "request": base64.b64encode(PEM + b"\n" * 20_000).decode()}
+    hostile = {
+        "16384 bytes": {**whole, "spec": large},
+        "carries the label": a_request(name, labelled=False),
+        "at most 16 labels": a_request(name, annotations={"a": "x" * 5000}),
+        "no finalizers": a_request(name, finalizers=["example.com/kept"]),
+    }
+    await until_refused(lambda: user.create(CERTIFICATE_SIGNING_REQUESTS, hostile["no finalizers"], dry_run=True))
+
+    for objection, request in hostile.items():
+        with pytest.raises(Forbidden, match=objection):
+            await user.create(CERTIFICATE_SIGNING_REQUESTS, request)
+    await user.create(CERTIFICATE_SIGNING_REQUESTS, whole, dry_run=True)
+    await hub.create(CERTIFICATE_SIGNING_REQUESTS, hostile["carries the label"], dry_run=True)
+
+
+async def test_kubelet_requests_need_no_label_of_a_cluster(plane: Plane, hub: Client) -> None:
+    name = plane.unique("request")
+    kubelet = a_request(name, labelled=False, signer="kubernetes.io/kubelet-serving")
+    user, node = joining(plane), joining(plane, NODE_GROUP)
+
+    await until_refused(lambda: user.create(CERTIFICATE_SIGNING_REQUESTS, kubelet, dry_run=True))
+
+    await node.create(CERTIFICATE_SIGNING_REQUESTS, kubelet, dry_run=True)
+    assert await hub.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name)) is None
