@@ -16,6 +16,7 @@ from watchword.api.rbac import RbacRule
 from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, DEPLOYMENTS, EVENTS, ROLES, SECRETS, SERVICE_ACCOUNTS
 from watchword.cli.main import cli
 from watchword.kube.connect import connect
+from watchword.kube.errors import AlreadyExists, Invalid
 from watchword.operator.pull_secret_manifests import (
     PULL_SECRETS,
     PULL_SECRETS_OWN_RIGHTS,
@@ -27,6 +28,7 @@ from watchword.operator.pull_secret_manifests import (
 )
 from watchword.testing.errors import EventuallyTimeout
 from watchword.testing.eventually import eventually_all
+from watchword.testing.plane import Plane
 
 EVERY_RIGHT = (*PULL_SECRETS_RIGHTS, *PULL_SECRETS_OWN_RIGHTS)
 USER = f"system:serviceaccount:{PULL_SECRETS.namespace}:{PULL_SECRETS.name}"
@@ -80,7 +82,7 @@ async def test_without_any_right_a_promise_is_broken(cluster: PullSecretHarness,
 
 
 async def test_server_accepts_both_bundles(cluster: PullSecretHarness) -> None:
-    options = RegistryAuthBundleOptions("registry", "registry.example", b"key", b"certificate")
+    options = RegistryAuthBundleOptions("registry", "registry.example")
     for resource, obj in (*BUNDLE, *registry_auth_bundle(options)):
         if obj["metadata"]["name"].startswith("watchword") and resource.namespaced:
             await cluster.client.apply(
@@ -89,7 +91,7 @@ async def test_server_accepts_both_bundles(cluster: PullSecretHarness) -> None:
 
 
 def test_no_pod_of_the_bundles_is_root_and_all_are_probed() -> None:
-    options = RegistryAuthBundleOptions("registry", "registry.example", b"key", b"certificate")
+    options = RegistryAuthBundleOptions("registry", "registry.example")
     rows = [obj for resource, obj in (*BUNDLE, *registry_auth_bundle(options)) if resource is DEPLOYMENTS]
 
     assert len(rows) == 2
@@ -115,6 +117,34 @@ def test_printed_manifests_start_a_command_with_flags_that_it_has(arguments: lis
     flags = [argument.partition("=")[0] for argument in container["args"][1:]]
     helped = CliRunner().invoke(cli, [container["args"][0], "--help"]).stdout
     assert all(flag in helped for flag in flags)
+
+
+@pytest.mark.parametrize("flags", [["--registry", "https://x"], ["--registry", "quay.io", "--registry", "a b\n=c"]])
+def test_configuration_that_the_controllers_refuse_is_not_printed(flags: list[str]) -> None:
+    printed = CliRunner().invoke(cli, ["manifests", "pull-secrets", *flags])
+
+    assert (printed.exit_code, printed.stdout) == (2, "")
+    assert "is not a registry: write host, host:port or host:port/path" in printed.stderr
+
+
+def test_token_service_is_applied_again_without_another_key() -> None:
+    arguments = ["manifests", "registry-auth", "--service", "registry", "--audience", "registry"]
+    first, second = (CliRunner().invoke(cli, arguments).stdout for _ in range(2))
+
+    assert first == second
+    assert "Secret" not in {document["kind"] for document in yaml.load_all(first)}
+
+
+async def test_signing_key_is_made_once(plane: Plane) -> None:
+    namespace = await plane.namespace("registry")
+    made = [yaml.load(CliRunner().invoke(cli, ["manifests", "registry-auth-key"]).stdout) for _ in range(2)]
+    first, second = ({**obj, "metadata": {**obj["metadata"], "namespace": namespace}} for obj in made)
+    await plane.client().create(SECRETS, first)
+
+    with pytest.raises(AlreadyExists):
+        await plane.client().create(SECRETS, second)
+    with pytest.raises(Invalid, match="immutable"):
+        await plane.client().apply(SECRETS, second, force=True)
 
 
 @pytest.mark.real_time

@@ -10,7 +10,8 @@ import pytest
 from tests.pullsecrets.harness import PullSecretHarness, token_of
 
 from watchword.api.meta import ObjectKey
-from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
+from watchword.api.pull_secrets import CONFIGURATION
+from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from watchword.health.examination import Examination
 from watchword.pullsecrets.inventory import PullSecretHealth, list_pull_secrets
 from watchword.runtime.metrics import Metrics
@@ -73,6 +74,18 @@ async def test_list_shows_the_unhealthy_first_and_no_token(cluster: PullSecretHa
     assert health["old"] is PullSecretHealth.LEGACY
     assert rows[0].account == "old"
     assert token_of(secret) not in str(rows)
+
+
+async def test_doctor_names_a_configuration_that_is_not_followed(private_cluster: PullSecretHarness) -> None:
+    namespace = NAMESPACES.manifest(ObjectKey.cluster(CONFIGURATION.namespace))
+    await private_cluster.client.apply(NAMESPACES, namespace)
+    config = CONFIG_MAPS.manifest(CONFIGURATION, data={"registries": "https://x"})
+    await private_cluster.client.apply(CONFIG_MAPS, config)
+
+    results = await Examination(private_cluster.client, private_cluster.plane.clock).run()
+
+    (found,) = next(result.findings for result in results if result.check == "processes")
+    assert (found.severity.label, "'https://x' is not a registry" in found.sentence) == ("failure", True)
 
 
 async def test_doctor_examines_a_cluster_that_has_pull_secrets_and_is_in_no_fleet(

@@ -70,7 +70,7 @@ class TakeOverCandidate(Struct, frozen=True):
 
 
 class TakeOver(Struct, frozen=True):
-    """Gives the name of a joined cluster to a new key, after confirmation."""
+    """Gives the name of an accepted cluster to a new key, after confirmation."""
 
     acceptor: ClusterAcceptor
     progress: Progress = field(default=ignore_progress)

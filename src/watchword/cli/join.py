@@ -31,7 +31,7 @@ from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object
 from watchword.api.names import AGENT_NAMESPACE, IMAGE, IMAGE_VARIABLE, ConditionType
 from watchword.api.time import rfc3339
-from watchword.api.validation import format_duration, validate_dns_subdomain
+from watchword.api.validation import format_duration, validate_dns_label, validate_dns_subdomain
 from watchword.cli.common_options import cluster_name, format_document, output_option, wait_options
 from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
 from watchword.cli.discovery_options import (
@@ -234,6 +234,12 @@ def _membership(flags: dict[str, Any], connection: ClusterConnection) -> Cluster
     if flags["credential_file"]:
         raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
     name = cluster_name(flags["cluster_name"])
+    objection = validate_dns_label(flags["namespace"]) if flags["namespace"] else None
+    if objection:
+        raise click.BadParameter(f"{flags['namespace']!r} {objection}", param_hint="--namespace")
+    objection = validate_dns_subdomain(flags["klusterlet"])
+    if objection:
+        raise click.BadParameter(f"{flags['klusterlet']!r} {objection}", param_hint="--klusterlet-name")
     given: Settings = {**driver_settings(flags, Side.CLUSTER), **driver_settings(flags, Side.JOIN)}
     auth = flags["registration_auth"]
     registration_auth = CATALOG.find(auth).name if auth else ""

@@ -14,7 +14,7 @@ from watchword.admin.addons import accounts_bundle
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Manifest
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
-from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
+from watchword.api.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from watchword.api.yaml import YamlError, dump, load
 from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
@@ -24,9 +24,10 @@ from watchword.discovery.setup import DiscoverySetup, discovery_manifests
 from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle
 from watchword.operator.dashboard_manifests import DashboardBundleOptions, dashboard_bundle
 from watchword.operator.installation import Installation, ValuesError, override_installation, read_installation
-from watchword.operator.pull_secret_manifests import RegistryAuthBundleOptions, registry_auth_bundle
+from watchword.operator.pull_secret_manifests import RegistryAuthBundleOptions, registry_auth_bundle, signing_secret
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
+from watchword.pullsecrets.settings import validate_configuration
 
 FORMS = ("yaml", "json")
 _image = option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image to run; by default $WATCHWORD_IMAGE.")
@@ -148,7 +149,12 @@ def agent(values: Path | None, output: str, **flags: str) -> None:
 @_output
 def pull_secrets(values: Path | None, output: str, **flags: Any) -> None:
     """Print the controllers of image pull secrets with their configuration and rights."""
-    _print(_installation(values, flags).pull_secret_rows(), output)
+    rows = _installation(values, flags).pull_secret_rows()
+    (configuration,) = (obj for resource, obj in rows if resource is CONFIG_MAPS)
+    objection = validate_configuration(configuration["data"])
+    if objection:
+        raise click.UsageError(objection)
+    _print(rows, output)
 
 
 @command.command("managed-serviceaccount")
@@ -170,14 +176,20 @@ def managed_serviceaccount(standalone: bool, image: str, output: str) -> None:  
 @_image
 @_output
 def registry_auth(service: str, audience: str, image: str, output: str) -> None:
-    """Print the token service of a registry with a new signing key.
+    """Print the token service of a registry; it signs with the key that `registry-auth-key` prints."""
+    _print(registry_auth_bundle(RegistryAuthBundleOptions(service, audience, image)), output)
 
-    The registry trusts tls.crt of the Secret watchword-registry-auth. The output holds the private key: apply it, and
-    do not store it.
+
+@command.command("registry-auth-key")
+@_output
+def registry_auth_key(output: str) -> None:
+    """Print a new signing key for the token service of a registry, as a Secret for `kubectl create -f -`.
+
+    The registry trusts tls.crt of the Secret watchword-registry-auth. The output holds the private key: do not store
+    it. A Secret that exists stays as it is; to exchange the key, delete it first.
     """
     made = Authority.make("watchword-registry-auth", now=datetime.now(UTC))
-    options = RegistryAuthBundleOptions(service, audience, made.key.pem.reveal(), made.certificate.pem, image)
-    _print(registry_auth_bundle(options), output)
+    _print([(SECRETS, signing_secret(made.key.pem.reveal(), made.certificate.pem))], output)
 
 
 @command.command("dashboard")

@@ -35,7 +35,7 @@ from watchword.runtime.event_loop import run
 
 OPTIONS = (
     text("--cluster-name", "--clusters", "cluster_name", help="Name of the cluster on the hub; required."),
-    flag("--take-over", help="On the hub: approve a new key for the name of a joined cluster."),
+    flag("--take-over", help="On the hub: approve a new key for the name of an accepted cluster."),
     click.option("--requesters", multiple=True, help="With --take-over: further users whose requests are approved."),
     text("--request", help="With --take-over: name of the request to approve, when several are pending."),
     flag("--yes", "-y", help="With --take-over: do not ask for confirmation."),
@@ -118,7 +118,7 @@ async def _take_over(
 def _confirm(candidate: TakeOverCandidate, *, yes: bool) -> None:
     if not yes:
         owner = f" (identity {candidate.owner})" if candidate.owner else ""
-        echo(f"the name {candidate.cluster} belongs to a cluster that has joined{owner}", err=True)
+        echo(f"the name {candidate.cluster} belongs to a cluster that is accepted{owner}", err=True)
         for request in candidate.requests:
             echo(f"  {request.requester} asks for it with the key {format_key(request.key_thumbprint)}", err=True)
     confirm("Let a new key have this name?", f"this gives the name {candidate.cluster} to another key", yes=yes)

@@ -145,11 +145,18 @@ def _hub_address(secrets: Sequence[SecretData]) -> str:
     return "HOST:PORT"
 
 
-def decide_cluster_findings(facts: ClusterFacts, *, now: datetime, catalog: Catalog = CATALOG) -> list[CheckResult]:
+def decide_cluster_findings(
+    facts: ClusterFacts, *, now: datetime, catalog: Catalog = CATALOG, alone: bool = False
+) -> list[CheckResult]:
+    """Return what is found on a cluster; one that has pull secrets `alone` need not be in a fleet."""
     unread = [
         warn("NotRead", f"{what} could not be read: {why}", "kubectl auth can-i --list")
         for what, why in facts.unseen.items()
     ]
+    well = passed("run, lead and report that all is well")
+    processes = CheckResult("processes", _process_findings(facts, now) or well)
+    if not facts.klusterlets and (alone or facts.processes.configurations):
+        return [processes]
     if not facts.klusterlets:
         bare = "no Klusterlet says which hub this cluster belongs to"
         if not facts.joinable:
@@ -160,7 +167,7 @@ def decide_cluster_findings(facts: ClusterFacts, *, now: datetime, catalog: Cata
     answers = [each for member in facts.members for each in decide_answer_findings(member)]
     return [
         CheckResult("membership", unread or passed(f"has joined as {names}")),
-        CheckResult("processes", _process_findings(facts, now) or passed("run, lead and report that all is well")),
+        processes,
         CheckResult("credential", credentials),
         CheckResult("hub", answers),
         CheckResult("work", passed(f"{format_count(facts.works, 'work')} of the hub applied here")),

@@ -88,8 +88,8 @@ class Examination:
             results += decide_hub_findings(facts, now=now, catalog=self.catalog)
             results += await self._probe(HubState(facts, now, self.catalog))
         own = await read_cluster_facts(self.client, self.catalog)
-        if own.klusterlets or not (is_hub or facts.pull_secrets):
-            results += decide_cluster_findings(own, now=now, catalog=self.catalog)
+        if own.klusterlets or not is_hub:
+            results += decide_cluster_findings(own, now=now, catalog=self.catalog, alone=bool(facts.pull_secrets))
         if not is_hub and facts.pull_secrets:
             inventory = build_inventory(HubFacts(pull_secrets=facts.pull_secrets), now=now)
             tables = decide_table_findings(inventory)

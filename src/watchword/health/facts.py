@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.names import CLUSTER_LEASE, HUB_NAMESPACE, Label
+from watchword.api.pull_secrets import CONFIGURATION as PULL_SECRETS_CONFIGURATION
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_MANAGERS,
@@ -62,6 +63,7 @@ PROCESS_SOURCES: dict[str, tuple[Resource, WatchScope]] = {
     "pods": (PODS, OURS),
     **{f"the lease of {name}": (LEASES, WatchScope.single(key)) for name, key in LOCKS.items()},
     "ClusterManagers": (CLUSTER_MANAGERS, WatchScope()),
+    "the configuration of pull secrets": (CONFIG_MAPS, WatchScope.single(PULL_SECRETS_CONFIGURATION)),
 }
 """What is read of any cluster on which processes of Watchword may run."""
 
@@ -103,6 +105,7 @@ class ProcessFacts(Struct, frozen=True):
     pods: Sequence[Object] = ()
     locks: Sequence[Object] = ()  # leases by which processes elect their leader
     managers: Sequence[Object] = ()
+    configurations: Sequence[Object] = ()  # of the pull secret controllers
     unseen: Mapping[str, str] = field(default_factory=dict)
     is_hub: bool = False
 
@@ -191,6 +194,7 @@ def process_facts(found: Mapping[str, Sequence[Object]], unseen: Mapping[str, st
         pods=found.get("pods", ()),
         locks=[lease for name in LOCKS for lease in found.get(f"the lease of {name}", ())],
         managers=found.get("ClusterManagers", ()),
+        configurations=found.get("the configuration of pull secrets", ()),
         unseen={name: why for name, why in unseen.items() if name in PROCESS_SOURCES},
     )
 

@@ -29,6 +29,7 @@ from watchword.operator.conditions import (
     describe_rollout,
 )
 from watchword.processes.hub import LEASE as HUB_LOCK
+from watchword.pullsecrets.settings import validate_configuration
 
 
 class DeploymentTrouble(Struct, frozen=True):
@@ -155,6 +156,11 @@ def decide_process_findings(
         expected = (key == HUB_LOCK and facts.is_hub) or any(each.namespace == key.namespace for each in present)
         if expected and key.namespace not in troubled and f"the lease of {name}" not in facts.unseen:
             findings += _lock_findings(name, key, facts, now)
+    for config in facts.configurations:
+        objection, key = validate_configuration(config.get("data") or {}), ObjectKey.of(config)
+        if objection:
+            edit = f"kubectl edit configmap -n {key.namespace} {key.name}"
+            findings.append(fail("ConfigurationRefused", f"the ConfigMap {key} is not followed: {objection}", edit))
     if OPERATOR in present and not troubled:  # the reports of an operator that does not run are old
         findings += [finding for kind, found in reports for finding in decide_report_findings(kind, found)]
     return findings

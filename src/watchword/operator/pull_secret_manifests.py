@@ -108,15 +108,16 @@ class RegistryAuthBundleOptions(Struct, frozen=True):
 
     service: str
     audience: str
-    signing_key: bytes
-    signing_certificate: bytes
     image: str = IMAGE
     issuer: str = "watchword"
     replicas: int = 2
 
 
 def registry_auth_bundle(options: RegistryAuthBundleOptions) -> list[Manifest]:
-    """Return the token service with its signing key, its Service, and the roles that let accounts pull and push."""
+    """Return the token service, its Service, and the roles that let accounts pull and push.
+
+    The signing key is not among them, so that all can be applied again: registries trust its certificate.
+    """
     labels = labels_for(REGISTRY_AUTH.name)
     ports = [{"name": "token", "port": TOKEN_PORT, "targetPort": TOKEN_PORT}]
     service = {"selector": {"app": REGISTRY_AUTH.name}, "ports": ports}
@@ -125,7 +126,6 @@ def registry_auth_bundle(options: RegistryAuthBundleOptions) -> list[Manifest]:
         service_account(REGISTRY_AUTH.name, REGISTRY_AUTH.namespace),
         *cluster_role_with_binding(REGISTRY_AUTH_ROLE, rules_of(REGISTRY_AUTH_RIGHTS), REGISTRY_AUTH),
         *([_image_role(IMAGE_PULLER, ["get"]), _image_role(IMAGE_PUSHER, ["get", "update"])]),
-        (SECRETS, _signing_secret(options)),
         (SERVICES, SERVICES.manifest(REGISTRY_AUTH, metadata={"labels": labels}, spec=service)),
         deployment(_registry_auth_workload(options)),
     ]
@@ -136,10 +136,11 @@ def _image_role(name: str, verbs: Sequence[str]) -> Manifest:
     return CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=[rule])
 
 
-def _signing_secret(options: RegistryAuthBundleOptions) -> Object:
-    data = {"tls.key": options.signing_key.decode(), "tls.crt": options.signing_certificate.decode()}
-    key = ObjectKey(REGISTRY_AUTH.namespace, SIGNING_SECRET)
-    return SECRETS.manifest(key, type="kubernetes.io/tls", stringData=data)
+def signing_secret(key: bytes, certificate: bytes) -> Object:
+    """Return the Secret with the key that signs registry tokens; the server refuses to change it."""
+    data = {"tls.key": key.decode(), "tls.crt": certificate.decode()}
+    where = ObjectKey(REGISTRY_AUTH.namespace, SIGNING_SECRET)
+    return SECRETS.manifest(where, type="kubernetes.io/tls", stringData=data, immutable=True)
 
 
 def _registry_auth_workload(options: RegistryAuthBundleOptions) -> Workload:

@@ -18,7 +18,7 @@ from tests.pullsecrets.registry import wait_until_listening
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE
-from watchword.api.resources import DEPLOYMENTS, SERVICE_ACCOUNTS
+from watchword.api.resources import DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.node.processes import ProcessRunner
 from watchword.cli.main import run as run_command
 from watchword.kube.client import Client
@@ -32,6 +32,7 @@ from watchword.operator.pull_secret_manifests import (
     RegistryAuthBundleOptions,
     pull_secret_bundle,
     registry_auth_bundle,
+    signing_secret,
 )
 from watchword.pki.authority import Authority
 from watchword.testing.process import ChildProcess, free_port
@@ -143,14 +144,10 @@ async def deploy_everything(client: Client, kubeconfig: Path, folder: Path) -> N
     await watchword(kubeconfig, "accept", "--clusters", "self", "--wait")
     await joining
     signer = Authority.make("registry-auth", now=datetime.now(UTC))
-    auth = RegistryAuthBundleOptions(
-        service="registry.example",
-        audience="registry.example",
-        signing_key=signer.key.pem.reveal(),
-        signing_certificate=signer.certificate.pem,
-    )
+    auth = RegistryAuthBundleOptions(service="registry.example", audience="registry.example")
     await apply(client, pull_secret_bundle(PullSecretBundleOptions(registries=("registry.example",))))
-    await apply(client, registry_auth_bundle(auth))
+    key = signing_secret(signer.key.pem.reveal(), signer.certificate.pem)
+    await apply(client, [*registry_auth_bundle(auth), (SECRETS, key)])
     await apply(client, dashboard_bundle(DashboardBundleOptions()))
 
 
