@@ -41,6 +41,7 @@ from watchword.api.sensitive import HiddenFields
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.setup import FIELD_MANAGER, discovery_bindings
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.health.formatting import format_count
 from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
@@ -86,8 +87,9 @@ class HubRemover(Struct, frozen=True):
         )
         if members and not force:
             shown = f"{', '.join(members[:3])}{', …' if len(members) > 3 else ''}"
+            count = f"{format_count(len(members), 'cluster')} {'is' if len(members) == 1 else 'are'}"
             raise OperationRefused(
-                f"{len(members)} clusters are in this hub ({shown}): run `watchword unjoin` on each and delete its "
+                f"{count} in this hub ({shown}): run `watchword unjoin` on each and delete its "
                 f"ManagedCluster, or give --force, which leaves their agents behind"
             )
         agents = await list_if_served(self.client, KLUSTERLETS)
