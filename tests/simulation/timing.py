@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from watchword.kube.request_sender import Backoff
+from watchword.kube.backoff import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.runtime.leader_election import ElectionTiming
 

@@ -164,8 +164,11 @@ def suggest(args: Sequence[str], names: Sequence[str]) -> Sequence[str]:
     return OTHER_WORDS.get(word) or get_close_matches(word, names, n=2)
 
 
-COLLECTION_THRESHOLDS = (20_000, 20, 50)
-"""When garbage is looked for: seldom, because almost all that imports and the start of a process make stays."""
+COLLECTION_THRESHOLDS = (20_000, 10, 5)
+"""When garbage is looked for: seldom, because almost all that imports and the start of a process make stays.
+
+Everything is searched after a million more objects, so that cycles that a library leaves do not stay for ever.
+"""
 
 
 class GlobalOptions(NamedTuple):

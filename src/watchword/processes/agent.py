@@ -27,9 +27,9 @@ from watchword.credentials.driver_options import Side, validate_options
 from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.credentials.evidence import TokenClientFactory
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable
-from watchword.kube.request_sender import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
 from watchword.registration.agent.cluster_registration import (

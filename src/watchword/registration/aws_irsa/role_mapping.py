@@ -14,9 +14,9 @@ from msgspec import Struct, field
 from watchword.api import yaml
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict
-from watchword.kube.request_sender import Backoff
 from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.aws_api import AwsApi, find
 from watchword.registration.aws_irsa.errors import AwsAuthUnreadable, AwsRefused, ForeignRole

@@ -23,9 +23,9 @@ from watchword.api.resources import (
     RBAC_GROUP,
     SERVICE_ACCOUNTS,
 )
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable, Untrusted
-from watchword.kube.request_sender import Backoff
 from watchword.registration.hub.acceptance_policy import policy_manifests, set_binding_policy_manifests
 from watchword.registration.hub.agent_token_policy import install_agent_token_policy
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES, rule
