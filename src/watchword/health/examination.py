@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
@@ -56,8 +55,7 @@ class _Version(msgspec.Struct, rename="camel"):
     git_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+class Examination(msgspec.Struct, frozen=True):
     """Reads the facts once and lets the rules decide; without `probe_signer`, only by looking."""
 
     client: Client
