@@ -35,7 +35,8 @@ from watchword.health.processes import decide_report_findings
 from watchword.health.renewal_proof import STILL_OLD
 from watchword.health.row_findings import credential_finding
 from watchword.health.states import InventoryHealth
-from watchword.operator.bundles import OPERATOR, operator_bundle
+from watchword.operator.bundles import operator_bundle
+from watchword.operator.rendering import OPERATOR
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey

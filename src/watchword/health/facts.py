@@ -8,6 +8,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from watchword.api.admission_policy import PolicyName
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.names import CLUSTER_LEASE, HUB_NAMESPACE, Label
@@ -32,15 +33,13 @@ from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import IgnoredSecret, TokenRecord, read_token_secret
 from watchword.health.audit_log import CredentialUsage
-from watchword.operator.bundles import OPERATOR
 from watchword.operator.process import LEASE as OPERATOR_LOCK
-from watchword.operator.rendering import MANAGED_BY
+from watchword.operator.rendering import MANAGED_BY, OPERATOR
 from watchword.pki.certificates import Certificate
 from watchword.processes.hub import LEASE as HUB_LOCK
 from watchword.pullsecrets.process import LEASE as PULL_SECRETS_LOCK
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.registration.catalog import CATALOG
-from watchword.registration.hub.acceptance_policy import POLICY_NAME
 from watchword.runtime.informer import WatchScope
 
 FLEET = ("clusters", "add-ons")
@@ -70,10 +69,13 @@ PROCESS_SOURCES: dict[str, tuple[Resource, WatchScope]] = {
 HUB_SOURCES: dict[str, tuple[Resource, WatchScope]] = {
     "Jobs of the hub": (JOBS, WatchScope(HUB_NAMESPACE)),
     "namespaces of clusters": (NAMESPACES, WatchScope(labels=Label.CLUSTER_NAME)),
-    "the admission policy": (VALIDATING_ADMISSION_POLICIES, WatchScope(fields=f"metadata.name={POLICY_NAME}")),
+    "the admission policy": (
+        VALIDATING_ADMISSION_POLICIES,
+        WatchScope(fields=f"metadata.name={PolicyName.ACCEPTANCE}"),
+    ),
     "the binding of the admission policy": (
         VALIDATING_ADMISSION_POLICY_BINDINGS,
-        WatchScope(fields=f"metadata.name={POLICY_NAME}"),
+        WatchScope(fields=f"metadata.name={PolicyName.ACCEPTANCE}"),
     ),
 }
 FLEET_SOURCES: dict[str, tuple[Resource, WatchScope]] = {

@@ -16,7 +16,6 @@ from watchword.health.facts import LOCKS, ProcessFacts
 from watchword.health.finding import Finding, fail, warn
 from watchword.health.formatting import format_age
 from watchword.kube.client import Client
-from watchword.operator.bundles import OPERATOR
 from watchword.operator.cluster_manager_manifests import hub_manifests
 from watchword.operator.conditions import (
     APPLIED,
@@ -28,6 +27,7 @@ from watchword.operator.conditions import (
     WORK_DEGRADED,
     describe_rollout,
 )
+from watchword.operator.rendering import OPERATOR
 from watchword.processes.hub import LEASE as HUB_LOCK
 from watchword.pullsecrets.settings import validate_configuration
 
@@ -92,10 +92,24 @@ def describe_pod_trouble(pod: Object) -> str:
 def _describe_container_trouble(row: Object) -> str:
     waiting = (row.get("state") or {}).get("waiting") or {}
     ended = (row.get("state") or {}).get("terminated") or (row.get("lastState") or {}).get("terminated") or {}
+    if waiting.get("reason") in PULL_FAILURES:
+        return describe_pull_failure(str(row.get("image") or "its image"), str(waiting.get("message") or ""))
     if waiting.get("reason") not in (None, "", "ContainerCreating", "PodInitializing"):
         said = waiting.get("message") or _describe_end(ended)
         return f"waits: {waiting['reason']}{f' ({said})' if said else ''}"
     return _describe_end(ended) if ended.get("exitCode") else ""
+
+
+PULL_FAILURES = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName")
+
+
+def describe_pull_failure(image: str, message: str) -> str:
+    """Name the image, its registry, why it cannot be pulled and what to do, in place of a runtime's nested errors."""
+    host, _, path = image.partition("/")
+    registry = host if path and (host == "localhost" or "." in host or ":" in host) else "docker.io"
+    cause = message.strip().rpartition(": ")[2][:200]
+    why = f": {cause}" if cause and "Back-off" not in cause else ""
+    return f"cannot pull {image} from {registry}{why}; push the image there, or name another with --image"
 
 
 def _describe_end(ended: Object) -> str:

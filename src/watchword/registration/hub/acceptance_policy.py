@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
-from watchword.api.admission_policy import bound_policy
+from watchword.api.admission_policy import PolicyName, bound_policy
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import (
@@ -31,8 +31,6 @@ from watchword.registration.hub.cluster_sets import DEFAULT_SET
 from watchword.runtime.clock import Clock
 from watchword.runtime.diff import choose_changes
 
-POLICY_NAME = "managedcluster-acceptance.watchword.dev"
-SET_BINDING_POLICY_NAME = "managedclustersetbinding.watchword.dev"
 PROBE_USER = "watchword:acceptance-probe"
 PROBE_CLUSTER = "watchword-acceptance-probe"
 ENFORCED_TTL = timedelta(minutes=10)
@@ -119,6 +117,9 @@ _VALIDATIONS = {
     f"oldObject != null || !(object.metadata.name in {sorted(RESERVED_CLUSTER_NAMES)})": (
         "this cluster name is reserved: it names a namespace, group or role of the hub"
     ),
+    "oldObject != null || object.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')": (
+        "the name of a cluster is a DNS label of at most 63 characters: it names a namespace"
+    ),
     f"{_ACCEPTANCE_UNCHANGED} || {_ENTITLED}": (
         "setting hubAcceptsClient needs the right to update managedclusters/accept"
     ),
@@ -139,14 +140,14 @@ _VALIDATIONS = {
 
 def policy_manifests() -> tuple[Manifest, Manifest]:
     """Return the admission policy about ManagedClusters, and its binding."""
-    return bound_policy(POLICY_NAME, (MANAGED_CLUSTERS.group, MANAGED_CLUSTERS.plural), _VALIDATIONS)
+    return bound_policy(PolicyName.ACCEPTANCE, (MANAGED_CLUSTERS.group, MANAGED_CLUSTERS.plural), _VALIDATIONS)
 
 
 def set_binding_policy_manifests() -> tuple[Manifest, Manifest]:
     """Return the admission policy about ManagedClusterSetBindings, and its binding."""
     message = "using a set in a namespace needs the right to create managedclustersets/bind"
     about = (MANAGED_CLUSTER_SET_BINDINGS.group, MANAGED_CLUSTER_SET_BINDINGS.plural)
-    return bound_policy(SET_BINDING_POLICY_NAME, about, {f"{_BINDING_UNCHANGED} || {_MAY_BIND}": message})
+    return bound_policy(PolicyName.SET_BINDING, about, {f"{_BINDING_UNCHANGED} || {_MAY_BIND}": message})
 
 
 UNGUARDED = (
