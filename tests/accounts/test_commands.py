@@ -128,9 +128,9 @@ async def test_plugin_prints_the_expiry(fleet: AccountsFleet) -> None:
 async def test_token_that_is_not_there_is_refused_with_advice(
     fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert await watchword(fleet, "msa", "exec-credential", "robot", "--cluster", "nowhere") == 4
+    assert await watchword(fleet, "msa", "exec-credential", "robot", "--cluster", "nowhere") == 7
     assert "watchword serviceaccount show robot -n nowhere" in capsys.readouterr().err
-    assert await watchword(fleet, "msa", "show", "robot", "-n", "nowhere") == 4
+    assert await watchword(fleet, "msa", "show", "robot", "-n", "nowhere") == 7
 
 
 async def test_held_account_can_be_abandoned(fleet: AccountsFleet) -> None:

@@ -200,6 +200,6 @@ async def test_take_over_does_nothing_without_confirmation(member: Member) -> No
     await member.fleet.client.create(MANAGED_CLUSTERS, claimed)
     said = await member.fleet.run("rejoin", "--take-over", "--cluster-name", member.name, code=2)
     found = await member.fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
-    assert "belongs to a cluster that has joined" in said
+    assert "belongs to a cluster that is accepted" in said
     assert "--yes" in said
     assert found["metadata"]["annotations"][Annotation.CLUSTER_UID] == "of the old one"

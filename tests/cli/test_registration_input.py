@@ -24,6 +24,8 @@ ADDRESS = ["--hub-apiserver", "https://h", "--hub-token", TOKEN]
         pytest.param([*JOIN, "--cluster-name", "kube-system"], "namespace of the hub", id="join as the hub itself"),
         pytest.param([*JOIN, "--cluster-name", "work"], "all clusters share", id="join under a shared role's name"),
         pytest.param(["accept", "--clusters", "managed-clusters"], "all clusters share", id="accept a shared group"),
+        pytest.param([*JOIN, "--cluster-name", "a", "--namespace", "A_b"], "--namespace", id="namespace"),
+        pytest.param([*JOIN, "--cluster-name", "a", "--klusterlet-name", "A_b"], "--klusterlet-name", id="klusterlet"),
         pytest.param([*JOIN, "--cluster-name", "a,b"], "is one name", id="join under two names"),
         pytest.param([*JOIN, "--cluster-name", "a", "--registration-auth", "magic"], "no driver 'magic'", id="driver"),
         pytest.param(

@@ -93,6 +93,27 @@ async def test_an_unknown_driver_is_a_condition_and_leaves_the_agent_alone(opera
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
+async def test_agent_that_ocms_operator_deployed_is_replaced(operated: Operated) -> None:
+    labels = {"app": "klusterlet-agent"}
+    container = {
+        "name": "klusterlet-agent",
+        "image": "quay.io/ocm/agent:1",
+        "args": ["/registration-operator", "agent"],
+    }
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    await operated.has(
+        DEPLOYMENTS, "edge-agent", AGENT_NAMESPACE, spec={"selector": {"matchLabels": labels}, "template": pod}
+    )
+
+    await operated.has(KLUSTERLETS, "edge", spec={"clusterName": "edge"})
+    await operated.until(KLUSTERLETS, "edge", says("Applied", "True"))
+
+    agent = await operated.admin.get(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, "edge-agent"))
+    (found,) = agent["spec"]["template"]["spec"]["containers"]
+    assert agent["spec"]["selector"]["matchLabels"] == {"app": "edge-agent"}
+    assert "--spoke-cluster-name=edge" in found["args"]
+
+
 async def test_unknown_feature_gates_are_reported_and_not_passed_on(operated: Operated) -> None:
     gates = [{"feature": "Nonsense", "mode": "Enable"}, {"feature": "ClusterClaim", "mode": "Enable"}]
     await a_joined_klusterlet(operated, registrationConfiguration={"featureGates": gates})

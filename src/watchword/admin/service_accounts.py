@@ -13,7 +13,8 @@ from msgspec import Struct, field
 
 from watchword.accounts.grants import GRANTS, AccountRight, entry_name, granted_in, work_key
 from watchword.accounts.tokens import AccountToken, find_token
-from watchword.admin.errors import OperationRefused
+from watchword.admin.errors import NotFoundOnHub, OperationRefused
+from watchword.admin.lookup import missing
 from watchword.admin.revoke.revocation import Refusal, RefusalMeasurement, RequestProbe, split_refused
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
@@ -46,18 +47,17 @@ class ServiceAccountAdmin(Struct, frozen=True):
     client: Client
     progress: Progress = field(default=ignore_progress)
 
-    async def create(self, key: ObjectKey, spec: Mapping[str, Any]) -> bool:
-        """Create an account, held from its first instant; return False when it exists already."""
+    async def create(self, key: ObjectKey, spec: Mapping[str, Any], *, dry_run: bool = False) -> tuple[bool, Object]:
+        """Create an account, held from its first instant; return whether it is new, and the account."""
         account = MANAGED_SERVICE_ACCOUNTS.manifest(key, metadata={"finalizers": [Finalizer.ACCOUNT]}, spec=dict(spec))
         try:
-            await self.client.create(MANAGED_SERVICE_ACCOUNTS, account)
+            return True, await self.client.create(MANAGED_SERVICE_ACCOUNTS, account, dry_run=dry_run)
         except AlreadyExists:
-            return False
+            return False, await self.get(key)
         except NotFound as cause:
-            raise OperationRefused(self._missing(key.namespace)) from cause
-        return True
+            raise NotFoundOnHub(self._missing(key.namespace)) from cause
 
-    async def find_all(self, namespace: str = "") -> list[Object]:
+    async def find_all(self, namespace: str = "", labels: str = "") -> list[Object]:
         """Return the accounts of one namespace or of all, of either group; replicas are left out.
 
         Raises `OperationRefused` when the cluster is not a hub.
@@ -66,18 +66,18 @@ class ServiceAccountAdmin(Struct, frozen=True):
         found: list[Object] = []
         for kind in ACCOUNT_KINDS:
             try:
-                found += (await self.client.list(kind, namespace=namespace)).items
+                found += (await self.client.list(kind, namespace=namespace, labels=labels)).items
             except (NotFound, Forbidden):
                 continue
         return [obj for obj in found if Label.ACCOUNT_NAMESPACE not in labels_of(obj)]
 
     async def get(self, key: ObjectKey) -> Object:
-        """Return an account, of whichever group declares it; `OperationRefused` when none does."""
+        """Return an account, of whichever group declares it; `NotFoundOnHub` when none does."""
         for kind in ACCOUNT_KINDS:
             found = await self.client.find(kind, key)
             if found is not None:
                 return found
-        raise OperationRefused(f"there is no account {key.name} in namespace {key.namespace}: `watchword msa list`")
+        raise await missing(self.client, MANAGED_SERVICE_ACCOUNTS, key)
 
     async def delete(self, key: ObjectKey, *, abandon: bool = False) -> None:
         """Delete an account; with `abandon`, without waiting for clusters that cannot be reached."""
@@ -124,10 +124,10 @@ class ServiceAccountAdmin(Struct, frozen=True):
         await waiter.until(MANAGED_SERVICE_ACCOUNTS, key, validate_revoked, advice=advice)
 
     async def token(self, key: ObjectKey, cluster: str) -> AccountToken:
-        """Return the token of an account on one cluster; `OperationRefused` when the hub holds none."""
+        """Return the token of an account on one cluster; `NotFoundOnHub` when the hub holds none."""
         found = await find_token(self.client, key.name, cluster, namespace=key.namespace)
         if found is None:
-            raise OperationRefused(
+            raise NotFoundOnHub(
                 f"the hub holds no token of account {key.name} for cluster {cluster}: "
                 f"`watchword serviceaccount show {key.name} -n {key.namespace}` says why"
             )

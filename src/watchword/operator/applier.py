@@ -12,15 +12,18 @@ from msgspec.structs import replace
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
 from watchword.api.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from watchword.operator.rendering import MANAGED_BY
 from watchword.runtime.diff import Comparison
 from watchword.runtime.ensure import ApplyPolicy, apply_object
-from watchword.runtime.errors import NameConflict
+from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Reader
 
 OWNER_ANNOTATION = "operator.watchword.dev/owner"
 RENDERED_ANNOTATION = "operator.watchword.dev/rendered"
+OCM_APPS = frozenset({"klusterlet-agent", "clustermanager-grpc-server"})
+"""The label `app` by which Deployments of Open Cluster Management's operator that have our names select their pods."""
+
 OWN_OBJECTS = ApplyPolicy(comparison=Comparison.CONTAINS, manager=MANAGED_BY, force=True)
 
 
@@ -65,8 +68,15 @@ class OwnedObjectApplier(Struct, frozen=True):
         try:
             # Without force: fields of other managers on an object of this name stay as they are.
             return await apply_object(self.client, resource, wanted, None, replace(OWN_OBJECTS, force=False))
-        except Conflict as cause:
+        except (Conflict, Invalid) as cause:
             found = await self.client.get(resource, key)
+            if resource is DEPLOYMENTS and is_of_ocm(found):  # its selector cannot be changed
+                await delete_exact(self.client, resource, found)
+                raise BeingDeleted(
+                    f"Deployment {key} of Open Cluster Management's operator is being replaced"
+                ) from cause
+            if isinstance(cause, Invalid):
+                raise
             if labels_of(found).get("app.kubernetes.io/managed-by") != MANAGED_BY:
                 message = f"{resource.kind} {key} exists and is not the operator's: rename or remove it"
                 raise NameConflict(message) from cause
@@ -82,6 +92,13 @@ class OwnedObjectApplier(Struct, frozen=True):
             return await self.client.create(NAMESPACES, with_owner(obj, owner))
         except (AlreadyExists, Forbidden):
             return obj  # the administrator's; when it is missing, applying its content reports that
+
+
+def is_of_ocm(deployment: Object) -> bool:
+    """Whether Open Cluster Management's operator has made a Deployment, for the same owner under the same name."""
+    selector = ((deployment.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    is_ours = labels_of(deployment).get("app.kubernetes.io/managed-by") == MANAGED_BY
+    return not is_ours and selector.get("app") in OCM_APPS
 
 
 def with_owner(obj: Object, owner: Object) -> Object:

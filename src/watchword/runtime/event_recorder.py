@@ -178,8 +178,14 @@ class EventRecorder:
             self._put(who)
         if who in self._series:
             self._series.move_to_end(who)
-        while len(self._series) > self._limits.remembered:
-            self._delay_queue.drop(self._series.popitem(last=False)[0])
+        while self._series:
+            oldest = next(iter(self._series))
+            series = self._series[oldest]
+            is_waiting = oldest in self._due or (not series.combined and series.written < series.count)
+            if len(self._series) <= self._limits.remembered and (is_waiting or self._continues(oldest, now)):
+                break
+            del self._series[oldest]
+            self._delay_queue.drop(oldest)
         return not repeated
 
     def _continues(self, who: _Identity, now: datetime) -> bool:

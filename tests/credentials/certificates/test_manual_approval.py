@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import KUBE_CLIENT_SIGNER, Label, agent_user, cluster_group
+from watchword.api.names import KUBE_CLIENT_SIGNER, Annotation, Label, agent_user, cluster_group
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.credentials.certificates.manual_approval import (
     BOOTSTRAP_ACCOUNT,
@@ -19,6 +19,7 @@ from watchword.credentials.certificates.manual_approval import (
     RefuseApproval,
     decide_approval,
 )
+from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
 from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
@@ -180,3 +181,18 @@ def test_there_may_be_nothing_to_approve() -> None:
     assert decide_approval(the_cluster(), [a_request(status=APPROVED)], ApprovalTerms()) == NothingToApprove()
     assert decide_approval(the_cluster(), [a_request(status=approved(BEFORE))], ApprovalTerms()) == NoRequest()
     assert decide_approval(a_joined_cluster(), [own], ApprovalTerms()) == NothingToApprove()
+
+
+@pytest.mark.parametrize(
+    ("notes", "expected"),
+    [
+        pytest.param({Annotation.CSR_USER: TOKEN_USER}, ApproveRequests, id="OCM's server, which notes no groups"),
+        pytest.param({Annotation.CSR_USER: TOKEN_USER, Annotation.CSR_GROUPS: "[]"}, RefuseApproval, id="our server"),
+        pytest.param({Annotation.CSR_USER: "somebody"}, RefuseApproval, id="another user"),
+    ],
+)
+def test_request_over_grpc_is_judged_by_the_user_that_the_server_noted(notes: dict[str, str], expected: type) -> None:
+    request = a_request(by=GRPC_SERVER_USER)
+    request["metadata"]["annotations"] = notes
+
+    assert isinstance(decide_approval(the_cluster(), [request], ApprovalTerms()), expected)

@@ -29,7 +29,7 @@ from tests.registration.grpc.grpc_hub import (
 )
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import KUBE_CLIENT_SIGNER, Annotation
+from watchword.api.names import KUBE_CLIENT_SIGNER, Annotation, agent_user
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     EVENTS,
@@ -133,6 +133,21 @@ async def test_agent_neither_accepts_its_cluster_nor_forges_what_the_hub_has_not
     assert (code, status["reason"]) == ("FAILED_PRECONDITION", "Forbidden")  # the hub's admission policy
     with pytest.raises(NotFound):
         await hub.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+
+
+async def test_certificate_of_another_agent_than_the_accepted_one_is_refused(hub: GrpcHub) -> None:
+    name = hub.fleet.name()
+    noted = {Annotation.FIRST_KEY: f"agent-1 {'0' * 64} 2026-01-01T00:00:00Z"}
+    await hub.client.create(MANAGED_CLUSTERS, a_cluster(name, accepted=True, annotations=noted))
+    await hub.fleet.condition(name, "HubAcceptedManagedCluster", "True")
+    await hub.start()
+
+    forged = hub.agent(name, name=agent_user(name, "agent-2"))
+    code, status = await forged.refused(f"{LEASE}.spec.update_request", await hub.lease(name))
+    await hub.agent(name).publish(f"{LEASE}.spec.update_request", await hub.lease(name))
+
+    assert (code, status["code"]) == ("PERMISSION_DENIED", 403)
+    assert "not that of the agent whose key the hub accepted" in status["message"]
 
 
 async def test_identity_on_a_certificate_request_is_that_of_the_caller(hub: GrpcHub) -> None:

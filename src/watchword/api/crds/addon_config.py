@@ -47,6 +47,12 @@ _REGISTRY = record(
     required=("mirror",),
 )
 
+_CLAIM = record(
+    "One claim.",
+    {"name": string("Its name in the pod."), "request": string("The request of the claim; all without one.")},
+    required=("name",),
+)
+
 _RESOURCES = record(
     "Resources of some containers.",
     {
@@ -55,7 +61,12 @@ _RESOURCES = record(
             pattern=r"^(deployments|daemonsets|statefulsets|replicasets|jobs|cronjobs|pods|\*):.+:.+$",
         ),
         "resources": record(
-            "What they get.", {"limits": quantity_map("The most."), "requests": quantity_map("The least.")}
+            "What they get.",
+            {
+                "limits": quantity_map("The most."),
+                "requests": quantity_map("The least."),
+                "claims": array("Claims of the pod that the containers use.", _CLAIM, keys=("name",)),
+            },
         ),
     },
     required=("containerID", "resources"),

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from watchword.api.bootstrap import BOOTSTRAPPERS_GROUP, USER_PREFIX
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object, annotations_of, labels_of
 from watchword.api.names import (
@@ -57,7 +58,10 @@ def requester_of(csr: Object) -> Requester:
     if user != GRPC_SERVER_USER:
         return Requester(user, groups)
     noted = annotations_of(csr)
-    return Requester(noted.get(Annotation.CSR_USER, ""), _read_groups(noted.get(Annotation.CSR_GROUPS, "")), False)
+    user, known = noted.get(Annotation.CSR_USER, ""), noted.get(Annotation.CSR_GROUPS)
+    if known is None and user.startswith(USER_PREFIX):  # OCM's server notes no groups: a bootstrap token has this one
+        return Requester(user, frozenset({BOOTSTRAPPERS_GROUP}), False)
+    return Requester(user, _read_groups(known or ""), False)
 
 
 def _read_groups(text: str) -> frozenset[str]:

@@ -16,6 +16,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import MANAGED_CLUSTERS_GROUP, agent_user, cluster_group
 from watchword.api.resources import MANAGED_CLUSTERS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields, Sensitive
+from watchword.credentials.certificates.name_ownership import read_name_owner
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may, review_token
 from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate, parse_certificate, verify_chain
@@ -189,6 +190,13 @@ class Authorizer(Struct):
         if found is None or not is_accepted(Cluster.read(found)):
             raise RequestRefused(
                 403, f"cluster {cluster} is not accepted by this hub: run `watchword accept --clusters {cluster}` there"
+            )
+        owner = read_name_owner(found)
+        if owner is not None and caller.user.username != agent_user(cluster, owner.agent):
+            raise RequestRefused(
+                403,
+                f"the certificate is not that of the agent whose key the hub accepted for cluster {cluster}: "
+                f"run `watchword rejoin --take-over --cluster-name {cluster}` there if another agent has the name now",
             )
 
 
