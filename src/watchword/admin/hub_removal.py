@@ -15,6 +15,7 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_backup import FLEET_KINDS
 from watchword.admin.wait import ObjectWaiter
 from watchword.admin.workloads import unneeded_operator_objects
+from watchword.api.admission_policy import PolicyName
 from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.conditions import is_true
 from watchword.api.crds import HUB_CRDS
@@ -49,7 +50,6 @@ from watchword.operator.bundles import DEFINITIONS
 from watchword.operator.cluster_manager_manifests import accounts_binding, hub_manifests
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.registration.hub import installation
-from watchword.registration.hub.agent_token_policy import POLICY_NAME as TOKEN_POLICY
 from watchword.runtime.manifests import is_own_definition
 
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for the operator to stop the controllers, if it runs
@@ -203,7 +203,7 @@ def _is_join_token(secret: Object) -> bool:
 
 def _policies() -> list[Manifest]:
     kinds = (VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS)
-    return [(kind, kind.manifest(ObjectKey.cluster(TOKEN_POLICY))) for kind in kinds]
+    return [(kind, kind.manifest(ObjectKey.cluster(PolicyName.AGENT_TOKENS.value))) for kind in kinds]
 
 
 PAUSE = timedelta(seconds=2)
