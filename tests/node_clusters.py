@@ -23,14 +23,9 @@ async def join(hub: Path, edge: Path, folder: Path, *flags: str) -> None:
     """Bring a cluster in, and wait until it is."""
     command = folder / "join"
     assert await watchword(hub, "init", "--wait", "--output-join-command-file", str(command)) == 0
-    await join_cluster(hub, edge, command.read_text(), "edge-1", *flags)
-
-
-async def join_cluster(hub: Path, edge: Path, command: str, name: str, *flags: str) -> None:
-    """Bring a cluster in by the join command that `init` wrote."""
-    arguments = command.split()[2:-1]
-    joining = asyncio.create_task(watchword(edge, "join", *arguments, name, "--wait", *flags))
-    assert await watchword(hub, "accept", "--clusters", name, "--wait") == 0
+    arguments = command.read_text().split()[2:-1]
+    joining = asyncio.create_task(watchword(edge, "join", *arguments, "edge-1", "--wait", *flags))
+    assert await watchword(hub, "accept", "--clusters", "edge-1", "--wait") == 0
     assert await joining == 0
 
 

@@ -10,10 +10,10 @@ from tools.contracts import render_contracts
 from tools.docs_api import render_api
 from tools.docs_cli import render_cli
 from tools.docs_conditions import render_conditions
-from tools.docs_executed import command_pages, describe_execution, read_command_blocks
 from tools.docs_metrics import render_metrics
 from tools.docs_reasons import render_reasons
 from tools.docs_rights import render_rights
+from tools.documented_blocks import report
 
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
@@ -23,12 +23,11 @@ ROOT = Path(__file__).parents[1]
 def main() -> None:
     """Write what differs; print what is broken, and exit non-zero when anything is.
 
-    With --executed: print which blocks of commands are executed by tests, and why the others are not.
+    With `--executed`: print which blocks of commands are run by a test, and why the others are not.
     """
-    if "--executed" in sys.argv[1:]:
-        blocks = read_command_blocks(command_pages(ROOT))
-        print(describe_execution(blocks, ROOT))
-        sys.exit(0 if all(block.mark for block in blocks) else 1)
+    if sys.argv[1:] == ["--executed"]:
+        print("\n".join(report(ROOT)))
+        return
     for path, text in rendered(ROOT).items():
         if not path.is_file() or path.read_text() != text:
             path.parent.mkdir(parents=True, exist_ok=True)

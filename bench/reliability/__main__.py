@@ -9,6 +9,7 @@ import sys
 BARS = {
     "crashes": "kill -9 after any write of any program",
     "fuzz": "damaged input for every decoder, the API and every reconcile loop",
+    "heal": "states that heal once their cause is gone, and after how long",
     "herd": "how evenly many credentials are renewed",
     "outage": "recovery from an outage that is longer than a life of a credential",
     "revocation": "how long a revoked credential is still honoured",

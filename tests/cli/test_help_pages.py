@@ -15,6 +15,7 @@ from watchword.cli.main import COMMANDS, GROUPS, PROCESSES, cli
 
 SCREENS = Path(__file__).parent / "screens"
 FILES = ("fleet.backup", "hub.backup", "passphrase", "token-file", "ca.crt", "bootstrap.kubeconfig")
+CHANGES = {"create", "delete", "add", "remove", "bind", "unbind", "enable", "disable", "uninstall", "grant"}
 SAFE = {"init", "join", "clean", "deny", "accept", "rejoin"}  # whose wrong use changes a cluster or a hub
 
 
@@ -83,7 +84,7 @@ def test_processes_are_not_on_the_first_screen_and_every_command_is_in_one_group
     [
         path
         for path, command in ALL.items()
-        if path.split()[-1] in {"create", "delete", "enable", "disable", "uninstall", "grant"}
+        if path.split()[-1] in CHANGES
         or path in {*SAFE, "unjoin", "undeploy", "clean-clusters", "reset", "restore"}
         or (path.startswith(("revoke ", "rotate ")) and not isinstance(command, click.Group))
     ],

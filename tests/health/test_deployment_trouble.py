@@ -8,7 +8,7 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import DEPLOYMENTS, PODS
-from watchword.health.deployments import decide_deployment_trouble
+from watchword.health.processes import decide_deployment_trouble
 
 
 def a_deployment(available: str = "False", **conditions: str) -> Object:

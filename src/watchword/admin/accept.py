@@ -27,8 +27,8 @@ from watchword.credentials.certificates.request_validation import read_cluster_r
 from watchword.credentials.driver_options import Settings
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.token_limits import record_token_use, token_secret_key_of
-from watchword.health.deployments import find_deployment_trouble
 from watchword.health.formatting import format_key
+from watchword.health.processes import find_deployment_trouble
 from watchword.kube.errors import Conflict, Forbidden
 from watchword.operator.cluster_manager_manifests import (
     CLUSTER_MANAGER,

@@ -39,7 +39,7 @@ from watchword.credentials.driver_options import (
 )
 from watchword.credentials.secret_data import decode_data, encode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.health.deployments import DeploymentTrouble, find_deployment_trouble
+from watchword.health.processes import DeploymentTrouble, find_deployment_trouble
 from watchword.health.states import is_accepted, is_denied
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError

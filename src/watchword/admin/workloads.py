@@ -26,7 +26,7 @@ from watchword.api.resources import (
     PODS,
 )
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.health.deployments import find_deployment_trouble, format_selector
+from watchword.health.processes import find_deployment_trouble, format_selector
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import BundleOptions, operator_bundle

@@ -26,7 +26,6 @@ from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.api.names import ADDON_NAMESPACE, Annotation, ConditionType, Label, addon_service_account
 from watchword.api.resources import (
-    EVENTS,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
@@ -48,6 +47,7 @@ from watchword.runtime.manager import ManagerOptions
 from watchword.testing.builders import an_addon
 
 HUB = "accounts-hub"
+STORED_EVENTS = Resource("", "v1", "events", "Event")  # both groups are stored as this
 ROBOT, CREW = "robot", "crew"
 TEAM = "team-a"  # a namespace, and the set that is bound to it
 CREDENTIAL = ObjectKey(ADDON_NAMESPACE, CREDENTIAL_SECRET)
@@ -198,8 +198,9 @@ class Accounts(Pillar):
 
     def _says_revoked(self, uid: str) -> bool:
         return any(
-            event.get("reason") == "AccountRevoked" and (event.get("regarding") or {}).get("uid") == uid
-            for event in self.fleet.stored.list(EVENTS)
+            event.get("reason") == "AccountRevoked"
+            and uid in str(event.get("involvedObject") or event.get("regarding"))
+            for event in self.fleet.stored.list(STORED_EVENTS)
         )
 
     def held(self) -> Iterator[HeldCredential]:
