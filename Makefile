@@ -13,9 +13,11 @@ BENCH_VENV  := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 DOCS_VENV   := .venv-docs
 DOCS_STAMP  := $(DOCS_VENV)/.installed
+AUDIT_VENV  := .venv-audit
+AUDIT_STAMP := $(AUDIT_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up run setup fmt lint types imports test test-slow test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record node node-stop test-node simulate simulate-ci simulate-explore fuzz bench bench-planes bench-report docs dist helm chart image image-check all lock clean
+.PHONY: help up run setup fmt lint types imports test test-slow test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record node node-stop test-node simulate simulate-ci simulate-explore fuzz audit rights-record bench bench-planes bench-report docs dist helm chart image image-check all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +83,13 @@ test-envtest: setup ## run the core suites on the real kube-apiserver: VERSION=(
 test-envtest-all: setup ## run every test that needs a control plane on the real kube-apiserver
 	$(BIN)/pytest --plane=kube-apiserver
 
+AUDITED_SUITES := $(wildcard tests/registration/test_*.py) tests/registration/hub tests/discovery tests/addons tests/accounts tests/operator
+
+rights-record: setup ## record anew which rights operator, hub and agent use, from the audit log of a real kube-apiserver
+	rm -rf build/audit
+	WATCHWORD_AUDIT_FOLDER=build/audit $(BIN)/pytest --plane=kube-apiserver $(AUDITED_SUITES)
+	$(BIN)/python -m tools.used_rights build/audit
+
 conformance: setup ## run Kubernetes' own conformance tests against the embedded control plane (builds them with Go)
 	$(BIN)/python -m tools.conformance
 
@@ -92,6 +101,7 @@ SEEDS     ?= 1
 CLUSTERS  ?= 20
 DAYS      ?= 30
 INCIDENTS ?= 2
+PILLARS   ?=
 WITHIN    ?= 600
 JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
 SIMULATE  := PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation
@@ -105,8 +115,8 @@ node-stop: setup ## end the node, with everything that it made
 test-node: setup image ## run the end-to-end tests on a real node (root, Go, containerd, runc, CNI plugins, iptables)
 	$(BIN)/pytest -m node tests/node
 
-simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) JOBS=(cores)
-	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --jobs=$(JOBS)
+simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) PILLARS= JOBS=(cores)
+	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --pillars=$(PILLARS) --jobs=$(JOBS)
 
 simulate-ci: setup ## the simulated lives of CI: fixed seeds of mixed sizes and densities
 	$(SIMULATE) --fixed --jobs=$(JOBS) --shrink=60
@@ -118,6 +128,14 @@ CASES ?= 1000000
 
 fuzz: setup ## feed damaged input to every decoder, the API and every reconcile loop: CASES=1000000 JOBS=(cores)
 	$(BIN)/python -m bench.reliability fuzz --cases=$(CASES) --jobs=$(JOBS)
+
+audit: $(AUDIT_STAMP) ## report known vulnerabilities of the locked dependencies; says what its database does not answer
+	$(AUDIT_VENV)/bin/python tools/audit.py
+
+$(AUDIT_STAMP):
+	$(PYTHON) -m venv $(AUDIT_VENV)
+	$(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.9.0
+	@touch $(AUDIT_STAMP)
 
 bench: envtest $(BENCH_STAMP) ## measure the client and the runtime against their peers, in one run
 	PYTHONPATH=src $(BENCH_VENV)/bin/python -m bench
@@ -181,4 +199,4 @@ lock: ## pin every dependency anew (needs uv)
 	  --group docs --output-file requirements-docs.lock
 
 clean: ## remove what the targets made, except the cache of built binaries
-	rm -rf $(VENV) $(BENCH_VENV) $(DOCS_VENV) site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov dist build
+	rm -rf $(VENV) $(BENCH_VENV) $(DOCS_VENV) $(AUDIT_VENV) site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov dist build

@@ -62,5 +62,5 @@ async def serve(kubeconfig: Path) -> None:
 
 
 if __name__ == "__main__":
-    gc.set_threshold(20_000, 20, 50)  # as `watchword dashboard` does
+    gc.set_threshold(20_000, 10, 5)  # as `watchword dashboard` does
     run(serve(Path(sys.argv[1])))

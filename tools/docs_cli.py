@@ -10,7 +10,8 @@ from typing import TypeAlias
 import click
 
 from watchword.cli._exit_codes import MEANINGS
-from watchword.cli.main import COMMANDS, cli
+from watchword.cli.examples import EXAMPLES
+from watchword.cli.main import COMMANDS, GROUPS, cli
 
 PROGRAM = "watchword"
 HEAD = """# Commands
@@ -33,17 +34,22 @@ def render_cli() -> str:
     )
     shared = {record: count for record, count in counts.items() if count >= MIN_SHARED}
     sections = ["\n".join(_section(each, name, context, shared)) for name, each in commands.items()]
-    index = [f"| [`{name}`](#watchword-{name}) | {summary} |" for name, (_, summary) in COMMANDS.items()]
+    index = [row for title, group in GROUPS.items() for row in _index(title, group)]
     codes = [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
     return "\n".join(
         [
             HEAD,
-            *("| command | what it does |", "|---|---|", *index, ""),
+            *index,
             "Before the command: " + "; ".join(_words(cli, context)) + ".",
             *("", "## Options of many commands", "", *_table(shared), "\n".join(sections)),
             *("## Exit codes", "", "| code | meaning |", "|---|---|", *codes, ""),
         ]
     )
+
+
+def _index(title: str, group: dict[str, str]) -> list[str]:
+    rows = [f"| [`{name}`](#watchword-{name}) | {summary} |" for name, summary in group.items()]
+    return [f"**{title}**", "", "| command | what it does |", "|---|---|", *rows, ""]
 
 
 def _words(group: click.Group, context: click.Context) -> list[str]:
@@ -59,6 +65,9 @@ def _section(
     yield from (f"{'#' * depth} {context.command_path}", "", _prose(command.help or ""), "")
     usage = " ".join(command.collect_usage_pieces(context))
     yield from ("```text", f"{context.command_path} {usage}".rstrip(), "```", "")
+    if context.command_path.removeprefix(f"{PROGRAM} ") in EXAMPLES:
+        examples = EXAMPLES[context.command_path.removeprefix(f"{PROGRAM} ")]
+        yield from ("```sh", *(f"{PROGRAM} {line}" for line in examples), "```", "")
     options = _records(command, context)
     yield from _table([record for record in options if record not in shared])
     common = [f"`{_cell(flags)}`" for flags, text in options if (flags, text) in shared]

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from multiprocessing import Pool
 from random import Random
 
+from tests.fuzz.hostile_objects import READERS, draw_object
+
 from bench.reliability.decoder import Decoder
 from bench.reliability.decoders import DECODERS
 from bench.reliability.figure import Figure, markdown_table
@@ -20,9 +22,9 @@ from bench.reliability.fuzzed_objects import fuzz_reconcilers
 from bench.reliability.fuzzed_requests import fuzz_requests
 from bench.reliability.mutation import mutate
 
-REQUESTS, RECONCILES = "API requests", "reconcile loops"
-BATCH = {REQUESTS: 500, RECONCILES: 300}
-SHARE = {REQUESTS: 0.03, RECONCILES: 0.02}  # of all cases: they cost a hundred and a thousand times more
+REQUESTS, RECONCILES, OBJECTS = "API requests", "reconcile loops", "stored objects"
+BATCH = {REQUESTS: 500, RECONCILES: 300, OBJECTS: 2_000}
+SHARE = {REQUESTS: 0.03, RECONCILES: 0.02, OBJECTS: 0.3}  # of all cases: the first cost a hundred times more
 DECODER_BATCH = 2_000
 SLOWEST = 5.0  # seconds that one input may take
 
@@ -39,7 +41,7 @@ class Batch:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--cases", type=int, default=1_000_000, help="in all (default: %(default)s)")
-    parser.add_argument("--only", help="one target only: a decoder's name, 'API requests' or 'reconcile loops'")
+    parser.add_argument("--only", help=f"one target only: a decoder's name, {', '.join(SHARE)}")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
 
 
@@ -77,7 +79,23 @@ def _run(batch: Batch) -> tuple[Batch, list[str]]:
         return batch, fuzz_requests(batch.cases, random)
     if batch.target == RECONCILES:
         return batch, fuzz_reconcilers(batch.cases, random)
+    if batch.target == OBJECTS:
+        return batch, list(fuzz_readers(batch.cases, random))
     return batch, list(fuzz_decoder(batch.target, DECODERS[batch.target], batch.cases, random))
+
+
+def fuzz_readers(cases: int, random: Random) -> Iterator[str]:
+    """Read hostile objects as they could be stored; yield what a reader did not handle, or what took too long."""
+    kinds = list(READERS)
+    for number in range(cases):
+        kind = kinds[number % len(kinds)]
+        obj, started = draw_object(kind, random), time.process_time()
+        try:
+            READERS[kind](obj)
+        except Exception as error:  # noqa: BLE001 - what a reader does not handle is the finding
+            yield f"{kind}: {type(error).__name__}: {error} for {str(obj)[:2000]}"
+        if time.process_time() - started > SLOWEST:
+            yield f"{kind}: took longer than {SLOWEST:g} s for {str(obj)[:2000]}"
 
 
 def fuzz_decoder(name: str, decoder: Decoder, cases: int, random: Random) -> Iterator[str]:

@@ -32,6 +32,12 @@ KINDS = (
     resources.CLUSTER_ROLES,
     resources.KLUSTERLETS,
     resources.CLUSTER_MANAGERS,
+    resources.MANIFEST_WORKS,
+    resources.APPLIED_MANIFEST_WORKS,
+    resources.MANAGED_CLUSTER_SETS,
+    resources.MANAGED_CLUSTER_SET_BINDINGS,
+    resources.ADDON_TEMPLATES,
+    resources.ADDON_DEPLOYMENT_CONFIGS,
 )
 ODD_VALUES: tuple[Any, ...] = (
     "",
@@ -43,6 +49,9 @@ ODD_VALUES: tuple[Any, ...] = (
     0,
     -1,
     2**53,
+    10**15,
+    2**63 - 1,
+    "9999-12-31T23:59:59Z",
     None,
     True,
     [],

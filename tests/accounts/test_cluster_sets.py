@@ -102,7 +102,7 @@ async def test_status_names_clusters_that_lack_the_account_and_why(fleet: Accoun
     assert f"{taken.name} (NameConflict" in said.message
 
     await fleet.client.delete(OCM_MANAGED_SERVICE_ACCOUNTS, ObjectKey(taken.name, "robot"))
-    await fleet.secret(copy_of(namespace, taken))
+    await fleet.secret(copy_of(namespace, taken), within=90)
 
 
 async def test_two_namespaces_cannot_share_an_account_of_one_name(fleet: AccountsFleet) -> None:
@@ -168,3 +168,15 @@ def test_message_names_a_few_clusters_and_counts_the_rest() -> None:
 
 def test_set_without_clusters_lacks_nothing() -> None:
     assert decide_presence([], bound=True, namespace="team").reason == "NoClusters"
+
+
+async def test_copy_that_lost_its_owner_is_taken_back(fleet: AccountsFleet) -> None:
+    _, namespace, (member,) = await a_set_with(fleet, 1)
+    await fleet.declare(namespace, "robot")
+    copy = (await fleet.secret(copy_of(namespace, member))).key
+
+    await fleet.client.patch(SECRETS, copy, {"metadata": {"ownerReferences": None}})
+
+    await eventually(
+        fleet.client, SECRETS, copy, lambda obj: bool((obj or {"metadata": {}})["metadata"].get("ownerReferences"))
+    )

@@ -36,6 +36,7 @@ async def offer(addon_fleet: AddonFleet, name: str) -> None:
 
 async def test_addon_is_enabled_listed_and_disabled(addon_fleet: AddonFleet, capsys: Output) -> None:
     cluster = await addon_fleet.cluster()
+    await offer(addon_fleet, "reporter")
     await watchword(
         addon_fleet, "addon", "enable", "reporter", "--clusters", cluster, "--namespace", addon_fleet.namespace
     )
@@ -71,26 +72,28 @@ async def test_an_addon_on_offer_is_listed_before_it_is_enabled_anywhere(
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        pytest.param(["enable", "reporter", "-c", "nowhere"], "there is no cluster nowhere", id="no cluster"),
+        pytest.param(
+            ["enable", "managed-serviceaccount", "-c", "nowhere", "--dry-run"], "no cluster nowhere", id="no cluster"
+        ),
+        pytest.param(["enable", "nope", "-c", "nowhere"], "this hub has no add-on nope", id="unknown add-on"),
         pytest.param(["show", "reporter", "--cluster", "nowhere"], "there is no add-on reporter", id="not enabled"),
     ],
 )
 async def test_what_cannot_be_enabled_or_shown_is_named(
     argv: list[str], sentence: str, addon_fleet: AddonFleet, capsys: Output
 ) -> None:
-    await watchword(addon_fleet, "addon", *argv, code=ExitCode.REFUSED)
+    await watchword(addon_fleet, "addon", *argv, code=ExitCode.NOT_FOUND)
 
     assert sentence in capsys.readouterr().err
 
 
-async def test_enabling_an_addon_without_a_manager_warns_and_times_out(addon_fleet: AddonFleet, capsys: Output) -> None:
+async def test_enabling_an_addon_without_a_manager_by_force_times_out(addon_fleet: AddonFleet, capsys: Output) -> None:
     cluster, name = await addon_fleet.cluster(), f"misspelt{addon_fleet.mark}"
 
-    argv = ["addon", "enable", name, "-c", cluster, "--wait", "--timeout", "1s"]
+    argv = ["addon", "enable", name, "-c", cluster, "--force", "--wait", "--timeout", "1s"]
     await watchword(addon_fleet, *argv, code=ExitCode.UNREACHABLE)
 
     said = capsys.readouterr().err
-    assert f"add-on {name} is unknown on this hub: is it spelt right?" in said
     assert f"`watchword addon show {name} --cluster {cluster}` says how far it came" in said
 
 

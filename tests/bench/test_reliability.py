@@ -15,6 +15,7 @@ from bench.reliability.fuzz import fuzz_decoder
 from bench.reliability.fuzzed_objects import fuzz_reconcilers
 from bench.reliability.fuzzed_requests import fuzz_requests
 from bench.reliability.herd import MOST, renewals_of_a_day
+from bench.reliability.soak import judge
 
 
 @pytest.mark.slow
@@ -55,3 +56,17 @@ def test_ten_thousand_credentials_of_one_minute_are_not_renewed_together(kind: C
     day = renewals_of_a_day(kind, 10_000, timedelta(hours=4))
 
     assert max(day) <= MOST * sum(day) / len(day)
+
+
+@pytest.mark.parametrize(
+    ("row", "is_flat"),
+    [
+        pytest.param([50.0, 90, 100, 101, 99, 100, 102], True, id="grows while it warms up alone"),
+        pytest.param([50.0, 90, 100, 110, 120, 130, 140], False, id="goes on growing"),
+        pytest.param([0.0, 0, 0, 0, 0, 0, 0], True, id="nothing at all"),
+    ],
+)
+def test_soak_compares_the_end_with_the_time_after_the_warm_up(row: list[float], *, is_flat: bool) -> None:
+    figure = judge({"memory of hub (MiB)": row}, warm_up=1, requests=["a"] * 60)
+
+    assert figure.reached is is_flat

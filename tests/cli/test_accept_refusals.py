@@ -159,6 +159,6 @@ async def test_cluster_without_a_request_is_accepted_only_when_the_check_is_skip
 ) -> None:
     name = await has_cluster(cli_fleet)
     assert "has not asked" in await cli_fleet.run("accept", "--clusters", name, code=3)
-    assert "no cluster nobody" in await cli_fleet.run("accept", "--clusters", "nobody", code=3)
+    assert "no cluster nobody" in await cli_fleet.run("accept", "--clusters", "nobody", code=7)
     await cli_fleet.run("accept", "--clusters", name, "--skip-approve-check")
     assert (await cli_fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))["spec"]["hubAcceptsClient"]

@@ -44,7 +44,7 @@ async def test_a_created_token_is_listed_without_its_secret_and_deleted(hub: Dis
     await watchword(hub, "token", "list", "-o", "json", "--show-secret")
     document = json.loads(capsys.readouterr().out)
     await watchword(hub, "token", "delete", token.reveal())
-    await watchword(hub, "token", "delete", token.id, code=2)
+    await watchword(hub, "token", "delete", token.id, code=7)
     await watchword(hub, "token", "delete", token.id, "--ignore-not-found")
     assert f"{token.id}.***" in listed
     assert token.secret.reveal() not in listed

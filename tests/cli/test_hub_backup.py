@@ -240,7 +240,7 @@ async def test_hub_with_clusters_is_not_removed_unasked(cli_fleet: Fleet) -> Non
     await a_hub(cli_fleet)
     before = await everything(cli_fleet.client)
 
-    assert "1 clusters are in this hub (edge-1)" in await cli_fleet.run("clean", "--yes", code=4)
+    assert "1 cluster is in this hub (edge-1)" in await cli_fleet.run("clean", "--yes", code=4)
     shown = await cli_fleet.run("clean", "--force", "--dry-run")
     assert "give --yes" in await cli_fleet.run("clean", "--force", code=2)
 

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 UNKNOWN = [
-    pytest.param(("cluster", "nowhere"), "there is no cluster nowhere", 4, id="cluster"),
-    pytest.param(("addon", "edge/reporter"), "add-on reporter is not enabled on edge", 4, id="add-on"),
+    pytest.param(("cluster", "nowhere"), "there is no cluster nowhere", 7, id="cluster"),
+    pytest.param(("addon", "edge/reporter"), "add-on reporter is not enabled on edge", 7, id="add-on"),
     pytest.param(("addon", "reporter"), "is not CLUSTER/NAME", 2, id="add-on without its cluster"),
-    pytest.param(("pull-secret", "default/nobody"), "there is no ServiceAccount nobody", 4, id="pull secret"),
-    pytest.param(("token", "abc123"), "there is no token with id abc123", 4, id="token"),
+    pytest.param(("pull-secret", "default/nobody"), "there is no ServiceAccount nobody", 7, id="pull secret"),
+    pytest.param(("token", "abc123"), "there is no token with id abc123", 7, id="token"),
     pytest.param(("token", "x"), "give a token id", 2, id="no token id"),
 ]
 
@@ -63,7 +63,7 @@ async def is_accepted(fleet: Fleet, token: str) -> bool:
 
 async def revoke(fleet: Fleet, *argv: str, code: int = 0) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run the command and return its document and the audit lines."""
-    told = await fleet.start("revoke", *argv, "--yes", "--wait", "-o", "json")
+    told = await fleet.start("-v", "revoke", *argv, "--yes", "--wait", "-o", "json")
     shown = fleet.output.readouterr()
     assert told == code, shown.err
     lines = [json.loads(line) for line in shown.err.splitlines() if line.startswith("{")]
@@ -126,7 +126,7 @@ async def test_revoked_token_is_refused_and_another_is_not(cli_fleet: Fleet) -> 
     assert [line["object"] for line in audit] == [f"kube-system/bootstrap-token-{token[:6]}"]
     assert token[7:] not in json.dumps([said, audit])
 
-    await cli_fleet.run("revoke", "token", token[:6], "--yes", code=4)
+    await cli_fleet.run("revoke", "token", token[:6], "--yes", code=7)
     await cli_fleet.run("revoke", "token", token[:6], "--yes", "--ignore-not-found")
 
 

@@ -34,6 +34,7 @@ from watchword.dashboard.server import load_assets
 from watchword.dashboard.sources import FleetFacts
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
+from watchword.health.facts import HubFacts
 from watchword.health.inventory_rows import (
     AUTHORITY,
     JOIN_TOKEN,
@@ -41,7 +42,6 @@ from watchword.health.inventory_rows import (
     AddonRow,
     ClusterRow,
     CredentialRow,
-    HubFacts,
 )
 from watchword.health.states import InventoryHealth
 from watchword.pki.authority import Authority

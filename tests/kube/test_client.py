@@ -39,10 +39,11 @@ from watchword.kube.errors import (
     UnsupportedMediaType,
 )
 from watchword.kube.request_sender import RetryPolicy, decode
-from watchword.kube.tokens import request_token
+from watchword.kube.tokens import IssuedToken, request_token
 
 KEY = ObjectKey("n", "x")
 Answer = Response | Exception
+TOKEN = {"status": {"token": "t", "expirationTimestamp": "2030-01-01T00:00:00Z"}}
 
 
 def ok(body: Any = None) -> Response:
@@ -232,6 +233,34 @@ async def test_a_wait_beyond_the_deadline_is_left_to_the_caller() -> None:
     with pytest.raises(TooManyRequests) as caught:
         await Server(status(429, Retry_After="600")).client().get(SECRETS, KEY)
     assert caught.value.retry_after == 600
+
+
+async def test_busy_signer_gets_few_requests_however_many_credentials_are_due() -> None:
+    asked = list[float]()
+    busy = True
+
+    async def sign(request: Request) -> Response:
+        asked.append(asyncio.get_running_loop().time())
+        return status(429, Retry_After="1") if busy and request.path.endswith("/token") else ok(TOKEN)
+
+    client = Client.from_handler(sign, random=Random(1))
+
+    async def renew(name: str) -> IssuedToken:
+        while True:
+            try:
+                return await request_token(client, ObjectKey("n", name), expiration_seconds=600)
+            except TooManyRequests as refused:  # as a controller: the key comes back then
+                await asyncio.sleep(refused.retry_after or 1)
+
+    renewals = [asyncio.create_task(renew(f"credential-{number}")) for number in range(14)]
+    await asyncio.sleep(600)
+    last_minute = sum(when > asyncio.get_running_loop().time() - 60 for when in asked)
+    await client.get(SECRETS, KEY)  # other requests are not held back
+    busy = False
+    await asyncio.wait_for(asyncio.gather(*renewals), timeout=120)
+
+    assert len(asked) < 14 + 40 + 1 + 14
+    assert last_minute <= 3
 
 
 async def test_server_that_never_responds_takes_bounded_time() -> None:

@@ -39,13 +39,11 @@ def test_help_imports_nothing_heavy(argv: list[str]) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_the_summary_that_the_overview_shows(name: str) -> None:
-    module, summary = COMMANDS[name]
-
-    command = import_module(module).command
+    command = import_module(f"watchword.cli.{name.replace('-', '_')}").command
 
     assert isinstance(command, click.Command)
     assert command.name == name
-    assert (command.help or "").splitlines()[0] == summary
+    assert (command.help or "").splitlines()[0] == COMMANDS[name]
 
 
 def test_version_comes_from_the_package(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,9 +51,29 @@ def test_version_comes_from_the_package(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == f"watchword {__version__}\n"
 
 
-def test_misspelt_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["completoin"]) == ExitCode.NOT_USABLE
-    assert "did you mean completion?" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("argv", "suggestion"),
+    [
+        pytest.param(["completoin"], "`completion`", id="misspelt"),
+        pytest.param(["get", "clusters"], "`clusters` or `status`", id="as kubectl lists clusters"),
+        pytest.param(["get", "addons"], "`addon list`", id="as clusteradm lists add-ons"),
+        pytest.param(["describe", "cluster", "edge"], "`clusters show`", id="as kubectl describes one"),
+        pytest.param(["create", "token"], "`token create`", id="verb before noun"),
+        pytest.param(["approve"], "`accept`", id="another word"),
+    ],
+)
+def test_a_word_that_is_no_command_gets_the_one_that_is_meant(
+    argv: list[str], suggestion: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(argv) == ExitCode.NOT_USABLE
+    assert f"did you mean {suggestion}?" in capsys.readouterr().err
+
+
+def test_an_alias_runs_the_command_and_is_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["msa", "--help"]) == 0
+    assert COMMANDS["serviceaccount"] in capsys.readouterr().out
+    assert run(["--help"]) == 0
+    assert "msa" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.kube.request_sender import Backoff
+from watchword.kube.backoff import Backoff
 from watchword.runtime.backoff import REQUEUE_BACKOFF, Quarantine, choose_requeue_delay
 from watchword.runtime.work_queue import LONGEST_RUN, WorkQueue
 from watchword.testing.virtual_time import run_virtual

@@ -43,6 +43,15 @@ async def test_reserved_name_is_refused_to_joining_clusters_and_to_administrator
             await client.create(MANAGED_CLUSTERS, manifest)
 
 
+@pytest.mark.parametrize("name", ["wo.rk", "x" * 64])
+async def test_name_that_no_namespace_can_have_is_refused(fleet: FleetHarness, name: str) -> None:
+    manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={})
+
+    for client in (Client(PlaneConnector(fleet.plane).joining()), fleet.client):
+        with pytest.raises(Forbidden, match="is a DNS label"):
+            await client.create(MANAGED_CLUSTERS, manifest)
+
+
 @pytest.mark.parametrize("name", sorted(RESERVED_CLUSTER_NAMES))
 @pytest.mark.parametrize("has_rights", [False, True], ids=["new", "accepted by an earlier version"])
 def test_reserved_name_gets_no_rights_where_admission_let_it_pass(name: str, *, has_rights: bool) -> None:

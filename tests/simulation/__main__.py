@@ -8,6 +8,7 @@ import os
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import cache
@@ -15,6 +16,7 @@ from itertools import islice
 from random import SystemRandom
 
 from msgspec.structs import replace
+from tests.simulation.catalog import INCIDENTS, PILLARS, cells
 from tests.simulation.incidents import Incident
 from tests.simulation.lives import FIXED_LIVES, new_lives
 from tests.simulation.planes import PlaneImages
@@ -33,9 +35,10 @@ def main() -> int:
         again = [sys.executable, "-m", str(__package__), *sys.argv[1:]]
         os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
     gc.set_threshold(*RARELY)
-    started, lived, broken = time.monotonic(), 0, []
+    started, lived, broken, reached = time.monotonic(), 0, list[int](), Counter[tuple[str, str]]()
     for report in _reports(options):
         lived += 1
+        reached.update(report.reached)
         _print(report.headline)
         if not report.is_clean:
             broken.append(report.settings.seed)
@@ -47,7 +50,23 @@ def main() -> int:
     _print(f"{lived} lives in {seconds:.0f} s, {cpu / max(lived, 1):.1f} s of CPU for each{short}")
     _print(f"broken promises with seeds: {', '.join(map(str, broken)) or 'none'}")
     gc.freeze()  # else the interpreter searches all of it for garbage once more before it ends
-    return 1 if broken else 0
+    return 1 if broken or (options.fixed and not _print_coverage(reached)) else 0
+
+
+def _print_coverage(reached: Counter[tuple[str, str]]) -> bool:
+    """Print how often each incident reached each pillar that it can reach; return whether none was left out."""
+    wanted, columns = set(cells()), [pillar.name for pillar in PILLARS[1:]]
+    width = max(len(kind) for kind in INCIDENTS)
+    _print(" ".join([" " * width, *columns]))
+    for kind in INCIDENTS:
+        counts = (str(reached[kind, name]) if (kind, name) in wanted else "·" for name in columns)
+        row = (f"{count:>{len(name)}}" for count, name in zip(counts, columns, strict=True))
+        _print(" ".join([f"{kind:<{width}}", *row]))
+    missed = [f"{kind} and {name}" for kind, name in cells() if not reached[kind, name]]
+    _print(f"cells of incidents and pillars: {len(wanted) - len(missed)} of {len(wanted)} reached")
+    if missed:
+        _print(f"not reached: {', '.join(missed)}")
+    return not missed
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -57,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--clusters", type=int, default=SimulationSettings().clusters)
     parser.add_argument("--days", type=int, default=SimulationSettings().days)
     parser.add_argument("--incidents", type=float, default=SimulationSettings().incidents_per_day, help="faults a day")
+    parser.add_argument("--pillars", default="", help="besides registration, add-ons and works; separated by commas")
     lives = parser.add_mutually_exclusive_group()
     lives.add_argument("--fixed", action="store_true", help="the fixed lives of CI, of mixed sizes and densities")
     lives.add_argument("--explore", action="store_true", help="new lives of mixed sizes, until --within is over")
@@ -89,7 +109,10 @@ def _lives(options: argparse.Namespace) -> Iterator[SimulationSettings]:
         return iter(FIXED_LIVES)
     if options.explore:
         return new_lives(SystemRandom())
-    common = SimulationSettings(clusters=options.clusters, days=options.days, incidents_per_day=options.incidents)
+    pillars = tuple(filter(None, options.pillars.split(",")))
+    common = SimulationSettings(
+        clusters=options.clusters, days=options.days, incidents_per_day=options.incidents, pillars=pillars
+    )
     return (replace(common, seed=seed) for seed in range(options.seed, options.seed + options.seeds))
 
 
@@ -127,6 +150,7 @@ def _explain(report: SimulationReport, seconds: float) -> None:
     """Return how to see a failure again, and the smallest life that breaks the same promise."""
     settings = report.settings
     size = f"CLUSTERS={settings.clusters} DAYS={settings.days} INCIDENTS={settings.incidents_per_day:g}"
+    size += f" PILLARS={','.join(settings.pillars)}" if settings.pillars else ""
     _print(f"replay with: make simulate SEED={settings.seed} {size}")
     smallest = Shrinker(_images(), seconds).shrink(report) if seconds and report.incidents else report
     _print(f"the smallest life found that breaks the same promise:\n{smallest}")
@@ -136,8 +160,7 @@ def _explain(report: SimulationReport, seconds: float) -> None:
 def _script(incidents: Iterable[Incident]) -> str:
     """Return the incidents as a regression test names them."""
     lines = [
-        f"    Incident({one.at!r}, IncidentKind.{one.kind.name}, {one.target!r}, {one.lasts!r}, {one.amount}),"
-        for one in incidents
+        f"    Incident({one.at!r}, {one.kind!r}, {one.target!r}, {one.lasts!r}, {one.amount})," for one in incidents
     ]
     return "\n".join(["as a script: SimulationScript((", *lines, "))"]).replace("datetime.timedelta", "timedelta")
 

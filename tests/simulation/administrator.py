@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
-from tests.simulation.cluster import SimulatedCluster
-from tests.simulation.fleet import Intent, SimulatedFleet
-from tests.simulation.held_credentials import ADDON
+from tests.simulation.fleet import SimulatedFleet
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import replayable_client
 from tests.simulation.settings import HOUR
@@ -20,19 +18,16 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.rejoin import TakeOver
 from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
+from watchword.api.meta import ObjectKey, is_deleting, uid_of
 from watchword.api.names import ConditionType
-from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
+from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, Conflict, NotFound, Unreachable
-from watchword.testing.builders import a_cluster, a_config_map, an_addon
+from watchword.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Unreachable
+from watchword.testing.builders import a_cluster
 
 T = TypeVar("T")
 
-WORK = "settings"
-WORK_OBJECT = ObjectKey("default", "settings")
-KUBE_CLIENT: list[Object] = [{"type": "kubeClient"}]
 TRY_AGAIN = 300.0  # seconds
 HELP_AFTER = 2 * HOUR
 
@@ -50,38 +45,21 @@ class Administrator:
         inner = self.fleet.hub.administrator().transport
         self.client = replayable_client(SimulatedTransport(inner, link, run, self.fleet.history))
 
-    async def prepare(self) -> None:
-        """Create every other cluster beforehand; the rest introduce themselves."""
-        for number, name in enumerate(self.fleet.members):
-            if number % 2 == 0:
-                await self.create_cluster(name)
-
-    async def round(self) -> None:
-        """See to it that what is wanted is there: leases as long as agreed, add-ons, works, a helping hand."""
-        for name, member in self.fleet.members.items():
-            if self.fleet.standing[name].intent is not Intent.MEMBER:
-                continue
-            await self._agree_on_lease(name)
-            await self._want_addon(member)
-            await self._want_work(member)
-            if is_stranded(self.fleet, name):
-                await self.rejoin(name)
-
     async def create_cluster(self, name: str, *, accepted: bool = False) -> None:
         """Create a cluster that the hub may accept by itself, or one that is accepted."""
         seconds = int(self.fleet.settings.lease.total_seconds())
         cluster = a_cluster(name, accepted=accepted, lease_seconds=seconds)
-        await self._insist(lambda: self.client.create(MANAGED_CLUSTERS, cluster))
+        await self.insist(lambda: self.client.create(MANAGED_CLUSTERS, cluster))
 
     async def accept(self, name: str, *, accepted: bool) -> None:
         """Accept or deny a cluster."""
         patch = {"spec": {"hubAcceptsClient": accepted}}
-        await self._insist(lambda: self.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), patch))
+        await self.insist(lambda: self.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), patch))
 
     async def delete_cluster(self, name: str) -> str:
         """Delete a cluster; the hub takes its time. Returns its UID, empty when there was none."""
         uid = self._uid_of(name)
-        await self._insist(lambda: self.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster(name)))
+        await self.insist(lambda: self.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster(name)))
         return uid
 
     async def create_again(self, name: str, deleted_uid: str) -> bool:
@@ -113,41 +91,21 @@ class Administrator:
         else:
             self.fleet.history.note("admin", f"rejoin {name}: done")
 
-    async def _agree_on_lease(self, name: str) -> None:
+    async def agree_on_lease(self, name: str) -> None:
+        """See to it that the cluster's lease is as long as the settings say."""
         cluster = self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         seconds = int(self.fleet.settings.lease.total_seconds())
         if cluster is None or (cluster.get("spec") or {}).get("leaseDurationSeconds") == seconds:
             return
         patch = {"spec": {"leaseDurationSeconds": seconds}}
-        await self._insist(lambda: self.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), patch))
+        await self.insist(lambda: self.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), patch))
 
-    async def _want_addon(self, member: SimulatedCluster) -> None:
-        key = ObjectKey(member.name, ADDON)
-        if not member.profile.addon or not self._is_accepted(member.name):
-            return
-        found = self.fleet.stored.get(MANAGED_CLUSTER_ADDONS, key)
-        if found is None:
-            found = await self._insist(
-                lambda: self.client.create(MANAGED_CLUSTER_ADDONS, an_addon(ADDON, cluster=member.name))
-            )
-        if found and not is_deleting(found) and not (found.get("status") or {}).get("registrations"):
-            patch = {"status": {"registrations": KUBE_CLIENT}}
-            await self._insist(lambda: self.client.patch(MANAGED_CLUSTER_ADDONS, key, patch, subresource="status"))
-
-    async def _want_work(self, member: SimulatedCluster) -> None:
-        key = ObjectKey(member.name, WORK)
-        if not member.profile.works or not self._is_accepted(member.name):
-            return
-        if self.fleet.stored.get(MANIFEST_WORKS, key) is None:
-            content = a_config_map(WORK_OBJECT.name, namespace=WORK_OBJECT.namespace, data={"for": member.name})
-            spec = {"workload": {"manifests": [{**content, "apiVersion": "v1", "kind": CONFIG_MAPS.kind}]}}
-            await self._insist(lambda: self.client.create(MANIFEST_WORKS, MANIFEST_WORKS.manifest(key, spec=spec)))
-
-    def _is_accepted(self, name: str) -> bool:
+    def is_accepted(self, name: str) -> bool:
+        """Whether the hub says that it accepts a cluster."""
         found = self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         return found is not None and not is_deleting(found) and is_true(found, ConditionType.HUB_ACCEPTED)
 
-    async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T | None:
+    async def insist(self, attempt: Callable[[], Awaitable[T]]) -> T | None:
         """Try until the hub answers; what is there already, or gone already, is well."""
         while True:
             try:
@@ -157,9 +115,18 @@ class Administrator:
             except (Unreachable, Conflict):
                 await asyncio.sleep(TRY_AGAIN)
 
+    def is_stranded(self, name: str) -> bool:
+        """Whether a cluster waits for a person: nothing disturbs it, and still it has no credential that is good."""
+        fleet = self.fleet
+        standing, certificate = fleet.standing[name], fleet.members[name].certificate()
+        calm = standing.is_calm(since=fleet.elapsed - HELP_AFTER)
+        return calm and (certificate is None or certificate.not_after <= fleet.now)
 
-def is_stranded(fleet: SimulatedFleet, name: str) -> bool:
-    """Whether a cluster waits for a person: nothing disturbs it, and still it has no credential that is good."""
-    standing, certificate = fleet.standing[name], fleet.members[name].certificate()
-    calm = standing.is_calm(since=fleet.elapsed - HELP_AFTER)
-    return calm and (certificate is None or certificate.not_after <= fleet.now)
+
+async def quietly(attempt: Awaitable[object]) -> bool:
+    """Do something that may come to nothing: the thing is gone already, or the hub is down. Returns whether it did."""
+    try:
+        await attempt
+    except KubeError:
+        return False
+    return True

@@ -13,12 +13,13 @@ from tests.simulation.history import History
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import HubPlane, ManagedPlane, SeededKeys, StoreReader
 from tests.simulation.process import SimulatedProcess
-from tests.simulation.timing import PATIENCE, follow_options
+from tests.simulation.timing import PATIENCE, SIGNER, follow_options
 
 from watchword.api.http import Peer
 from watchword.api.meta import ObjectKey
-from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
+from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
+from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.decisions import CERTIFICATE
 from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.secret_data import decode_data
@@ -33,8 +34,10 @@ from watchword.registration.agent.options import AgentOptions
 from watchword.runtime.backoff import Quarantine
 from watchword.testing.virtual_time import VirtualClock
 
+AGENT_PILLARS = ("registration", "addons", "works")
+"""Whose controllers are those of the cluster's agent."""
+
 SECRET = ObjectKey(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET)
-NAMESPACES_AT_START = ("kube-system", "default", AGENT_NAMESPACE, ADDON_NAMESPACE)
 
 
 class ClusterProfile(Struct, frozen=True):
@@ -43,8 +46,8 @@ class ClusterProfile(Struct, frozen=True):
     name: str
     certificate_lifetime: timedelta
     token_life: timedelta
+    pillars: tuple[str, ...] = ("registration",)  # in which it takes part
     addon: str = ""  # the driver of its add-on; empty: it has none
-    works: bool = False
 
 
 @dataclass
@@ -65,7 +68,8 @@ class SimulatedCluster:
     def __post_init__(self) -> None:
         self.to_hub = Link(f"{self.name} to hub", Random(self.random.random()))
         self.to_cluster = Link(f"{self.name} to itself", Random(self.random.random()))
-        self.agent = SimulatedProcess(self.name, self._run, self.history)
+        served = tuple(name for name in self.profile.pillars if name in AGENT_PILLARS)
+        self.agent = SimulatedProcess(self.name, self._run, self.history, served, self.name)
         self.stored = StoreReader(self.plane.store)
 
     @property
@@ -96,12 +100,16 @@ class SimulatedCluster:
 
     def client(self) -> Client:
         """Return a client of the cluster that no fault reaches."""
-        return self.plane.client()
+        return self.plane.administrator()
+
+    def over(self, transport: Transport, link: Link, run: ProcessRun) -> Client:
+        """Return the client of a program on this cluster over one of its links."""
+        return Client(SimulatedTransport(transport, link, run, self.history), random=Random(self.random.random()))
 
     async def _run(self, run: ProcessRun) -> None:
         keys = SeededKeys(Random(self.random.random()))
         randomness = Random(self.random.random())
-        cluster = SimulatedTransport(self.plane.transport(), self.to_cluster, run, self.history)
+        cluster = SimulatedTransport(self.plane.administrator().transport, self.to_cluster, run, self.history)
         runtime = AgentRuntime(
             clock=self.clock,
             random=randomness,
@@ -110,6 +118,7 @@ class SimulatedCluster:
             new_key=keys,
             follow=follow_options(randomness),
             quarantine=Quarantine(backoff=PATIENCE),
+            signer_timing=SIGNER,
         )
         await run_agent(Client(cluster, random=randomness), self._options(), runtime=runtime)
 
@@ -126,8 +135,9 @@ class SimulatedCluster:
         )
 
     def _controllers(self) -> Sequence[ControllerFactory]:
-        controllers: list[ControllerFactory] = [addon_controllers] if self.profile.addon else []
-        return [*controllers, work_controllers] if self.profile.works else controllers
+        pillars = set(self.profile.pillars)
+        controllers: list[ControllerFactory] = [addon_controllers] if pillars & {"addons", "accounts"} else []
+        return [*controllers, work_controllers] if pillars & {"works", "accounts"} else controllers
 
 
 class _Connector(Struct, frozen=True):
@@ -151,6 +161,9 @@ class _Connector(Struct, frozen=True):
         if not data.get(KUBECONFIG):
             raise ConfigError("the Secret has no kubeconfig")
         return self._over(as_certificate(self.hub, data[CERTIFICATE]))
+
+    def with_token(self, _: ClusterEntry, token: Sensitive[str]) -> Client:
+        return Client(self._over(self.hub.as_token(token.reveal())), random=self.link.random)
 
     def _over(self, transport: InProcessTransport) -> SimulatedTransport:
         return SimulatedTransport(transport, self.link, self.run, self.history)

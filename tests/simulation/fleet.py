@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from random import Random
 
-from tests.simulation.cluster import NAMESPACES_AT_START, ClusterProfile, SimulatedCluster
+from tests.simulation.cluster import ClusterProfile, SimulatedCluster
 from tests.simulation.history import MOST_IN_AN_HOUR, History
 from tests.simulation.hub_replicas import HubReplicas
 from tests.simulation.network import Link
 from tests.simulation.planes import HubPlane, ManagedPlane, PlaneImages, StoreReader
-from tests.simulation.process import SimulatedProcess
+from tests.simulation.process import Program, SimulatedProcess
 from tests.simulation.settings import SimulationSettings
 
 from watchword.testing.virtual_time import VirtualClock
@@ -38,6 +38,7 @@ class ClusterExpectation:
     intent: Intent = Intent.MEMBER
     faults: int = 0  # under way now
     calm_since: timedelta = timedelta(0)
+    member_since: timedelta = timedelta(0)  # when it was last accepted again, or created again
 
     def is_calm(self, *, since: timedelta) -> bool:
         """Whether no fault has touched the cluster since an instant."""
@@ -55,6 +56,8 @@ class SimulatedFleet:
     team: HubReplicas
     members: dict[str, SimulatedCluster]
     stored: StoreReader
+    added: list[SimulatedProcess] = field(default_factory=list)  # programs of pillars, besides hub and agents
+    hub_links: dict[str, Link] = field(default_factory=dict)  # theirs at the hub
     standing: dict[str, ClusterExpectation] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +90,18 @@ class SimulatedFleet:
     @property
     def processes(self) -> list[SimulatedProcess]:
         """Every program of the fleet."""
-        return [*self.team.processes, *(member.agent for member in self.members.values())]
+        return [*self.team.processes, *(member.agent for member in self.members.values()), *self.added]
+
+    def processes_at(self, cluster: str) -> list[SimulatedProcess]:
+        """Return the programs of a cluster, or those of the hub."""
+        return [process for process in self.processes if process.cluster == cluster]
+
+    def add_process(self, name: str, program: Program, *, pillar: str, cluster: str = "") -> SimulatedProcess:
+        """Start a program of a pillar, at the hub or on a cluster."""
+        process = SimulatedProcess(name, program, self.history, (pillar,), cluster)
+        self.added.append(process)
+        process.start()
+        return process
 
     def process(self, name: str) -> SimulatedProcess:
         """Return a program by its name."""
@@ -96,7 +110,14 @@ class SimulatedFleet:
     @property
     def links(self) -> list[Link]:
         """Every road of the fleet."""
-        return [*self.team.links, *(link for member in self.members.values() for link in member.links)]
+        roads = (link for member in self.members.values() for link in member.links)
+        return [*self.team.links, *self.hub_links.values(), *roads]
+
+    def hub_link(self, name: str) -> Link:
+        """Return the road of a pillar's program at the hub to its API server."""
+        link = self.hub_links[name] = Link(name, Random(name))
+        link.plans.append(self.settings.background_faults)
+        return link
 
     async def start(self, random: Random) -> None:
         """Start everything; agents come within the first minutes, many at the same instant."""
@@ -106,10 +127,12 @@ class SimulatedFleet:
             asyncio.get_running_loop().call_later(
                 random.choice((0.0, random.uniform(0, START_WITHIN))), member.agent.start
             )
-            await member.plane.start(*NAMESPACES_AT_START)
+            await member.plane.start()
 
     async def stop(self) -> None:
         """End everything."""
+        for process in self.added:
+            await process.end()
         for member in self.members.values():
             await member.stop()
         await self.team.stop()
@@ -136,12 +159,15 @@ class SimulatedFleet:
 
 def _profile(number: int, settings: SimulationSettings, random: Random) -> ClusterProfile:
     shortest, longest = settings.shortest_life.total_seconds(), settings.longest_life.total_seconds()
+    extra = [name for place, name in enumerate(settings.pillars) if settings.clusters < 4 or (number + place) % 2 == 0]
+    addon, works = ("token", "csr", "")[number % 3], number % 4 == 0
+    pillars = ("registration", *(["addons"] if addon else []), *(["works"] if works else []), *extra)
     return ClusterProfile(
         name=f"edge-{number + 1}",
+        pillars=pillars,
         certificate_lifetime=timedelta(seconds=round(random.uniform(shortest, longest))),
         token_life=timedelta(seconds=round(random.uniform(shortest, longest))),
-        addon=("token", "csr", "")[number % 3],
-        works=number % 4 == 0,
+        addon=addon,
     )
 
 

@@ -1,8 +1,8 @@
-"""Reads the credentials that a cluster holds, as a thief or an auditor would."""
+"""Reads credentials as their holders have them, as a thief or an auditor would."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache
 
@@ -28,7 +28,9 @@ ADDON_SECRET = ObjectKey(ADDON_NAMESPACE, f"{ADDON}-hub-kubeconfig")
 class HeldCredential(Struct, frozen=True):
     """One credential as its holder has it."""
 
-    owner: str  # the cluster in whose name it speaks
+    what: str
+    cluster: str  # that holds it, or for which it is held
+    owner: str  # in whose name it speaks; the same
     issued_at: datetime
     expires_at: datetime
 
@@ -38,26 +40,30 @@ def cluster_credential(member: SimulatedCluster) -> HeldCredential | None:
     certificate = _certificate(member.held())
     if certificate is None:
         return None
-    return HeldCredential(_owner(certificate.organisations), certificate.not_before, certificate.not_after)
+    owner = _owner(certificate.organisations)
+    return HeldCredential("cluster", member.name, owner, certificate.not_before, certificate.not_after)
 
 
-def addon_credential(member: SimulatedCluster) -> HeldCredential | None:
-    """Return the credential of the cluster's add-on, of whatever driver."""
-    data = decode_data(member.stored.get(SECRETS, ADDON_SECRET))
-    if member.profile.addon == "token":
-        facts = read_bound_token(data.get(TOKEN, b"").decode(errors="replace"))
-        return None if facts is None else HeldCredential(facts.subject.split(":")[2], facts.issued_at, facts.expires_at)
+def addon_credential(
+    member: SimulatedCluster, addon: str = ADDON, what: str = "add-on", namespace: str = ADDON_NAMESPACE
+) -> HeldCredential | None:
+    """Return the credential of an add-on on a cluster, of whatever driver."""
+    data = decode_data(member.stored.get(SECRETS, ObjectKey(namespace, f"{addon}-hub-kubeconfig")))
+    facts = read_bound_token(data.get(TOKEN, b"").decode(errors="replace"))
+    if facts is not None:
+        return HeldCredential(what, member.name, facts.subject.split(":")[2], facts.issued_at, facts.expires_at)
     certificate = _certificate(data)
     if certificate is None:
         return None
-    return HeldCredential(_addons_owner(certificate.organisations), certificate.not_before, certificate.not_after)
+    owner = _addons_owner(certificate.organisations, addon)
+    return HeldCredential(what, member.name, owner, certificate.not_before, certificate.not_after)
 
 
-def secrets_of(member: SimulatedCluster) -> dict[str, bytes]:
-    """Return every secret value that a cluster holds, by what it is."""
-    own, addon = member.held(), decode_data(member.stored.get(SECRETS, ADDON_SECRET))
-    found = {"key": _core(own.get(KEY)), "add-on key": _core(addon.get(KEY)), "token": addon.get(TOKEN)}
-    return {f"{what} of {member.name}": value for what, value in found.items() if value}
+def secrets_in(data: SecretData) -> Iterator[tuple[str, bytes]]:
+    """Yield the secret values of a credential's Secret, by what they are."""
+    for what, value in (("key", _core(data.get(KEY))), ("token", data.get(TOKEN, b""))):
+        if value:
+            yield what, value
 
 
 def _core(pem: bytes | None) -> bytes:
@@ -84,9 +90,9 @@ def _owner(organisations: Iterable[str]) -> str:
     return next((name for name in named if name != "managed-clusters"), "")
 
 
-def _addons_owner(organisations: Iterable[str]) -> str:
+def _addons_owner(organisations: Iterable[str], addon: str) -> str:
     for group in organisations:
         cluster, _, rest = group.removeprefix("system:open-cluster-management:cluster:").partition(":")
-        if rest and group == addon_group(cluster, ADDON):
+        if rest and group == addon_group(cluster, addon):
             return cluster
     return ""

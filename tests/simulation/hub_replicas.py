@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.helpers.fleet import AUTOMATIC
+from tests.simulation.cluster import AGENT_PILLARS
 from tests.simulation.history import History
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import HubPlane, StoreReader
@@ -36,7 +37,7 @@ class HubReplicas:
         names = [f"hub-{number}" for number in range(self.replicas)]
         self.links = [Link(name, Random(self.random.random())) for name in names]
         self.processes = [
-            SimulatedProcess(name, lambda run, link=link: self._run(run, link), self.history)  # type: ignore[misc]
+            SimulatedProcess(name, lambda run, link=link: self._run(run, link), self.history, AGENT_PILLARS)  # type: ignore[misc]
             for name, link in zip(names, self.links, strict=True)
         ]
 

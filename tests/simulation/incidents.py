@@ -3,126 +3,93 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from random import Random
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from tests.simulation.history import stamp
-from tests.simulation.settings import DAY, HOUR, MINUTE, SimulationSettings
-
-
-class IncidentKind(StrEnum):
-    """Everything that can happen to a fleet."""
-
-    AGENT_CRASH = "the agent is killed after some write"
-    HUB_CRASH = "the leading hub is killed after some write"
-    HUB_OUTAGE = "no hub controller runs"
-    API_OUTAGE = "the hub's API server is down"
-    PARTITION = "the cluster cannot reach the hub"
-    HUB_PARTITION = "the leading hub cannot reach its API server"
-    REQUEST_FAULTS = "requests fail, hang and get lost"
-    WATCH_FAULTS = "watch events are lost, late and repeated"
-    STALE_AGENT = "the agent's watches fall silent"
-    STALE_HUB = "the leading hub's watches fall silent"
-    SKEW = "the cluster's clock is wrong"
-    AUTHORITY = "the hub's certificate authority changes"
-    CREDENTIAL_LOST = "the cluster's credential is deleted"
-    CREDENTIAL_DAMAGED = "the cluster's credential is overwritten"
-    ADDON_CREDENTIAL_LOST = "the add-on's credential is deleted"
-    ACCOUNT_LOST = "the add-on's ServiceAccount is deleted"
-    ADDON_REMOVED = "the add-on is removed and comes back"
-    DENIAL = "the cluster is denied, and accepted again"
-    REMOVAL = "the cluster is deleted, and created again"
-    OBJECT_DELETED = "something the hub made for the cluster is deleted"
-    ROTATION = "an early renewal is requested"
-
-
-EXPIRY_ALLOWED = frozenset(
-    {
-        IncidentKind.HUB_OUTAGE,
-        IncidentKind.API_OUTAGE,
-        IncidentKind.PARTITION,
-        IncidentKind.HUB_PARTITION,
-        IncidentKind.REQUEST_FAULTS,
-        IncidentKind.WATCH_FAULTS,
-        IncidentKind.STALE_AGENT,
-        IncidentKind.STALE_HUB,
-        IncidentKind.CREDENTIAL_LOST,
-        IncidentKind.CREDENTIAL_DAMAGED,
-        IncidentKind.DENIAL,
-        IncidentKind.REMOVAL,
-    }
-)
-"""While one of these lasts a credential may expire; through everything else it has to be renewed in time."""
+from tests.simulation.settings import DAY, SimulationSettings
 
 
 class Incident(Struct, frozen=True):
-    """One thing that happens."""
+    """One thing that happens; `amount` says how much or which, where the kind leaves a choice."""
 
     at: timedelta
-    kind: IncidentKind
-    target: str  # a cluster; empty for what concerns everybody
+    kind: str
+    target: str  # a cluster; empty: the hub, or everybody
     lasts: timedelta
-    amount: float  # between 0 and 1, read as the kind needs it
+    amount: float
 
     @property
     def when(self) -> str:
-        """When it begins, as traces say it."""
+        """The instant at which it begins."""
         return stamp(self.at.total_seconds())
 
+    def choose(self, choices: Sequence[Any]) -> Any:
+        """Return the choice that the amount stands for."""
+        return choices[int(self.amount * len(choices))]
+
     def __str__(self) -> str:
-        whom = self.target or "everybody"
-        return f"{self.kind.value}: {whom}, for {timedelta(seconds=round(self.lasts.total_seconds()))}"
+        lasts = timedelta(seconds=round(self.lasts.total_seconds()))
+        return f"{self.kind.replace('_', ' ')}: {self.target or 'everybody'}, for {lasts}"
 
 
-class IncidentWeight(Struct, frozen=True):
+class IncidentRow(Struct, frozen=True):
     """How often a kind happens beside the others, to whom, and how long it may last."""
 
     weight: float
     shortest: timedelta
     longest: timedelta
     fleet_wide: bool = False
+    excuses: bool = False  # while it lasts a credential may expire; through everything else it is renewed in time
+    at_hub: bool = False  # pillars without a program at the hub do not notice it
 
 
-INCIDENT_WEIGHTS: dict[IncidentKind, IncidentWeight] = {
-    IncidentKind.AGENT_CRASH: IncidentWeight(6, DAY, DAY),
-    IncidentKind.HUB_CRASH: IncidentWeight(4, DAY, DAY, fleet_wide=True),
-    IncidentKind.HUB_OUTAGE: IncidentWeight(1, MINUTE, 12 * HOUR, fleet_wide=True),
-    IncidentKind.API_OUTAGE: IncidentWeight(1, MINUTE, 6 * HOUR, fleet_wide=True),
-    IncidentKind.PARTITION: IncidentWeight(4, MINUTE, 10 * DAY),
-    IncidentKind.HUB_PARTITION: IncidentWeight(1, MINUTE, 12 * HOUR, fleet_wide=True),
-    IncidentKind.REQUEST_FAULTS: IncidentWeight(2, MINUTE, 6 * HOUR),
-    IncidentKind.WATCH_FAULTS: IncidentWeight(2, MINUTE, 12 * HOUR),
-    IncidentKind.STALE_AGENT: IncidentWeight(2, MINUTE, 12 * HOUR),
-    IncidentKind.STALE_HUB: IncidentWeight(1, MINUTE, 12 * HOUR, fleet_wide=True),
-    IncidentKind.SKEW: IncidentWeight(2, HOUR, 3 * DAY),
-    IncidentKind.AUTHORITY: IncidentWeight(1, 10 * DAY, 10 * DAY, fleet_wide=True),
-    IncidentKind.CREDENTIAL_LOST: IncidentWeight(1, DAY, DAY),
-    IncidentKind.CREDENTIAL_DAMAGED: IncidentWeight(1, DAY, DAY),
-    IncidentKind.ADDON_CREDENTIAL_LOST: IncidentWeight(2, HOUR, HOUR),
-    IncidentKind.ACCOUNT_LOST: IncidentWeight(2, HOUR, HOUR),
-    IncidentKind.ADDON_REMOVED: IncidentWeight(1, MINUTE, DAY),
-    IncidentKind.DENIAL: IncidentWeight(2, MINUTE, 4 * DAY),
-    IncidentKind.REMOVAL: IncidentWeight(1.5, MINUTE, 2 * DAY),
-    IncidentKind.OBJECT_DELETED: IncidentWeight(2, HOUR, HOUR),
-    IncidentKind.ROTATION: IncidentWeight(1, HOUR, HOUR),
-}
+Play: TypeAlias = Callable[[Any, Incident], AbstractAsyncContextManager[None]]
 
 
-def draw_incidents(settings: SimulationSettings, clusters: Sequence[str]) -> list[Incident]:
-    """Return the whole schedule; the last fault ends before the quiet end of the run begins."""
+@dataclass(frozen=True)
+class IncidentDefinition:
+    """An incident as a method of the pillar that it happens to: its name is the kind."""
+
+    row: IncidentRow
+    play: Play  # begins it, and ends it again
+
+
+def incident(
+    weight: float, shortest: timedelta, longest: timedelta | None = None, **flags: bool
+) -> Callable[[Callable[[Any, Incident], AsyncIterator[None]]], IncidentDefinition]:
+    """Make an incident of a method that begins it, yields while it lasts, and ends it."""
+
+    def define(method: Callable[[Any, Incident], AsyncIterator[None]]) -> IncidentDefinition:
+        row = IncidentRow(weight, shortest, longest or shortest, **flags)
+        return IncidentDefinition(row, asynccontextmanager(method))
+
+    return define
+
+
+def draw_incidents(
+    settings: SimulationSettings, rows: Mapping[str, IncidentRow], targets: Mapping[str, Sequence[str]]
+) -> list[Incident]:
+    """Return the whole schedule; the last fault ends before the quiet end of the run begins.
+
+    `targets` names the clusters to which each kind can happen; a kind without any is not drawn.
+    """
     random = Random(f"incidents of {settings.seed}")
     count = round(settings.incidents_per_day * settings.faults_end / DAY)
-    kinds, rows = list(INCIDENT_WEIGHTS), list(INCIDENT_WEIGHTS.values())
-    chosen = random.choices(kinds, weights=[row.weight for row in rows], k=count)
-    drawn = [_draw(kind, settings, clusters, random) for kind in chosen]
+    kinds = [kind for kind in rows if targets[kind]]
+    chosen = random.choices(kinds, weights=[rows[kind].weight for kind in kinds], k=count)
+    drawn = [_draw(kind, rows[kind], targets[kind], settings, random) for kind in chosen]
     return sorted(drawn, key=lambda incident: incident.at)
 
 
-def _draw(kind: IncidentKind, settings: SimulationSettings, clusters: Sequence[str], random: Random) -> Incident:
-    row = INCIDENT_WEIGHTS[kind]
+def _draw(
+    kind: str, row: IncidentRow, clusters: Sequence[str], settings: SimulationSettings, random: Random
+) -> Incident:
     target = "" if row.fleet_wide else random.choice(clusters)
     longest = min(row.longest, settings.faults_end / 2)
     lasts = _spread(min(row.shortest, longest), longest, random)

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from itertools import cycle
 from random import Random
 
+from tests.simulation.catalog import FURTHER
 from tests.simulation.settings import SimulationSettings
 
 SPARSE, DENSE = 2.0, 20.0  # incidents a day
+DRIFT = 0.001  # seconds for each pass of the loop, in every other life
 LARGEST_SEED = 10**9
 
 FOUND_SEEDS = (7101, 91012, 31415933, *range(555001, 555011))
@@ -20,10 +22,21 @@ SMALL_FLEETS = (
 )
 """Clusters and incidents a day of lives that take a second or two of CPU: many seeds for little time."""
 
+PILLARS: tuple[tuple[str, ...], ...] = ((), *((pillar.name,) for pillar in FURTHER))
+"""What small lives have besides registration, add-ons and works, in turn."""
+
 SMALL_LIVES = tuple(
-    SimulationSettings(seed=seed, clusters=clusters, days=20, incidents_per_day=incidents)
-    for seed, (clusters, incidents) in zip(range(101, 269), cycle(SMALL_FLEETS), strict=False)
+    SimulationSettings(seed=seed, clusters=clusters, days=20, incidents_per_day=incidents, drift=DRIFT * (seed % 2))
+    for seed, (clusters, incidents) in zip(range(101, 201), cycle(SMALL_FLEETS), strict=False)
 )
+
+PILLAR_LIVES = tuple(
+    SimulationSettings(
+        seed=seed, clusters=clusters, days=12, incidents_per_day=DENSE / 4, drift=DRIFT * (seed % 2), pillars=pillars
+    )
+    for seed, clusters, pillars in zip(range(201, 269), cycle((1, 2)), cycle(PILLARS[1:]), strict=False)
+)
+"""Short lives with many incidents, each with one further pillar."""
 
 FIXED_LIVES = (
     SimulationSettings(seed=31, clusters=50, days=20, incidents_per_day=DENSE),
@@ -31,6 +44,7 @@ FIXED_LIVES = (
     *(SimulationSettings(seed=seed, clusters=3, days=30, incidents_per_day=DENSE) for seed in FOUND_SEEDS),
     *(SimulationSettings(seed=seed, clusters=20, days=30, incidents_per_day=SPARSE) for seed in range(1, 9)),
     *(SimulationSettings(seed=seed, clusters=1, days=20, incidents_per_day=DENSE / 2) for seed in range(11, 17)),
+    *PILLAR_LIVES,
     *SMALL_LIVES,
 )
 """The lives of CI: small and large fleets, sparse and dense faults; clusters with each driver of add-ons in most.
@@ -45,4 +59,5 @@ def new_lives(random: Random) -> Iterator[SimulationSettings]:
         clusters = random.choice((1, 2, 3, 3, 5, 8, 20))
         incidents = random.choice((SPARSE, DENSE / 4, DENSE / 2, DENSE))
         seed = random.randrange(LARGEST_SEED)
-        yield SimulationSettings(seed=seed, clusters=clusters, days=30, incidents_per_day=incidents)
+        pillars = random.choice((*PILLARS, tuple(pillar.name for pillar in FURTHER)))
+        yield SimulationSettings(seed=seed, clusters=clusters, days=30, incidents_per_day=incidents, pillars=pillars)

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from random import Random
 
 import orjson
 from msgspec import Struct
 from tests.helpers.fleet import BOOTSTRAP_USER
+from tests.simulation.network import is_write
 
+from watchword.accounts.hub.definition import install as install_accounts
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import MANAGED_CRDS
+from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE
 from watchword.api.resources import NAMESPACES
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.access_config import AccessConfig, AccessControl, access_control_factory
+from watchword.apiserver.access_config import AccessConfig, access_control_factory
 from watchword.apiserver.authn.chain import StaticToken
-from watchword.apiserver.authz.model import SUPERUSERS, AuthorizationDecision
+from watchword.apiserver.authz.model import SUPERUSERS
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.model import HandlerRequest, RequestInfo, User
+from watchword.apiserver.controllers.catalog import CONTROLLERS
+from watchword.apiserver.model import User
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens import TokenKeys
+from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
+from watchword.kube.errors import KubeError, Unauthorized
 from watchword.kube.transport import InProcessTransport, Transport
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate
@@ -34,6 +42,11 @@ from watchword.testing.virtual_time import EPOCH, VirtualClock, run_virtual
 
 NO_BOOKMARKS = 10.0 * 365 * 86400  # seconds: watches are cut by faults, not found silent
 CURVE_ORDER_BITS = 255
+EVENTS_STAY = timedelta(hours=13)  # longer than from one look to the next
+NAMESPACES_AT_START = (AGENT_NAMESPACE, ADDON_NAMESPACE)
+NO_SPACE = orjson.dumps(
+    {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503, "message": "no space left on device"}
+)
 ADMIN = StaticToken(Sensitive("the-administrator-of-a-simulation"), User("admin", groups=(SUPERUSERS,)))
 JOINING = StaticToken(Sensitive("the-bootstrap-of-a-simulation"), User(BOOTSTRAP_USER, groups=(MANAGED_CLUSTER_GROUP,)))
 
@@ -76,35 +89,34 @@ async def _install(images: PlaneImages) -> None:
     hub = HubPlane(images, clock, random, store=images.hub)
     await hub.start()
     await prerequisites.install(hub.administrator())
+    await install_accounts(hub.administrator())
     await asyncio.sleep(60)
     await hub.stop()
     cluster = ManagedPlane(images, clock, random, store=images.cluster)
     await cluster.start()
-    await establish_crds(cluster.client(), MANAGED_CRDS, manager=prerequisites.FIELD_MANAGER)
+    await establish_crds(cluster.administrator(), MANAGED_CRDS, manager=prerequisites.FIELD_MANAGER)
+    for name in NAMESPACES_AT_START:
+        await cluster.administrator().create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name)))
     await asyncio.sleep(60)
     await cluster.stop()
 
 
-class HubPlane:
-    """The hub's API server: standard access rules, and authorities that can change."""
+class SimulatedPlane:
+    """An API server with standard access rules; its authorities and signing keys can change, and it can be down."""
 
     server = "https://hub.simulation:6443"
+    controllers: tuple[str, ...] = tuple(CONTROLLERS)
 
-    def __init__(self, images: PlaneImages, clock: Clock, random: Random, *, store: MemoryStore | None = None) -> None:
-        self.store = store or images.hub.copy()
+    def __init__(self, images: PlaneImages, clock: Clock, random: Random, *, store: MemoryStore) -> None:
+        self.store = store
         self.authority = images.authority
         self.believed: tuple[Certificate, ...] = (images.authority.certificate,)
-        self._clock = clock
+        self.token_keys = TokenKeys(images.token_key)
+        self.clock = clock
         self._random = random
         self._handler = InterruptibleHandler()
         self._outages = 1  # it has to be started once
-        self._rules = AccessConfig(
-            token_keys=TokenKeys(images.token_key),
-            authority=lambda: self.authority,
-            root_bundle=lambda: self.ca_pem,
-            client_authorities=lambda: self.believed,
-            admin_tokens=(ADMIN, JOINING),
-        )
+        self.refused_writes = 0  # reasons to refuse every write
 
     @property
     def ca_pem(self) -> bytes:
@@ -116,9 +128,18 @@ class HubPlane:
         self._outages -= 1
         if self._outages:
             return
-        access = access_control_factory(self._rules, now=self._clock.now, entropy=self._random.randbytes)
+        rules = AccessConfig(
+            token_keys=self.token_keys,
+            authority=lambda: self.authority,
+            root_bundle=lambda: self.ca_pem,
+            client_authorities=lambda: self.believed,
+            admin_tokens=(ADMIN, JOINING),
+            controllers=self.controllers,
+            event_ttl=EVENTS_STAY,
+        )
+        access = access_control_factory(rules, now=self.clock.now, entropy=self._random.randbytes)
         plane = ControlPlane(
-            self.store, self._clock.now, access, entropy=self._random.randbytes, bookmark_every=NO_BOOKMARKS
+            self.store, self.clock.now, access, entropy=self._random.randbytes, bookmark_every=NO_BOOKMARKS
         )
         await plane.start()
         self._handler.open(plane)
@@ -133,8 +154,7 @@ class HubPlane:
     def change_authority(self) -> Authority:
         """Sign with another key from now on, and believe the one before as well, which is returned."""
         previous = self.authority
-        key = PrivateKey.from_number(self._random.getrandbits(CURVE_ORDER_BITS) + 1)
-        self.authority = Authority.make("kubernetes", now=self._clock.now(), key=key)
+        self.authority = Authority.make("kubernetes", now=self.clock.now(), key=self._new_key())
         self.believed = (self.authority.certificate, *self.believed)
         return previous
 
@@ -142,60 +162,63 @@ class HubPlane:
         """Believe an authority no longer."""
         self.believed = tuple(known for known in self.believed if known != authority)
 
+    async def change_token_key(self, *, keep_old: bool) -> None:
+        """Sign tokens with another key from now on; those of the key before are accepted still, or refused at once."""
+        self.token_keys = TokenKeys(self._new_key(), self.token_keys.public if keep_old else ())
+        await self.stop()
+        await self.start()
+
+    def _new_key(self) -> PrivateKey:
+        return PrivateKey.from_number(self._random.getrandbits(CURVE_ORDER_BITS) + 1)
+
     def transport(self) -> InProcessTransport:
         """Return a transport without an identity: `with_identity` gives it one."""
-        return InProcessTransport(self._handler.handle)
+        return InProcessTransport(self._handle)
+
+    async def _handle(self, request: Request) -> Response:
+        if self.refused_writes and is_write(request):
+            return Response(503, (("Content-Type", "application/json"),), NO_SPACE)
+        return await self._handler.handle(request)
+
+    def as_token(self, token: str) -> InProcessTransport:
+        """Return a transport that shows a token."""
+        return self.transport().with_identity(authorization=Sensitive(f"Bearer {token}"))
 
     def administrator(self) -> Client:
-        """Return a client that may do everything."""
-        return replayable_client(
-            self.transport().with_identity(authorization=Sensitive(f"Bearer {ADMIN.token.reveal()}"))
-        )
+        """Return a client that may do everything, and that no fault reaches."""
+        return replayable_client(self.as_token(ADMIN.token.reveal()))
+
+    async def accepts(self, token: str) -> bool | None:
+        """Whether the server takes a token for that of an identity now; None when it is down."""
+        try:
+            await who_am_i(replayable_client(self.as_token(token)))
+        except Unauthorized:
+            return False
+        except KubeError:
+            return None
+        return True
+
+
+class HubPlane(SimulatedPlane):
+    """The hub's API server."""
+
+    def __init__(self, images: PlaneImages, clock: Clock, random: Random, *, store: MemoryStore | None = None) -> None:
+        super().__init__(images, clock, random, store=store or images.hub.copy())
 
     def joining(self) -> InProcessTransport:
         """Return a way in with the bootstrap credential."""
-        return self.transport().with_identity(authorization=Sensitive(f"Bearer {JOINING.token.reveal()}"))
+        return self.as_token(JOINING.token.reveal())
 
 
-class ManagedPlane:
-    """A managed cluster's API server; its own access rules are not what is examined here, so there are none."""
+class ManagedPlane(SimulatedPlane):
+    """A managed cluster's API server, without the controllers that nothing there needs."""
+
+    server = "https://cluster.simulation:6443"
+    controllers = ("cluster-role-aggregation", "garbage-collection", "namespace-lifecycle")
 
     def __init__(self, images: PlaneImages, clock: Clock, random: Random, *, store: MemoryStore | None = None) -> None:
-        self.store = store or images.cluster.copy()
-        self._plane = ControlPlane(
-            self.store,
-            clock.now,
-            lambda _: AccessControl(_as_administrator, _AllowAll()),
-            entropy=random.randbytes,
-            bookmark_every=NO_BOOKMARKS,
-        )
-
-    async def start(self, *namespaces: str) -> None:
-        """Begin to answer, with these namespaces."""
-        await self._plane.start()
-        for name in namespaces:
-            await self._plane.registry.create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name)))
-
-    async def stop(self) -> None:
-        """Answer no more."""
-        await self._plane.stop()
-
-    def transport(self) -> InProcessTransport:
-        """Return the way in."""
-        return InProcessTransport(self._plane.handle)
-
-    def client(self) -> Client:
-        """Return a client that no fault reaches."""
-        return replayable_client(self.transport())
-
-
-async def _as_administrator(_: HandlerRequest) -> User:
-    return User("administrator", groups=(SUPERUSERS,))
-
-
-class _AllowAll:
-    def decide(self, user: User, info: RequestInfo) -> AuthorizationDecision:
-        return AuthorizationDecision(allowed=True)
+        super().__init__(images, clock, random, store=store or images.cluster.copy())
+        self.token_keys = TokenKeys(self._new_key())
 
 
 class StoreReader:

@@ -25,6 +25,8 @@ class SimulatedProcess:
     name: str
     program: Program
     history: History
+    pillars: tuple[str, ...] = ()  # which it serves
+    cluster: str = ""  # where it runs; empty: at the hub
     unexpected_exits: list[str] = field(default_factory=list)  # ends that no program should come to
     first_crash: int | None = None  # the first run ends after so many writes
     starts: int = 0

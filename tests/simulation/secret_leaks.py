@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 from tests.simulation.fleet import SimulatedFleet
-from tests.simulation.held_credentials import secrets_of
+from tests.simulation.pillar import Pillar
 from tests.simulation.violations import Violations
 
 from watchword.api.resources import SECRETS
@@ -60,6 +60,7 @@ class LeakSearcher:
     """Searches everything that people can read for secrets: each version of each object, and the log."""
 
     fleet: SimulatedFleet
+    pillars: Sequence[Pillar]
     log: CapturedLog
     violations: Violations
     _searched: dict[str, int] = field(default_factory=dict)  # plane → the revision up to which it was searched
@@ -78,8 +79,8 @@ class LeakSearcher:
     def final(self) -> None:
         """Search everything once more, also for the very secrets that the clusters hold in the end."""
         canary = Canary()
-        for member in self.fleet.members.values():
-            for label, value in secrets_of(member).items():
+        for pillar in self.pillars:
+            for label, value in pillar.secret_values():
                 canary.look_for(label, value)
         self._searched.clear()
         self.look()

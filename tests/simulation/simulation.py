@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import count
 from random import Random
@@ -12,10 +12,12 @@ from typing import TypeAlias
 from msgspec import Struct, field
 from tests.simulation.access_probes import AccessProber
 from tests.simulation.administrator import Administrator
+from tests.simulation.catalog import draw_life, make_pillars, write_patterns
 from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.fleet import SimulatedFleet
-from tests.simulation.incidents import Incident, draw_incidents
+from tests.simulation.incidents import Incident
 from tests.simulation.invariants import InvariantChecker
+from tests.simulation.pillar import Pillar
 from tests.simulation.planes import PlaneImages
 from tests.simulation.quiet_period import QuietPeriod, issued_at
 from tests.simulation.secret_leaks import CapturedLog, LeakSearcher, capture_log
@@ -52,6 +54,7 @@ class SimulationReport(Struct, frozen=True):
     violations: tuple[Violation, ...]
     starts: Mapping[str, int] = field(default_factory=dict)  # how often each process was started
     incidents: tuple[Incident, ...] = ()  # what happened
+    reached: Mapping[tuple[str, str], int] = field(default_factory=dict)  # incident, pillar → how often
 
     @property
     def is_clean(self) -> bool:
@@ -83,7 +86,7 @@ def simulate(
     """Live one life in virtual time; without a script, what happens is drawn from the seed."""
     images = images or PlaneImages.make()
     with capture_log() as log:
-        return run_virtual(_run(settings, images, script, log), seed=settings.seed)
+        return run_virtual(_run(settings, images, script, log), seed=settings.seed, drift=settings.drift)
 
 
 async def _run(
@@ -92,32 +95,38 @@ async def _run(
     random = Random(settings.seed)
     fleet = SimulatedFleet.make(settings, images, random)
     violations = Violations(fleet.history)
-    prober, searcher = AccessProber(fleet, violations), LeakSearcher(fleet, log, violations)
-    admin, invariants = Administrator(fleet), InvariantChecker(fleet, violations)
-    injector = FaultInjector(fleet, admin, prober)
-    script = script or SimulationScript(tuple(draw_incidents(settings, list(fleet.members))))
+    prober = AccessProber(fleet, violations)
+    pillars = make_pillars(fleet, Administrator(fleet), prober, violations)
+    searcher, invariants = LeakSearcher(fleet, pillars, log, violations), InvariantChecker(fleet, pillars, violations)
+    injector = FaultInjector(pillars)
+    script = script or SimulationScript(tuple(draw_life(settings, pillars)))
     if script.crash is not None:
         name, writes = script.crash
         fleet.process(name).first_crash = writes
     await fleet.start(random)
-    await admin.prepare()
+    for pillar in pillars:
+        await pillar.start()
     looks = (invariants.look, searcher.look)
-    rounds = asyncio.create_task(_check_periodically(fleet, admin, prober, looks), name="rounds")
+    rounds = asyncio.create_task(_check_periodically(fleet, pillars, prober, looks), name="rounds")
     saboteur = asyncio.create_task(_sabotage(fleet, script.sabotage), name="saboteur")
     try:
         await injector.inject(script.incidents)
         await _settle(fleet, invariants)
     finally:
         rounds.cancel()
-        await asyncio.gather(rounds, return_exceptions=True)
+        await asyncio.wait((rounds,))
+    if not rounds.cancelled():
+        rounds.result()  # they end with an error only
     await saboteur
     searcher.final()
     for line in log.errors:
         violations.add(f"an unexpected error: {line[:2000]}")
     await fleet.stop()
     starts = {process.name: process.starts for process in fleet.processes}
-    found = tuple(violations.all)
-    return SimulationReport(settings, fleet.history.digest, fleet.history.total, found, starts, script.incidents)
+    found, history = tuple(violations.all), fleet.history
+    return SimulationReport(
+        settings, history.digest, history.total, found, starts, script.incidents, dict(injector.reached)
+    )
 
 
 async def _sabotage(fleet: SimulatedFleet, sabotage: Sabotage | None) -> None:
@@ -128,16 +137,21 @@ async def _sabotage(fleet: SimulatedFleet, sabotage: Sabotage | None) -> None:
 
 
 async def _check_periodically(
-    fleet: SimulatedFleet, admin: Administrator, prober: AccessProber, looks: Iterable[Callable[[], None]]
+    fleet: SimulatedFleet, pillars: Sequence[Pillar], prober: AccessProber, looks: Iterable[Callable[[], None]]
 ) -> None:
     """Let the people make their rounds and look at everything after each; now and then a cluster tries too much."""
     for instant in FIRST_ROUNDS:
         await asyncio.sleep((instant - fleet.elapsed).total_seconds())
-        await admin.round()
+        for pillar in pillars:
+            await pillar.round()
     names = list(fleet.members)
     for number in count():
-        await asyncio.sleep(fleet.settings.check_every.total_seconds())
-        await admin.round()
+        for _ in range(fleet.settings.steps):
+            await asyncio.sleep(fleet.settings.check_every.total_seconds() / fleet.settings.steps)
+            for pillar in pillars:
+                await pillar.step()
+        for pillar in pillars:
+            await pillar.round()
         for look in looks:
             look()
         if number % ISOLATION_CHECK_EVERY == 0:
@@ -153,10 +167,11 @@ async def _settle(fleet: SimulatedFleet, invariants: InvariantChecker) -> None:
     fleet.clear_faults()
     await asyncio.sleep((settings.quiet - DAY).total_seconds())
     fleet.history.mark_quiet()
-    before = issued_at(fleet.members.values())
+    before = issued_at(invariants.pillars)
     await asyncio.sleep(DAY.total_seconds())
     invariants.final()
     most_renewals = 1 + DAY // (settings.shortest_life * RENEWAL_WINDOW.start)
-    quiet = QuietPeriod(fleet.history.writes, before, issued_at(fleet.members.values()), most_renewals)
+    pillars = invariants.pillars
+    quiet = QuietPeriod(fleet.history.writes, before, issued_at(pillars), *write_patterns(pillars), most_renewals)
     for objection in quiet.find_violations():
         invariants.violations.add(objection)

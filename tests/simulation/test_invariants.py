@@ -14,8 +14,8 @@ from tests.simulation.administrator import Administrator
 from tests.simulation.cluster import SECRET
 from tests.simulation.fleet import SimulatedFleet
 from tests.simulation.history import MOST_IN_AN_HOUR
-from tests.simulation.incidents import Incident, IncidentKind
-from tests.simulation.invariants import validate_issued, validate_requester
+from tests.simulation.incidents import Incident
+from tests.simulation.pillars.registration import validate_issued, validate_requester
 from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
@@ -139,7 +139,7 @@ def test_broken_invariant_is_detected(
 
 
 def test_a_denied_cluster_that_may_still_write_is_noticed(images: PlaneImages) -> None:
-    denial = Incident(DAY, IncidentKind.DENIAL, "edge-1", 6 * HOUR, 0.5)
+    denial = Incident(DAY, "denial", "edge-1", 6 * HOUR, 0.5)
 
     report = simulate(LIFE, images, SimulationScript((denial,), sabotage=(DAY - HOUR, outlive_the_denial)))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from random import Random
 
-from watchword.kube.request_sender import Backoff
+from watchword.credentials.evidence import SignerTiming
+from watchword.kube.backoff import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.runtime.leader_election import ElectionTiming
 
@@ -16,6 +18,9 @@ SESSION = (10 * 86400, 20 * 86400)
 
 TIMING = ElectionTiming(lease=4 * 3600, renew_deadline=3 * 3600.0, retry=3600.0)
 """Of the hub's leaders; seconds in production."""
+
+SIGNER = SignerTiming(settle=timedelta(hours=1), spread=timedelta(hours=1), poll=timedelta(hours=4))
+"""How quickly a change of a signing key is noticed; minutes in production."""
 
 
 def follow_options(random: Random) -> WatchOptions:

@@ -26,6 +26,7 @@ class AddonLease(Struct, frozen=True):
     client: Client
     key: ObjectKey
     clock: Clock
+    seconds: int = LEASE_SECONDS
 
     async def renew(self, *, credential_id: str = "") -> None:
         """Write that the agent is alive now, and which credential for the hub it uses; raises what the server answers.
@@ -33,7 +34,7 @@ class AddonLease(Struct, frozen=True):
         The cluster's agent passes the id on to the hub, where `watchword status` shows whether a renewed credential is
         in use. `UsedCredential` asks the hub for it.
         """
-        spec: Object = {"leaseDurationSeconds": LEASE_SECONDS, "renewTime": rfc3339_micro(self.clock.now())}
+        spec: Object = {"leaseDurationSeconds": self.seconds, "renewTime": rfc3339_micro(self.clock.now())}
         annotations = {Annotation.CREDENTIAL_IN_USE: credential_id} if is_credential_id(credential_id) else {}
         try:
             patch: Object = {"spec": spec, **({"metadata": {"annotations": annotations}} if annotations else {})}

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from msgspec import Struct, field
 
-from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.errors import NotFoundOnHub, NotReady, OperationRefused
 from watchword.admin.hub_admin import HUB_RUNNING_HINT, MEMBER_HINT, AdmissionResult, HubAdmin
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.conditions import find_condition
@@ -27,8 +27,8 @@ from watchword.credentials.certificates.request_validation import read_cluster_r
 from watchword.credentials.driver_options import Settings
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.token_limits import record_token_use, token_secret_key_of
-from watchword.health.deployments import find_deployment_trouble
 from watchword.health.formatting import format_key
+from watchword.health.processes import find_deployment_trouble
 from watchword.kube.errors import Conflict, Forbidden
 from watchword.operator.cluster_manager_manifests import (
     CLUSTER_MANAGER,
@@ -122,7 +122,7 @@ class ClusterAcceptor(Struct, frozen=True):
         async def look() -> AdmissionResult:
             try:
                 return await self.accept(name)
-            except NotReady as early:
+            except (NotFoundOnHub, NotReady) as early:
                 why = str(early).partition(":")[0]
                 raise PollAgain(why, NotReady(f"{why}: {await self._find_server_trouble() or MEMBER_HINT}")) from early
 
@@ -199,8 +199,10 @@ class ClusterAcceptor(Struct, frozen=True):
 
 
 def validate_accepted(found: Object | None) -> str:
-    """Return what an accepted cluster still lacks; empty when it has its rights."""
+    """Return what an accepted cluster still lacks; empty when it has its rights. Raises for what no waiting ends."""
     said = find_condition(found or {}, ConditionType.HUB_ACCEPTED)
+    if said is not None and said.reason == "NameConflict":
+        raise OperationRefused(f"the hub cannot give the cluster its rights: {said.message}")
     if said is not None and said.status == "True":
         return ""
     return f"the hub has not given the cluster its rights yet{f' ({said.message})' if said else ''}"
@@ -220,7 +222,7 @@ async def deny_request(hub_admin: HubAdmin, name: str) -> AdmissionResult:
     """Deny one request, whatever it contains; `OperationRefused` when it is approved already."""
     csr = await hub_admin.client.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
     if csr is None:
-        raise OperationRefused(f"there is no request {name}: `watchword clusters show` lists those of a cluster")
+        raise NotFoundOnHub(f"there is no request {name}: `watchword clusters show` lists those of a cluster")
     if find_condition(csr, "Denied") is not None:
         return AdmissionResult()
     if not is_pending(csr):

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from watchword.accounts.grants import GRANTS
 from watchword.accounts.hub.definition import FIELD_MANAGER, manifests
 from watchword.admin.apply import list_if_served
-from watchword.admin.errors import OperationRefused
+from watchword.admin.errors import NotFoundOnHub
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.addon import SERVED_IN_HUB, SERVED_IN_PROCESS
@@ -115,17 +115,22 @@ class AddonAdmin(Struct, frozen=True):
             return []
         return sorted(each["metadata"]["name"] for each in listed.items)
 
-    async def find_unknown(self, names: Iterable[str]) -> list[str]:
-        """Return the unknown names: neither described by a manager nor enabled anywhere."""
+    async def require_known(self, names: Iterable[str]) -> None:
+        """Raise `NotFoundOnHub` for a name that no manager describes and no cluster has."""
         try:
             enabled = {each["metadata"]["name"] for each in (await self.client.list(MANAGED_CLUSTER_ADDONS)).items}
-        except Forbidden:
-            return []  # a user who may not list add-ons is not warned
-        known = enabled.union(await self.available_addons())
-        return [name for name in dict.fromkeys(names) if name not in known]
+        except (Forbidden, NotFound):
+            return  # a user who may not list add-ons cannot be told
+        known = enabled.union(await self.available_addons(), [ADDON_NAME])
+        for name in names:
+            if name not in known:
+                raise NotFoundOnHub(
+                    f"this hub has no add-on {name}: it has {', '.join(sorted(known))}; to enable it before its "
+                    "manager is installed, give --force"
+                )
 
     async def enable(self, key: ObjectKey, namespace: str = "") -> bool:
-        """Enable an add-on on a cluster; return whether it was new. Raise `OperationRefused` without the cluster."""
+        """Enable an add-on on a cluster; return whether it was new. Raise `NotFoundOnHub` without the cluster."""
         metadata = {"annotations": {Annotation.INSTALL_NAMESPACE: namespace}} if namespace else {}
         addon = MANAGED_CLUSTER_ADDONS.manifest(key, metadata=metadata, spec={})
         try:
@@ -133,7 +138,7 @@ class AddonAdmin(Struct, frozen=True):
         except AlreadyExists:
             return False
         except NotFound as cause:  # the namespace, which every accepted cluster has
-            raise OperationRefused(
+            raise NotFoundOnHub(
                 f"there is no cluster {key.namespace}, or it is not accepted: `watchword clusters` lists all"
             ) from cause
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.errors import NotFoundOnHub, OperationRefused
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
@@ -42,11 +42,11 @@ class HubAdmin(Struct, frozen=True):
     dry_run: bool = False
 
     async def cluster(self, name: str) -> Object:
-        """Return a ManagedCluster; raise `NotReady` when there is none yet, `OperationRefused` while it is deleted."""
+        """Return a ManagedCluster; `NotFoundOnHub` when there is none yet, `OperationRefused` while it is deleted."""
         found = await self.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         if found is None:
             await require_hub(self.client)
-            raise NotReady(f"no cluster {name} has asked to join: check the name, or {MEMBER_HINT}")
+            raise NotFoundOnHub(f"no cluster {name} has asked to join: check the name, or {MEMBER_HINT}")
         if is_deleting(found):
             raise OperationRefused(f"cluster {name} is being deleted: wait until it is gone")
         return found

@@ -15,6 +15,7 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_backup import FLEET_KINDS
 from watchword.admin.wait import ObjectWaiter
 from watchword.admin.workloads import unneeded_operator_objects
+from watchword.api.admission_policy import PolicyName
 from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.conditions import is_true
 from watchword.api.crds import HUB_CRDS
@@ -41,6 +42,7 @@ from watchword.api.sensitive import HiddenFields
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.setup import FIELD_MANAGER, discovery_bindings
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
+from watchword.health.formatting import format_count
 from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
@@ -48,7 +50,6 @@ from watchword.operator.bundles import DEFINITIONS
 from watchword.operator.cluster_manager_manifests import accounts_binding, hub_manifests
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.registration.hub import installation
-from watchword.registration.hub.agent_token_policy import POLICY_NAME as TOKEN_POLICY
 from watchword.runtime.manifests import is_own_definition
 
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for the operator to stop the controllers, if it runs
@@ -86,8 +87,9 @@ class HubRemover(Struct, frozen=True):
         )
         if members and not force:
             shown = f"{', '.join(members[:3])}{', …' if len(members) > 3 else ''}"
+            count = f"{format_count(len(members), 'cluster')} {'is' if len(members) == 1 else 'are'}"
             raise OperationRefused(
-                f"{len(members)} clusters are in this hub ({shown}): run `watchword unjoin` on each and delete its "
+                f"{count} in this hub ({shown}): run `watchword unjoin` on each and delete its "
                 f"ManagedCluster, or give --force, which leaves their agents behind"
             )
         agents = await list_if_served(self.client, KLUSTERLETS)
@@ -201,7 +203,7 @@ def _is_join_token(secret: Object) -> bool:
 
 def _policies() -> list[Manifest]:
     kinds = (VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS)
-    return [(kind, kind.manifest(ObjectKey.cluster(TOKEN_POLICY))) for kind in kinds]
+    return [(kind, kind.manifest(ObjectKey.cluster(PolicyName.AGENT_TOKENS.value))) for kind in kinds]
 
 
 PAUSE = timedelta(seconds=2)

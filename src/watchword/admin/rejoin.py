@@ -79,9 +79,7 @@ class TakeOver(Struct, frozen=True):
         """Return what to show before confirmation; `OperationRefused` for a cluster that is denied."""
         cluster = await self.acceptor.hub_admin.cluster(name)
         if not is_accepted(cluster):
-            raise OperationRefused(
-                f"cluster {name} is not accepted: accept it with `watchword accept --clusters {name}`"
-            )
+            raise OperationRefused(f"cluster {name} is not accepted: accept it with `watchword accept {name}`")
         pending = [csr for csr in await self.acceptor.hub_admin.csrs_of(name) if is_pending(csr)]
         asked = tuple(request for _, request in well_formed_requests(pending) if not request.is_renewal)
         return TakeOverCandidate(name, annotations_of(cluster).get(Annotation.CLUSTER_UID, ""), asked)

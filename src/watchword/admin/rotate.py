@@ -1,18 +1,20 @@
-"""Requests that the holder of a credential renews it now, and waits for it."""
+"""Requests that the holders of credentials renew them now, and waits for it."""
 
 from __future__ import annotations
 
-import asyncio
 import secrets
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from msgspec import Struct, field
 
 from watchword.addons.catalog import ADDON_CATALOG
+from watchword.admin.apply import list_if_served
 from watchword.admin.errors import OperationRefused
+from watchword.admin.lookup import get_named
 from watchword.admin.service_accounts import ServiceAccountAdmin
 from watchword.admin.wait import ObjectWaiter
-from watchword.api.accounts import resource_of
+from watchword.api.accounts import ACCOUNT_KINDS, resource_of
 from watchword.api.addon import Addon
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -21,9 +23,24 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.runtime.clock import Clock
+
+KINDS = ("cluster", "addon", "serviceaccount")
+ADVICE = "the request stays until the agent connects again: `watchword status` shows both"
+
+
+class Renewal(Struct, frozen=True):
+    """One credential to renew, and the conditions by which its holder reports it."""
+
+    what: str  # for people
+    resource: Resource
+    found: Object
+    conditions: tuple[str, ...]
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey.of(self.found)
 
 
 class CredentialRotator(Struct, frozen=True):
@@ -37,62 +54,81 @@ class CredentialRotator(Struct, frozen=True):
     progress: Progress = field(default=ignore_progress)
     catalog: Catalog = CATALOG
 
-    async def cluster(self, name: str, wait: timedelta | None) -> str:
-        """Request a cluster's agent to renew; return what it then reports, empty without waiting."""
-        key = ObjectKey.cluster(name)
-        found = await self._get(MANAGED_CLUSTERS, key, f"there is no cluster {name}: `watchword status` lists all")
-        if not is_true(found, ConditionType.HUB_ACCEPTED):
-            raise OperationRefused(f"cluster {name} is not accepted, so it has nothing to renew")
-        kind = self.catalog.driver_of(found).credential
-        return await self._request_renewal(MANAGED_CLUSTERS, found, kind.condition_types, wait)
+    async def select(self, kinds: Iterable[str], selector: str = "") -> list[Renewal]:
+        """Return everything of these kinds that can be renewed, on the clusters that a label selector matches."""
+        clusters = (await self.client.list(MANAGED_CLUSTERS, labels=selector)).items
+        names = {obj["metadata"]["name"] for obj in clusters}
+        found: list[Renewal | OperationRefused] = []
+        for kind in kinds:
+            if kind == "cluster":
+                found += [self._of_cluster(obj) for obj in clusters]
+            elif kind == "addon":
+                addons = (await self.client.list(MANAGED_CLUSTER_ADDONS)).items
+                found += [self._of_addon(obj) for obj in addons if obj["metadata"]["namespace"] in names]
+            else:
+                accounts = [obj for each in ACCOUNT_KINDS for obj in await list_if_served(self.client, each)]
+                found += [_of_account(obj) for obj in accounts if obj["metadata"]["namespace"] in names]
+        return [each for each in found if isinstance(each, Renewal)]
 
-    async def addon(self, cluster: str, name: str, wait: timedelta | None) -> str:
-        """Request a new credential of an add-on; return what is then reported, empty without waiting."""
-        key = ObjectKey(cluster, name)
-        missing = f"there is no add-on {name} on cluster {cluster}: `watchword status` lists all"
-        found = await self._get(MANAGED_CLUSTER_ADDONS, key, missing)
-        rule = ADDON_CATALOG.driver_of(Addon.read(found))
-        if Addon.read(found).kube_client is None or rule is None:
-            raise OperationRefused(f"add-on {name} on cluster {cluster} has no credential for the hub")
-        return await self._request_renewal(MANAGED_CLUSTER_ADDONS, found, rule.credential.condition_types, wait)
+    async def cluster(self, name: str) -> Renewal:
+        return _required(self._of_cluster(await get_named(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name))))
 
-    async def account(self, key: ObjectKey, wait: timedelta | None) -> str:
-        """Request a new token of a managed service account, on each of its clusters; return what is then reported."""
-        admin = ServiceAccountAdmin(self.client, self.progress)
+    async def addon(self, key: ObjectKey) -> Renewal:
+        return _required(self._of_addon(await get_named(self.client, MANAGED_CLUSTER_ADDONS, key)))
+
+    async def account(self, key: ObjectKey) -> list[Renewal]:
+        """Return the token of an account on its cluster, or on every cluster of its set."""
+        admin = ServiceAccountAdmin(self.client)
         found = await admin.get(key)
         in_set = await self.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace)) is None
         held = await admin.replicas(key) if in_set else [found]
         if not held:
             raise OperationRefused(f"account {key} is on no cluster, so it has no token to renew")
-        conditions = (ConditionType.TOKEN_REPORTED,)
-        work = (self._request_renewal(resource_of(obj), obj, conditions, wait) for obj in held)
-        return "; ".join(said for said in await asyncio.gather(*work) if said)
+        return [_of_account(obj) for obj in held]
 
-    async def _get(self, resource: Resource, key: ObjectKey, missing: str) -> Object:
-        try:
-            return await self.client.get(resource, key)
-        except NotFound as cause:
-            raise OperationRefused(missing) from cause
-
-    async def _request_renewal(
-        self, resource: Resource, found: Object, conditions: tuple[str, ...], wait: timedelta | None
-    ) -> str:
-        key = ObjectKey.of(found)
-        # Any new value works; this one also shows when it was requested.
+    async def request(self, renewal: Renewal) -> None:
+        """Request a renewal: any new value works, this one also shows when."""
         request = f"{rfc3339(self.clock.now())}-{secrets.token_hex(3)}"
-        before = _condition_message(found, conditions)
         patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: request}}}
-        await self.client.patch(resource, key, patch)
-        if wait is None:
-            return ""
-        self.progress(f"requested the renewal of {key}; waiting for its report")
-        advice = "the request stays until the agent connects again: `watchword status` shows both"
-        waiter = ObjectWaiter(self.client, wait, self.progress)
-        after = await waiter.until(resource, key, lambda obj: validate_renewed(obj, conditions, before), advice=advice)
+        await self.client.patch(renewal.resource, renewal.key, patch)
+
+    async def wait(self, renewal: Renewal, patience: timedelta) -> str:
+        """Return what the holder reports about its new credential; `NotReady` when there is none in time."""
+        waiter = ObjectWaiter(self.client, patience, self.progress)
+        before, conditions = _condition_message(renewal.found, renewal.conditions), renewal.conditions
+        after = await waiter.until(
+            renewal.resource, renewal.key, lambda obj: validate_renewed(obj, conditions, before), advice=ADVICE
+        )
         return _condition_message(after, conditions)
 
+    def _of_cluster(self, found: Object) -> Renewal | OperationRefused:
+        name = found["metadata"]["name"]
+        if not is_true(found, ConditionType.HUB_ACCEPTED):
+            return OperationRefused(f"cluster {name} is not accepted, so it has nothing to renew")
+        kind = self.catalog.driver_of(found).credential
+        return Renewal(f"cluster {name}", MANAGED_CLUSTERS, found, kind.condition_types)
 
-def validate_renewed(found: Object | None, conditions: tuple[str, ...], before: str) -> str:
+    def _of_addon(self, found: Object) -> Renewal | OperationRefused:
+        addon = Addon.read(found)
+        rule = ADDON_CATALOG.driver_of(addon)
+        if addon.kube_client is None or rule is None:
+            return OperationRefused(f"add-on {addon.name} on cluster {addon.cluster} has no credential for the hub")
+        what = f"add-on {addon.name} on {addon.cluster}"
+        return Renewal(what, MANAGED_CLUSTER_ADDONS, found, rule.credential.condition_types)
+
+
+def _of_account(found: Object) -> Renewal:
+    key = ObjectKey.of(found)
+    return Renewal(f"account {key.name} on {key.namespace}", resource_of(found), found, (ConditionType.TOKEN_REPORTED,))
+
+
+def _required(found: Renewal | OperationRefused) -> Renewal:
+    if isinstance(found, OperationRefused):
+        raise found
+    return found
+
+
+def validate_renewed(found: Object | None, conditions: Sequence[str], before: str) -> str:
     """Return what is still waited for; empty once another credential is reported than before."""
     if found is None:
         return "it is gone"
@@ -102,6 +138,6 @@ def validate_renewed(found: Object | None, conditions: tuple[str, ...], before: 
     return "" if _condition_message(found, conditions) not in ("", before) else "no new credential is reported yet"
 
 
-def _condition_message(found: Object, conditions: tuple[str, ...]) -> str:
+def _condition_message(found: Object, conditions: Sequence[str]) -> str:
     said = (find_condition(found, type_) for type_ in conditions)
     return next((condition.message for condition in said if condition is not None), "")

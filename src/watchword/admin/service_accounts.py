@@ -13,7 +13,8 @@ from msgspec import Struct, field
 
 from watchword.accounts.grants import GRANTS, AccountRight, entry_name, granted_in, work_key
 from watchword.accounts.tokens import AccountToken, find_token
-from watchword.admin.errors import OperationRefused
+from watchword.admin.errors import NotFoundOnHub, OperationRefused
+from watchword.admin.lookup import missing
 from watchword.admin.revoke.revocation import Refusal, RefusalMeasurement, RequestProbe, split_refused
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
@@ -37,6 +38,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 
 WORK_GRANTS_ROLE = "watchword-account-grants"
+NEEDS_A_PERSON = frozenset({"NoClusterNamespace", "InvalidAccount"})  # reasons that no waiting ends
 HOLDING = (Finalizer.ACCOUNT, Finalizer.ACCOUNT_REPLICAS)
 
 
@@ -46,18 +48,17 @@ class ServiceAccountAdmin(Struct, frozen=True):
     client: Client
     progress: Progress = field(default=ignore_progress)
 
-    async def create(self, key: ObjectKey, spec: Mapping[str, Any]) -> bool:
-        """Create an account, held from its first instant; return False when it exists already."""
+    async def create(self, key: ObjectKey, spec: Mapping[str, Any], *, dry_run: bool = False) -> tuple[bool, Object]:
+        """Create an account, held from its first instant; return whether it is new, and the account."""
         account = MANAGED_SERVICE_ACCOUNTS.manifest(key, metadata={"finalizers": [Finalizer.ACCOUNT]}, spec=dict(spec))
         try:
-            await self.client.create(MANAGED_SERVICE_ACCOUNTS, account)
+            return True, await self.client.create(MANAGED_SERVICE_ACCOUNTS, account, dry_run=dry_run)
         except AlreadyExists:
-            return False
+            return False, await self.get(key)
         except NotFound as cause:
-            raise OperationRefused(self._missing(key.namespace)) from cause
-        return True
+            raise NotFoundOnHub(self._missing(key.namespace)) from cause
 
-    async def find_all(self, namespace: str = "") -> list[Object]:
+    async def find_all(self, namespace: str = "", labels: str = "") -> list[Object]:
         """Return the accounts of one namespace or of all, of either group; replicas are left out.
 
         Raises `OperationRefused` when the cluster is not a hub.
@@ -66,18 +67,18 @@ class ServiceAccountAdmin(Struct, frozen=True):
         found: list[Object] = []
         for kind in ACCOUNT_KINDS:
             try:
-                found += (await self.client.list(kind, namespace=namespace)).items
+                found += (await self.client.list(kind, namespace=namespace, labels=labels)).items
             except (NotFound, Forbidden):
                 continue
         return [obj for obj in found if Label.ACCOUNT_NAMESPACE not in labels_of(obj)]
 
     async def get(self, key: ObjectKey) -> Object:
-        """Return an account, of whichever group declares it; `OperationRefused` when none does."""
+        """Return an account, of whichever group declares it; `NotFoundOnHub` when none does."""
         for kind in ACCOUNT_KINDS:
             found = await self.client.find(kind, key)
             if found is not None:
                 return found
-        raise OperationRefused(f"there is no account {key.name} in namespace {key.namespace}: `watchword msa list`")
+        raise await missing(self.client, MANAGED_SERVICE_ACCOUNTS, key)
 
     async def delete(self, key: ObjectKey, *, abandon: bool = False) -> None:
         """Delete an account; with `abandon`, without waiting for clusters that cannot be reached."""
@@ -124,10 +125,10 @@ class ServiceAccountAdmin(Struct, frozen=True):
         await waiter.until(MANAGED_SERVICE_ACCOUNTS, key, validate_revoked, advice=advice)
 
     async def token(self, key: ObjectKey, cluster: str) -> AccountToken:
-        """Return the token of an account on one cluster; `OperationRefused` when the hub holds none."""
+        """Return the token of an account on one cluster; `NotFoundOnHub` when the hub holds none."""
         found = await find_token(self.client, key.name, cluster, namespace=key.namespace)
         if found is None:
-            raise OperationRefused(
+            raise NotFoundOnHub(
                 f"the hub holds no token of account {key.name} for cluster {cluster}: "
                 f"`watchword serviceaccount show {key.name} -n {key.namespace}` says why"
             )
@@ -219,7 +220,10 @@ def validate_granted(work: Object | None, right: AccountRight) -> str:
 
 
 def validate_reported(found: Object | None) -> str:
-    """Say what an account still lacks; empty when its token, or those of all its clusters, are at the hub."""
+    """Say what an account still lacks; empty when its token, or those of all its clusters, are at the hub.
+
+    Raises `OperationRefused` for what no waiting ends: a namespace that is bound to no set, a name that is taken.
+    """
     if found is None:
         return "the account is not there"
     in_set = bool((found.get("status") or {}).get("clusters"))
@@ -227,6 +231,9 @@ def validate_reported(found: Object | None) -> str:
     if is_true(found, wanted):
         return ""
     said = [row for row in conditions_of(found) if row.get("status") == "False" and row.get("message")]
+    for row in said:
+        if row.get("reason") in NEEDS_A_PERSON or "NameConflict: " in str(row["message"]):
+            raise OperationRefused(f"account {ObjectKey.of(found)} waits for a person: {row['message']}")
     return str(said[0]["message"]) if said else "the cluster's agent has not reported yet"
 
 

@@ -20,6 +20,7 @@ from watchword.api.meta import (
     Resource,
     annotations_of,
     is_deleting,
+    labels_of,
     list_at,
     mapping_at,
     rows_at,
@@ -188,6 +189,12 @@ def is_owned_by(secret: Object, accounts: Sequence[Object | None]) -> bool:
     """Whether a Secret belongs to one of these ManagedServiceAccounts, by UID."""
     uids = {uid_of(account) for account in accounts if account is not None} - {""}
     return any(str(owner.get("uid")) in uids for owner in rows_at(secret, "metadata", "ownerReferences"))
+
+
+def lost_its_owner(secret: Object) -> bool:
+    """Whether a Secret that an agent wrote for an account has no owner any more; one of something else has another."""
+    is_unowned = not secret["metadata"].get("ownerReferences")
+    return is_unowned and Label.MANAGED_ACCOUNT in labels_of(secret) and AccountSecret.read(secret).is_intact
 
 
 def copy_name(cluster: str, account: str) -> str:

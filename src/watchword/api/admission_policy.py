@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.resources import VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
@@ -10,8 +11,19 @@ from watchword.api.resources import VALIDATING_ADMISSION_POLICIES, VALIDATING_AD
 WRITES = ("CREATE", "UPDATE")
 
 
+class PolicyName(StrEnum):
+    """The admission policies of a hub, with what each is about."""
+
+    ACCEPTANCE = "managedcluster-acceptance.watchword.dev"
+    SET_BINDING = "managedclustersetbinding.watchword.dev"
+    EXECUTOR = "manifestwork-executor.watchword.dev"
+    REQUESTS = "certificate-requests.watchword.dev"
+    AGENT_TOKENS = "agent-tokens.watchword.dev"
+    ACCOUNT_SECRETS = "managed-serviceaccount-secrets.watchword.dev"
+
+
 def bound_policy(
-    name: str,
+    name: PolicyName,
     group_resource: tuple[str, str],
     validations: Mapping[str, str],
     *,
@@ -35,8 +47,8 @@ def bound_policy(
     }
     if only_for:
         spec["matchConditions"] = [{"name": "requests", "expression": only_for}]
-    key = ObjectKey.cluster(name)
-    binding = {"policyName": name, "validationActions": ["Deny"]}
+    key = ObjectKey.cluster(name.value)
+    binding = {"policyName": name.value, "validationActions": ["Deny"]}
     return (
         (VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICIES.manifest(key, spec=spec)),
         (VALIDATING_ADMISSION_POLICY_BINDINGS, VALIDATING_ADMISSION_POLICY_BINDINGS.manifest(key, spec=binding)),

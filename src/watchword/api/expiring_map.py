@@ -33,9 +33,12 @@ class ExpiringMap(Struct, Generic[K, V]):
 
     def put(self, key: K, value: V, *, now: float, seconds: float) -> None:
         self._rows.pop(key, None)
+        while self._rows:  # what lives as long as the others goes in the order in which it came
+            oldest = next(iter(self._rows))
+            if len(self._rows) < self.limit and self._rows[oldest][2] > now:
+                break
+            del self._rows[oldest]
         self._rows[key] = value, now, now + seconds
-        while len(self._rows) > self.limit:
-            del self._rows[next(iter(self._rows))]
 
     def forget(self, matches: Callable[[K], bool]) -> None:
         for key in [key for key in self._rows if matches(key)]:

@@ -40,6 +40,7 @@ SHARED_GROUP_AND_ROLE_NAMES = frozenset({"managed-clusters", "registration", "wo
 RESERVED_CLUSTER_NAMES = HUB_NAMESPACES | SHARED_GROUP_AND_ROLE_NAMES
 
 # Secrets and leases
+AGENT_VERSION_CLAIM = "agentversion.watchword.dev"  # the claim in which an agent reports its release
 HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Secret, not its content
 BOOTSTRAP_KUBECONFIG_SECRET = "bootstrap-hub-kubeconfig"  # noqa: S105 - the name of a Secret, not its content
 CLUSTER_LEASE = "managed-cluster-lease"
@@ -63,7 +64,7 @@ UNNAMED_EXECUTOR = "system:serviceaccount::klusterlet-work-sa"
 
 # Namespaces in which a work without an executor changes nothing: pods there could act as a controller of the cluster,
 # the agent, the operator or the hub
-PROTECTED_NAMESPACES = frozenset({"kube-system", "kube-public", HUB_NAMESPACE, AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE})
+PROTECTED_NAMESPACES = frozenset({"kube-system", HUB_NAMESPACE, AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE})
 
 # Reasons of conditions that several processes read
 DENIED_REASON = "HubClusterAdminDenied"

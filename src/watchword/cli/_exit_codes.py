@@ -16,6 +16,7 @@ class ExitCode(IntEnum):
     REFUSED = 4
     LEFTOVERS = 5
     ATTENTION = 6
+    NOT_FOUND = 7
     BUG = 70  # EX_SOFTWARE of sysexits.h
     INTERRUPTED = 130
     BROKEN_PIPE = 141
@@ -29,6 +30,7 @@ MEANINGS = {
     ExitCode.REFUSED: "the server, a check of ours, or the answer to a question said no; nothing was changed",
     ExitCode.LEFTOVERS: "done here, but something is left to do elsewhere (`unjoin`, `revoke held-by`)",
     ExitCode.ATTENTION: "something needs attention (`doctor`, `status --check`)",
+    ExitCode.NOT_FOUND: "there is nothing of that name; nothing was changed",
     ExitCode.BUG: "a bug: run it again with `-vv` and report what it prints",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
     ExitCode.BROKEN_PIPE: "the reader of the output went away",
@@ -62,7 +64,7 @@ def decide_failure(error: Exception) -> Failure:
 def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
     """Return the code of each error; the first row that matches decides, so it stands before those of base classes."""
     from watchword.accounts.exports import ExportRefused
-    from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
+    from watchword.admin.errors import InvalidInput, NotFoundOnHub, NotReady, OperationRefused
     from watchword.credentials.errors import DriverRefused, InvalidSetting, ServiceUnreachable
     from watchword.dashboard.process import NotLoopback
     from watchword.discovery.errors import (
@@ -74,13 +76,14 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         NotTrusted,
         SourceRefused,
     )
-    from watchword.health.errors import AuditLogUnreadable, NotAHub
-    from watchword.kube.errors import ConfigError, Forbidden, Unauthorized, Unreachable
+    from watchword.health.errors import AuditLogUnreadable, NotAHub, UnknownCluster
+    from watchword.kube.errors import ConfigError, Forbidden, NotFound, Unauthorized, Unreachable
     from watchword.pki.errors import PkiError
     from watchword.pullsecrets.credential_provider import CredentialRequestRefused
     from watchword.registration.agent.cluster_registration import NameTaken
 
     return (
+        (NotFoundOnHub, ExitCode.NOT_FOUND),
         (NotTrusted, ExitCode.REFUSED),
         (DiscoveryTimedOut, ExitCode.UNREACHABLE),
         (BootstrapTimedOut, ExitCode.UNREACHABLE),
@@ -90,6 +93,7 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         (SourceRefused, ExitCode.NOT_USABLE),
         (OperationRefused, ExitCode.REFUSED),
         (NotAHub, ExitCode.REFUSED),
+        (UnknownCluster, ExitCode.NOT_FOUND),
         (ExportRefused, ExitCode.REFUSED),
         (AuditLogUnreadable, ExitCode.NOT_USABLE),
         (InvalidInput, ExitCode.NOT_USABLE),
@@ -105,6 +109,7 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         (Unreachable, ExitCode.UNREACHABLE),
         (Unauthorized, ExitCode.REFUSED),
         (Forbidden, ExitCode.REFUSED),
+        (NotFound, ExitCode.NOT_FOUND),
     )
 
 

@@ -9,32 +9,33 @@ import click
 
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.hub_admin import AdmissionResult, HubAdmin
-from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
-from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
+from watchword.cli.common_options import (
+    change_options,
+    cluster_arguments,
+    cluster_names,
+    output_option,
+    show_result,
+    split,
+    wait_options,
+)
+from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.options import flag, text
-from watchword.cli.output import echo
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.health.formatting import format_key
+from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
 
 
 @click.command("accept")
-@click.option(
-    "--clusters",
-    "-c",
-    multiple=True,
-    shell_complete=complete_clusters,
-    help="Names of the clusters to accept, separated by commas.",
-)
+@cluster_arguments("accept")
 @click.option("--requesters", multiple=True, help="Further users whose requests are approved, separated by commas.")
 @text("--request", help="Name of the certificate request to approve, when several are pending.")
 @flag(
     "--skip-approve-check",
     help="Approve requests of any user, and accept without a request; label and subject must still match.",
 )
-@flag("--dry-run", help="Validate on the server without changing anything.")
+@change_options()
 @wait_options("the cluster has asked, and the hub has given it its rights")
 @output_option()
 @connection_options
@@ -48,27 +49,17 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     if flags["request"] and len(names) > 1:
         raise click.UsageError("--request belongs to one cluster: name just that one")
     terms = ApprovalTerms(frozenset(split(flags["requesters"])), flags["skip_approve_check"], flags["request"])
-    decisions = run(_accept(connection, names, terms, wait, dry_run=flags["dry_run"]))
-    if output != "table":
-        echo(format_document([_document(decision) for decision in decisions], output), nl=False)
-        return
-    for decision in decisions:
-        echo(_sentence(decision, dry_run=flags["dry_run"]))
+    dry_run = flags["dry_run"]
 
-
-async def _accept(
-    connection: ClusterConnection,
-    names: tuple[str, ...],
-    terms: ApprovalTerms,
-    wait: timedelta | None,
-    *,
-    dry_run: bool,
-) -> list[AdmissionResult]:
-    async with connection.client() as client:
+    async def accept(client: Client) -> list[AdmissionResult]:
         acceptor = ClusterAcceptor(HubAdmin(client, SystemClock(), dry_run), terms, print_progress)
         if wait is not None and not dry_run:
             return [await acceptor.accept_and_wait(name, wait) for name in names]
         return [await acceptor.accept(name) for name in names]
+
+    decisions = connection.run(accept)
+    documents = [_document(decision) for decision in decisions]
+    show_result(documents, output, lambda: "\n".join(_sentence(each, dry_run=dry_run) for each in decisions))
 
 
 def _sentence(decision: AdmissionResult, *, dry_run: bool) -> str:

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import timedelta
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
 import click
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.addons import AccountsAddonAdmin, AddonAdmin, is_reinstalled_by_strategy
-from watchword.admin.errors import OperationRefused
+from watchword.admin.lookup import get_named
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.addon import CUSTOM_SIGNER, Addon, Registration
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS
-from watchword.cli.clusters import without_managed_fields
+from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, MANAGED_CLUSTER_ADDONS
 from watchword.cli.common_options import (
+    change_options,
     cluster_names,
-    format_document,
+    clusters_option,
+    confirm,
     output_option,
+    show_result,
     split,
     wait_options,
+    without_managed_fields,
 )
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.lists import ListRequest, list_options, object_listing, of_objects, print_list
 from watchword.cli.options import flag, option, text, with_options
-from watchword.cli.output import echo, render_table, terminal_width
-from watchword.health.hub_reader import require_hub
-from watchword.health.inventory import decide_each
-from watchword.runtime.event_loop import run
+from watchword.cli.output import echo
+from watchword.kube.client import Client
 
 COLUMNS = ("NAME", "CLUSTER", "AVAILABLE", "DRIVER", "CREDENTIAL")
 
 
-def addon_row(obj: Object) -> tuple[str, ...]:
+def addon_row(obj: Object, _: datetime | None = None) -> tuple[str, ...]:
+    if obj["kind"] == CLUSTER_MANAGEMENT_ADDONS.kind:
+        return obj["metadata"]["name"], "-", "-", "-", "-"
     addon = Addon.read(obj)
     available = find_condition(obj, ConditionType.ADDON_AVAILABLE)
     said = ADDON_CATALOG.find_credential(addon)
@@ -46,11 +50,6 @@ def addon_row(obj: Object) -> tuple[str, ...]:
         credential = f"no rights: {granted.reason}"
     state = "Deleting" if addon.deleting else available.status if available is not None else "Unknown"
     return addon.name, addon.cluster, state, addon.driver or "-", credential or "-"
-
-
-def _unreadable_row(obj: Object, cause: str) -> tuple[str, ...]:
-    key = ObjectKey.of(obj)
-    return key.name, key.namespace, "Unknown", "-", cause
 
 
 def describe_addon(obj: Object) -> str:
@@ -75,48 +74,37 @@ def _registration(addon: Addon, row: Registration) -> str:
     return f"{row.secret_name(addon.name)}, {how}, as {who}"
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
 @click.group("addon")
 def command() -> None:
     """Enable, disable and show the add-ons of clusters."""
 
 
+async def _read(client: Client, request: ListRequest) -> list[Object]:
+    """Return the add-ons of clusters; a table of all also shows those that the hub has and that are enabled nowhere."""
+    found = await of_objects(MANAGED_CLUSTER_ADDONS)(client, request)
+    if request.output not in ("table", "wide") or request.namespace or request.selector:
+        return found
+    enabled = {obj["metadata"]["name"] for obj in found}
+    idle = [name for name in await AddonAdmin(client).available_addons() if name not in enabled]
+    return [*found, *(CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster(name)) for name in idle)]
+
+
+LISTING = object_listing(MANAGED_CLUSTER_ADDONS, COLUMNS, addon_row, read=_read)
+
+
 @command.command("list")
-@text("--cluster", help="List only the add-ons of this cluster.")
-@output_option()
+@list_options("List only the add-ons of this cluster.", cluster=True)
 @connection_options
-def list_(connection: ClusterConnection, cluster: str, output: str) -> None:
+def list_(connection: ClusterConnection, request: ListRequest) -> None:
     """List add-ons: where they are enabled, whether they are available, by which driver they got a credential."""
-
-    async def read() -> tuple[Sequence[Object], Sequence[str]]:
-        async with connection.client() as client:
-            await require_hub(client)
-            found = (await client.list(MANAGED_CLUSTER_ADDONS, namespace=cluster)).items
-            return found, () if cluster or output != "table" else await AddonAdmin(client).available_addons()
-
-    found, available_addons = run(read())
-    if output != "table":
-        items = [without_managed_fields(obj) for obj in found]
-        kind = f"{MANAGED_CLUSTER_ADDONS.kind}List"
-        document = {"apiVersion": MANAGED_CLUSTER_ADDONS.api_version, "kind": kind, "items": items}
-        echo(format_document(document, output), nl=False)
-        return
-    rows = list(decide_each(found, addon_row, _unreadable_row))
-    enabled = {name for name, *_ in rows}
-    rows += [(name, "-", "-", "-", "-") for name in available_addons if name not in enabled]
-    echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
+    print_list(connection, LISTING, request)
 
 
-def _which(rehearsal: str) -> Callable[[F], F]:
-    """Add the options that name add-ons and clusters; the command gets `keys`. `--names` is clusteradm's option."""
-    return with_options(
-        click.argument("addons", nargs=-1, metavar="ADDON..."),
-        click.option("--names", multiple=True, hidden=True, help="The add-ons, separated by commas."),
-        click.option("--clusters", "-c", multiple=True, help="Names of the clusters, separated by commas."),
-        flag("--dry-run", help=rehearsal),
-    )
+_which = with_options(
+    click.argument("addons", nargs=-1, metavar="ADDON..."),
+    click.option("--names", multiple=True, hidden=True, help="The add-ons, separated by commas."),  # of clusteradm
+    clusters_option("Names of the clusters, separated by commas."),
+)
 
 
 def _keys(flags: dict[str, Any]) -> list[ObjectKey]:
@@ -127,106 +115,97 @@ def _keys(flags: dict[str, Any]) -> list[ObjectKey]:
 
 
 @command.command("enable")
-@_which("Validate on the server without changing anything.")
+@_which
 @text("--namespace", "-n", help="Namespace on the cluster in which the add-on is installed.")
+@flag("--force", help="Enable add-ons that this hub does not know; they wait for their manager.")
+@change_options()
 @wait_options("the add-on has its credential and is available")
 @output_option()
 @connection_options
 def enable(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Enable add-ons on clusters; what is enabled already stays as it is."""
-    keys = _keys(flags)
+    keys, dry_run = _keys(flags), flags["dry_run"]
 
-    async def create() -> list[bool]:
-        async with connection.client() as client:
-            addon_admin = AddonAdmin(client, print_progress, flags["dry_run"])
-            if ADDON_NAME in {key.name for key in keys} and not flags["dry_run"]:
-                await AccountsAddonAdmin(client, print_progress).install()
-            for name in await addon_admin.find_unknown(key.name for key in keys):
-                print_progress(f"add-on {name} is unknown on this hub: is it spelt right? It waits for its manager")
-            changed = [await addon_admin.enable(key, flags["namespace"]) for key in keys]
-            for key in keys if wait is not None and not flags["dry_run"] else ():
-                await addon_admin.wait_until_available(key, wait or timedelta(0))
-            return changed
+    async def create(client: Client) -> list[bool]:
+        addon_admin = AddonAdmin(client, print_progress, dry_run)
+        if not flags["force"]:
+            await addon_admin.require_known(key.name for key in keys)
+        if ADDON_NAME in {key.name for key in keys} and not dry_run:
+            await AccountsAddonAdmin(client, print_progress).install()
+        changed = [await addon_admin.enable(key, flags["namespace"]) for key in keys]
+        for key in keys if wait is not None and not dry_run else ():
+            await addon_admin.wait_until_available(key, wait or timedelta(0))
+        return changed
 
     said = {True: "add-on {} enabled on {}", False: "add-on {} is enabled on {} already"}
-    _report(keys, run(create()), said, output, dry_run=flags["dry_run"])
+    _report(keys, connection.run(create), said, output, dry_run=dry_run)
 
 
 @command.command("disable")
-@_which("Print what would be disabled without changing anything.")
+@_which
+@change_options("Print what would be disabled without changing anything.")
 @wait_options("everything that it installed is removed")
 @output_option()
 @connection_options
 def disable(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Disable add-ons on clusters: what they installed is removed, and their credentials with it."""
-    keys = _keys(flags)
+    keys, dry_run = _keys(flags), flags["dry_run"]
 
-    async def delete() -> list[bool]:
-        async with connection.client() as client:
-            addon_admin = AddonAdmin(client, print_progress, flags["dry_run"])
-            found = [await addon_admin.disable(key) for key in keys]
-            for key, addon in zip(keys, found, strict=True):
-                if addon is not None and is_reinstalled_by_strategy(addon):
-                    print_progress(_will_return(key))
-            for key in keys if wait is not None and not flags["dry_run"] else ():
-                await addon_admin.wait_until_removed(key, wait or timedelta(0))
-            return [addon is not None for addon in found]
+    async def delete(client: Client) -> list[bool]:
+        addon_admin = AddonAdmin(client, print_progress, dry_run)
+        found = [await addon_admin.disable(key) for key in keys]
+        for key, addon in zip(keys, found, strict=True):
+            if addon is not None and is_reinstalled_by_strategy(addon):
+                print_progress(_will_return(key))
+        for key in keys if wait is not None and not dry_run else ():
+            await addon_admin.wait_until_removed(key, wait or timedelta(0))
+        return [addon is not None for addon in found]
 
     said = {True: "add-on {} disabled on {}", False: "add-on {} is not enabled on {}"}
-    _report(keys, run(delete()), said, output, dry_run=flags["dry_run"])
+    _report(keys, connection.run(delete), said, output, dry_run=dry_run)
 
 
 @command.command("uninstall")
 @click.argument("addon", type=click.Choice((ADDON_NAME,)))
 @option("--timeout", default="2m", help="How long to wait for the clusters to confirm.")
+@change_options("Print the clusters that have the add-on without changing anything.", asks=True)
 @connection_options
-def uninstall(connection: ClusterConnection, addon: str, timeout: str) -> None:
+def uninstall(connection: ClusterConnection, addon: str, timeout: str, **flags: bool) -> None:
     """Remove a built-in add-on: from every cluster, with all of its objects, and from the hub."""
     patience = parse_duration_flag(timeout, "--timeout")
 
-    async def remove() -> list[str]:
-        async with connection.client() as client:
-            return await AccountsAddonAdmin(client, print_progress).uninstall(patience)
+    async def remove(client: Client) -> list[str]:
+        found = (await client.list(MANAGED_CLUSTER_ADDONS)).items
+        clusters = sorted(key.namespace for key in map(ObjectKey.of, found) if key.name == addon)
+        if flags["dry_run"]:
+            return clusters
+        lost = f"all of its accounts on {', '.join(clusters) or 'no cluster'}"
+        confirm(f"Remove add-on {addon} and {lost}?", "", yes=flags["yes"], needs_terminal=False)
+        return await AccountsAddonAdmin(client, print_progress).uninstall(patience)
 
-    clusters = run(remove())
-    echo(f"add-on {addon} is removed from the hub and from {', '.join(clusters) or 'no cluster'}")
+    clusters = connection.run(remove)
+    would = "would be" if flags["dry_run"] else "is"
+    echo(f"add-on {addon} {would} removed from the hub and from {', '.join(clusters) or 'no cluster'}")
 
 
 @command.command("show")
 @click.argument("name", metavar="ADDON")
-@click.option("--cluster", "--clusters", required=True, help="Name of the cluster.")
+@click.option("--cluster", "--clusters", "-c", required=True, help="Name of the cluster.")
 @output_option()
 @connection_options
 def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:
     """Show one add-on: its credentials and conditions."""
-
-    async def read() -> Object:
-        async with connection.client() as client:
-            found = await client.find(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, name))
-            if found is None:
-                raise OperationRefused(
-                    f"there is no add-on {name} on cluster {cluster}: `watchword addon list` shows all"
-                )
-            return found
-
-    found = run(read())
-    echo(
-        describe_addon(found) if output == "table" else format_document(without_managed_fields(found), output), nl=False
-    )
+    found = connection.run(lambda client: get_named(client, MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, name)))
+    show_result(without_managed_fields(found), output, lambda: describe_addon(found))
 
 
 def _report(
     keys: Sequence[ObjectKey], changed: Sequence[bool], said: dict[bool, str], output: str, *, dry_run: bool
 ) -> None:
-    if output != "table":
-        rows = [
-            {"addon": key.name, "cluster": key.namespace, "changed": news}
-            for key, news in zip(keys, changed, strict=True)
-        ]
-        echo(format_document(rows, output), nl=False)
-        return
-    for key, news in zip(keys, changed, strict=True):
-        echo(said[news].format(key.name, key.namespace) + (" (dry run)" if dry_run else ""))
+    rows = list(zip(keys, changed, strict=True))
+    documents = [{"addon": key.name, "cluster": key.namespace, "changed": news} for key, news in rows]
+    lines = [said[news].format(key.name, key.namespace) + (" (dry run)" if dry_run else "") for key, news in rows]
+    show_result(documents, output, lambda: "\n".join(lines))
 
 
 def _will_return(key: ObjectKey) -> str:

@@ -1,4 +1,4 @@
-"""Records what an administrator decides by a command: an Event on the hub, and an audit line on standard error."""
+"""Records what an administrator decides by a command: an Event on the hub; with `-v`, also a line on standard error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ async def administrator_events(client: Client, command: str) -> AsyncIterator[tu
 
     Events are sent at the end; a line says how many were not stored.
     """
-    configure_logging(level=click.get_current_context().find_root().obj.log_level)
+    verbosity = click.get_current_context().find_root().obj.verbosity
+    configure_logging(level="debug" if verbosity > 1 else "info" if verbosity else "warning")
     counts = EventCounts()
     reporter = EventReporter(f"watchword.dev/{command}", identity())
     recorder = EventRecorder(client, reporter, clock=SystemClock(), random=SystemRandom(), counts=counts)

@@ -43,10 +43,21 @@ from watchword.runtime.clock import SystemClock
 )
 @text("--cluster-labels", type=KeyValuePairs(), help="Labels of the ManagedCluster.")
 @text("--cluster-annotations", type=KeyValuePairs(), help="Annotations of the ManagedCluster.")
-@click.option("--max-custom-cluster-claims", "most_claims", type=click.IntRange(0), default=20, show_default=True)
+@option(
+    "--max-custom-cluster-claims",
+    "most_claims",
+    type=click.IntRange(0),
+    default=20,
+    help="Maximum number of the cluster's own claims that are reported.",
+)
 @text("--reserved-cluster-claim-suffixes", "claim_suffixes", help="Suffixes of claims that are always reported.")
-@click.option("--appliedmanifestwork-eviction-grace-period", "eviction", default="60m", show_default=True)
-@click.option("--status-sync-interval", "feedback", default="30s", show_default=True)
+@option(
+    "--appliedmanifestwork-eviction-grace-period",
+    "eviction",
+    default="60m",
+    help="How long what works applied is kept after the hub is lost.",
+)
+@option("--status-sync-interval", "feedback", default="30s", help="How often the status of applied objects is read.")
 @text(
     "--work-namespaces",
     help="Protected namespaces, such as kube-system, that works without an executor may change, separated by commas.",

@@ -12,11 +12,11 @@ import click
 from watchword.admin.backup_archive import Backup, BackupHeader, BackupKey, Encryption, write_backup
 from watchword.admin.hub_backup import HubBackup
 from watchword.api.sensitive import Sensitive
-from watchword.cli.common_options import fleet_directory_of, format_document, output_option
+from watchword.cli.common_options import fleet_directory_of, output_option, show_result
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import flag
-from watchword.cli.output import echo
+from watchword.cli.options import NewFile, flag
 from watchword.cli.secret_input import SecretReader
+from watchword.health.formatting import format_count
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
@@ -57,7 +57,7 @@ def read_backup_key(key_file: Path | None, passphrase_file: Path | None) -> Back
 
 
 @click.command("backup")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=NewFile())
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -90,21 +90,17 @@ def command(  # noqa: PLR0913 - one argument per flag
         raise click.UsageError(
             "the backup of a hub holds Secrets: give --key-file or --passphrase-file, or --plain to leave them readable"
         )
-    made = run(_back_up_hub(connection)) if hub else run(_back_up_directory(data_dir))
+    now = SystemClock().now()
+    made = connection.run(lambda client: HubBackup(client).run(now)) if hub else run(_back_up_directory(data_dir))
     header = write_backup(file, made, key)
-    if output != "table":
-        echo(format_document(_document(file, header), output), nl=False)
-        return
-    for part in header.contents:
-        at = f" at revision {part.revision}" if part.revision else ""
-        echo(f"saved {part.name}{at}: {part.objects} objects")
+    show_result(_document(file, header), output, lambda: _describe(file, header, key))
+
+
+def _describe(file: Path, header: BackupHeader, key: BackupKey) -> str:
     secrecy = "not encrypted: keep it as you keep the keys in it" if key.method is Encryption.NONE else "encrypted"
-    echo(f"wrote {file} ({secrecy})")
-
-
-async def _back_up_hub(connection: ClusterConnection) -> Backup:
-    async with connection.client() as client:
-        return await HubBackup(client).run(SystemClock().now())
+    parts = [(part, f" at revision {part.revision}" if part.revision else "") for part in header.contents]
+    saved = [f"saved {part.name}{at}: {format_count(part.objects, 'object')}" for part, at in parts]
+    return "\n".join([*saved, f"wrote {file} ({secrecy})"])
 
 
 async def _back_up_directory(data_dir: Path | None) -> Backup:

@@ -6,19 +6,19 @@ import click
 
 from watchword.admin.hub_removal import HubRemoval, HubRemover
 from watchword.cli.administrator_events import HUB, administrator_events
-from watchword.cli.common_options import confirm
+from watchword.cli.common_options import change_options, confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.options import flag
 from watchword.cli.output import echo
+from watchword.health.formatting import format_count
 from watchword.runtime.event_loop import run
 
 
 @click.command("clean")
 @flag("--delete-kinds", help="Also delete the CustomResourceDefinitions.")
 @flag("--force", help="Remove the hub although clusters are registered; their agents are not removed.")
-@flag("--dry-run", help="Print what would be removed without changing anything.")
-@flag("--yes", "-y", help="Do not ask for confirmation.")
+@change_options("Print what would be removed without changing anything.", asks=True)
 @connection_options
 def command(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:
     """Remove the hub from this cluster.
@@ -39,11 +39,12 @@ async def _clean(connection: ClusterConnection, *, delete_kinds: bool, force: bo
         _show(removal)
         if dry_run:
             return
-        confirm(f"Remove these {len(removal.rows)} objects?", f"this removes {len(removal.rows)} objects", yes=yes)
+        count = format_count(len(removal.rows), "object")
+        confirm(f"Remove {count}?", f"this removes {count}", yes=yes)
         async with administrator_events(client, "clean") as (events, administrator):
             await remover.carry_out(removal)
-            events.normal(HUB, "HubRemoved", f"{administrator} removed the hub: {len(removal.rows)} objects")
-    echo(f"removed {len(removal.rows)} objects; this cluster is not a hub any more")
+            events.normal(HUB, "HubRemoved", f"{administrator} removed the hub: {count}")
+    echo(f"removed {count}; this cluster is not a hub any more")
 
 
 def _show(removal: HubRemoval) -> None:

@@ -8,28 +8,25 @@ from typing import Any
 
 import click
 
-from watchword.admin.errors import OperationRefused
 from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.lookup import get_named
 from watchword.api.conditions import conditions_of, find_condition
-from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import ConditionType, Label
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
+from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.quantity import parse_quantity
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.text import escape_text
 from watchword.api.time import parse_rfc3339
-from watchword.cli.common_options import format_document, output_option
+from watchword.cli.common_options import output_option, show_result, without_managed_fields
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
-from watchword.cli.options import text
-from watchword.cli.output import echo, render_table, terminal_width
+from watchword.cli.lists import ListRequest, list_options, object_listing, print_list
 from watchword.cli.token import format_duration_left
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.manual_approval import claimed_subject, well_formed_requests
 from watchword.health.formatting import format_key
-from watchword.health.hub_reader import require_hub
-from watchword.health.inventory import decide_each
 from watchword.health.states import is_accepted
+from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
 
 COLUMNS = ("NAME", "ACCEPTED", "JOINED", "AVAILABLE", "SET", "CPU", "MEMORY", "VERSION", "AGE")
 NONE = "<none>"
@@ -41,7 +38,7 @@ def cluster_row(cluster: Object, now: datetime) -> tuple[str, ...]:
     capacity = status.get("capacity") or {}
     return (
         cluster["metadata"]["name"],
-        "true" if is_accepted(cluster) else "false",
+        "true" if is_accepted(cluster) else "denied" if Annotation.DENIED_ON in annotations_of(cluster) else "false",
         _condition_status(cluster, ConditionType.JOINED),
         _condition_status(cluster, ConditionType.AVAILABLE),
         labels_of(cluster).get(Label.CLUSTER_SET) or NONE,
@@ -50,11 +47,6 @@ def cluster_row(cluster: Object, now: datetime) -> tuple[str, ...]:
         (status.get("version") or {}).get("kubernetes") or NONE,
         format_object_age(cluster, now),
     )
-
-
-def _unreadable_row(cluster: Object, _: str) -> tuple[str, ...]:
-    accepted = "true" if is_accepted(cluster) else "false"
-    return (cluster["metadata"]["name"], accepted, *(["unreadable"] * (len(COLUMNS) - 2)))
 
 
 def format_object_age(obj: Object, now: datetime) -> str:
@@ -79,11 +71,6 @@ def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime)
     return "".join(f"{escape_text(line)}\n" for line in lines)
 
 
-def without_managed_fields(obj: Object) -> dict[str, Any]:
-    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
-    return {**obj, "metadata": metadata}
-
-
 def _request(csr: Object) -> str:
     keys = [format_key(request.key_thumbprint) for _, request in well_formed_requests([csr])]
     what = f"key {keys[0]}" if keys else f"subject {claimed_subject(csr)!r} does not fit the label"
@@ -101,25 +88,25 @@ def _memory(text: Any) -> str:
     return f"{float(parse_quantity(str(text)) or 0) / GIBIBYTE:.1f}Gi"
 
 
+LISTING = object_listing(MANAGED_CLUSTERS, COLUMNS, cluster_row, empty="there are no clusters")
+
+
 @click.group("clusters", invoke_without_command=True)
-@text("--selector", "-l", help="Label selector: list only the clusters that match.")
-@output_option("name")
+@list_options()
 @connection_options
 @click.pass_context
-def command(ctx: click.Context, connection: ClusterConnection, output: str, selector: str) -> None:
+def command(ctx: click.Context, connection: ClusterConnection, request: ListRequest) -> None:
     """List the clusters of a hub."""
-    ctx.obj = connection
     if ctx.invoked_subcommand is None:
-        _print_list(connection, selector, output)
+        print_list(connection, LISTING, request)
 
 
 @command.command("list")
-@text("--selector", "-l", help="Label selector: list only the clusters that match.")
-@output_option("name")
+@list_options()
 @connection_options
-def list_(connection: ClusterConnection, output: str, selector: str) -> None:
+def list_(connection: ClusterConnection, request: ListRequest) -> None:
     """List the clusters of a hub."""
-    _print_list(connection, selector, output)
+    print_list(connection, LISTING, request)
 
 
 @command.command("show")
@@ -128,41 +115,10 @@ def list_(connection: ClusterConnection, output: str, selector: str) -> None:
 @connection_options
 def show(connection: ClusterConnection, name: str, output: str) -> None:
     """Show one cluster: conditions, claims, and the certificate requests under its name."""
-    cluster, requests = run(_show(connection, name))
-    if output != "table":
-        echo(format_document(without_managed_fields(cluster), output), nl=False)
-        return
-    echo(describe_cluster(cluster, requests, datetime.now(UTC)), nl=False)
 
-
-def _print_list(connection: ClusterConnection, selector: str, output: str) -> None:
-    clusters = run(_list(connection, selector))
-    match output:
-        case "name":
-            kind = f"{MANAGED_CLUSTERS.kind.lower()}.{MANAGED_CLUSTERS.group}"
-            echo("".join(f"{kind}/{cluster['metadata']['name']}\n" for cluster in clusters), nl=False)
-        case "table":
-            now = datetime.now(UTC)
-            rows = list(decide_each(clusters, lambda cluster: cluster_row(cluster, now), _unreadable_row))
-            echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
-        case _:
-            echo(format_document(_document(clusters), output), nl=False)
-
-
-def _document(clusters: list[Object]) -> dict[str, Any]:
-    items = [without_managed_fields(cluster) for cluster in clusters]
-    return {"apiVersion": MANAGED_CLUSTERS.api_version, "kind": "ManagedClusterList", "items": items}
-
-
-async def _list(connection: ClusterConnection, selector: str) -> list[Object]:
-    async with connection.client() as client:
-        await require_hub(client)
-        return (await client.list(MANAGED_CLUSTERS, labels=selector)).items
-
-
-async def _show(connection: ClusterConnection, name: str) -> tuple[Object, list[Object]]:
-    async with connection.client() as client:
-        cluster = await client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name))
-        if cluster is None:
-            raise OperationRefused(f"there is no cluster {name}: `watchword clusters` lists all")
+    async def read(client: Client) -> tuple[Object, list[Object]]:
+        cluster = await get_named(client, MANAGED_CLUSTERS, ObjectKey.cluster(name))
         return cluster, await HubAdmin(client, SystemClock()).csrs_of(name)
+
+    cluster, requests = connection.run(read)
+    show_result(without_managed_fields(cluster), output, lambda: describe_cluster(cluster, requests, datetime.now(UTC)))

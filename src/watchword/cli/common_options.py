@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,8 +13,10 @@ import click
 
 from watchword.admin.errors import OperationRefused
 from watchword.api.text import escape_text
+from watchword.cli.connection_options import complete_clusters
 from watchword.cli.discovery_options import parse_duration_flag
-from watchword.cli.options import flag, option
+from watchword.cli.options import NewFile, flag, option, text
+from watchword.cli.output import echo
 
 PREFIX = "jsonpath="
 HINT = "write a path like {.items[*].metadata.name}"
@@ -45,36 +47,28 @@ def _fill(document: Any, expression: str) -> str:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-FORMS = ("table", "json", "yaml")
 
 
 class OutputForm(click.Choice[str]):
-    """One of the forms, or `jsonpath=` with a template."""
+    """One of the forms, or `jsonpath=` with a template; `text` means `table`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if isinstance(value, str) and value.startswith(PREFIX):
             return value
-        return super().convert(value, param, ctx)
+        return super().convert("table" if value == "text" else value, param, ctx)
 
 
 def output_option(*more: str) -> Callable[[F], F]:
-    """Add `-o`; the command gets `output`, one of the forms (`text` means `table`)."""
-
-    def decorate(command: F) -> F:
-        @option(
-            "--output",
-            "-o",
-            type=OutputForm((*FORMS, *more, "text")),
-            default=FORMS[0],
-            help="Output format; jsonpath={.path} prints one part.",
-        )
-        @wraps(command)
-        def with_output(*args: Any, output: str, **kwargs: Any) -> Any:
-            return command(*args, output=FORMS[0] if output == "text" else output, **kwargs)
-
-        return with_output  # type: ignore[return-value]  # a command stays a command
-
-    return decorate
+    """Add `-o`; the command gets `output`, one of the forms."""
+    forms = ("table", *more, "json", "yaml")
+    return option(
+        "--output",
+        "-o",
+        type=OutputForm(forms),
+        default=forms[0],
+        metavar=f"[{'|'.join(forms)}|jsonpath=PATH]",
+        help="Output format; jsonpath={.path} prints one part.",
+    )
 
 
 JOIN_COMMAND_OPTIONS = (
@@ -82,11 +76,19 @@ JOIN_COMMAND_OPTIONS = (
     click.option(
         "--output-join-command-file",
         "command_file",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=NewFile(),
         help="Write the join command, token included, to this file (0600).",
     ),
 )
 """Where a join command goes, which holds a token: the command gets `show_token` and `command_file`."""
+
+
+def join_command_file(path: Path, command: str) -> None:
+    """Write a join command, which holds a token, to a private file in a folder that exists."""
+    from watchword.kube.files import write_private_file
+
+    write_private_file(path, f"{command}\n".encode())
+    echo(f"wrote the join command to {path}", err=True)
 
 
 def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:
@@ -123,13 +125,23 @@ def format_document(document: Any, form: str) -> str:
     return escape_text(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode(), keep="\n") + "\n"
 
 
+def without_managed_fields(obj: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def show_result(document: Any, form: str, describe: Callable[[], str]) -> None:
+    """Print a result: as lines for people, or as a document."""
+    echo(f"{describe().rstrip()}\n" if form == "table" else format_document(document, form), nl=False)
+
+
 def split(values: Iterable[str]) -> tuple[str, ...]:
     """Return the parts of values that may each hold several, separated by commas; each part once."""
     return tuple(dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip()))
 
 
 def cluster_names(values: Iterable[str], flag: str = "--clusters") -> tuple[str, ...]:
-    """Return cluster names given to a flag; `click.UsageError` when one can be no cluster's."""
+    """Return cluster names as they were given; `click.UsageError` when there is none, or one can be no cluster's."""
     from watchword.api.cluster import validate_cluster_name
 
     names = split(values)
@@ -150,9 +162,69 @@ def cluster_name(value: str) -> str:
     return names[0]
 
 
-def confirm(question: str, warning: str, *, yes: bool) -> None:
-    """Ask on a terminal; elsewhere `--yes` is needed. `OperationRefused` when the answer is no."""
-    if yes:
+DRY_RUN = "Validate on the server without changing anything."
+
+
+def change_options(dry_run: str = DRY_RUN, *, asks: bool = False) -> Callable[[F], F]:
+    """Add `--dry-run` and `--yes` to a command that changes something.
+
+    It gets `dry_run`, and `yes` if it asks; for others `--yes` is accepted, so that scripts can always give it.
+    """
+
+    def decorate(command: F) -> F:
+        @flag("--dry-run", help=dry_run)
+        @flag("--yes", "-y", help="Do not ask for confirmation." if asks else "Accepted; this command never asks.")
+        @wraps(command)
+        def with_changes(*args: Any, yes: bool, **kwargs: Any) -> Any:
+            return command(*args, **({"yes": yes} if asks else {}), **kwargs)
+
+        return with_changes  # type: ignore[return-value]  # a command stays a command
+
+    return decorate
+
+
+def clusters_option(what: str) -> Callable[[F], F]:
+    """Add `--clusters`, also in the singular; the command gets `clusters`, the values as they were given."""
+    return click.option(
+        "--clusters", "--cluster", "-c", "clusters", multiple=True, shell_complete=complete_clusters, help=what
+    )
+
+
+def cluster_arguments(verb: str) -> Callable[[F], F]:
+    """Let clusters be named as arguments, or by `--clusters`; the command gets `clusters`."""
+
+    def decorate(command: F) -> F:
+        @click.argument("names", nargs=-1, metavar="[CLUSTER]...", shell_complete=complete_clusters)
+        @clusters_option(f"Names of the clusters to {verb}, separated by commas; the same as CLUSTER.")
+        @wraps(command)
+        def with_clusters(*args: Any, names: tuple[str, ...], clusters: tuple[str, ...], **kwargs: Any) -> Any:
+            return command(*args, clusters=(*names, *clusters), **kwargs)
+
+        return with_clusters  # type: ignore[return-value]  # a command stays a command
+
+    return decorate
+
+
+def own_cluster_name(command: F) -> F:
+    """Let the one cluster be named as `--cluster-name` or as an argument; the command gets `cluster_name`."""
+
+    @click.argument("name", metavar="[CLUSTER]", default="")
+    @text("--cluster-name", "--cluster", "cluster_name", help="Name of this cluster on the hub; the same as CLUSTER.")
+    @wraps(command)
+    def with_name(*args: Any, name: str, cluster_name: str, **kwargs: Any) -> Any:
+        if name and cluster_name and name != cluster_name:
+            raise click.UsageError(f"CLUSTER is {name}, and --cluster-name is {cluster_name}: give one of them")
+        return command(*args, cluster_name=name or cluster_name, **kwargs)
+
+    return with_name  # type: ignore[return-value]  # a command stays a command
+
+
+def confirm(question: str, warning: str, *, yes: bool, needs_terminal: bool = True) -> None:
+    """Ask on a terminal; elsewhere `--yes` is needed. `OperationRefused` when the answer is no.
+
+    Commands that scripts have always run without asking pass `needs_terminal=False`: they ask on a terminal only.
+    """
+    if yes or not (needs_terminal or sys.stdin.isatty()):
         return
     if not sys.stdin.isatty():
         raise click.UsageError(f"{warning}: give --yes")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
@@ -15,6 +15,7 @@ from watchword.cli.options import text
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client
+    from watchword.kube.kubeconfig import ResolvedContext
 
 PATIENCE = 2.0  # seconds that a shell waits for a server
 
@@ -69,7 +70,7 @@ async def _answer(ctx: click.Context, question: Callable[[Client], Awaitable[lis
 
     from watchword.kube.connect import connect
 
-    client = connect(_kubeconfig(ctx), str(_given(ctx, "context") or ""))
+    client = connect(_kubeconfig(ctx), str(ctx.params.get("context") or ""))
     try:
         async with asyncio.timeout(PATIENCE):
             return await question(client)
@@ -78,19 +79,12 @@ async def _answer(ctx: click.Context, question: Callable[[Client], Awaitable[lis
 
 
 def _kubeconfig(ctx: click.Context) -> Path | None:
-    found = _given(ctx, "kubeconfig")
+    found = ctx.params.get("kubeconfig")
     return Path(found) if found else None
 
 
-def _given(ctx: click.Context, name: str) -> Any:
-    return ctx.params.get(name)
-
-
-if TYPE_CHECKING:
-    from watchword.kube.client import Client
-    from watchword.kube.kubeconfig import ResolvedContext
-
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 class ClusterConnection(Struct, frozen=True):
@@ -108,6 +102,16 @@ class ClusterConnection(Struct, frozen=True):
             yield client
         finally:
             await client.close()
+
+    def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """Return what the work returns that gets a client of the cluster."""
+        from watchword.runtime.event_loop import run
+
+        async def main() -> T:
+            async with self.client() as client:
+                return await work(client)
+
+        return run(main())
 
     def choice(self) -> ResolvedContext:
         from watchword.kube.kubeconfig_files import load_kubeconfig

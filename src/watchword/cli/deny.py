@@ -12,27 +12,27 @@ from watchword.admin.hub_admin import HUB_RUNNING_HINT, AdmissionResult, HubAdmi
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.cli.common_options import cluster_names, format_document, output_option, split, wait_options
-from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
+from watchword.cli.common_options import (
+    change_options,
+    cluster_arguments,
+    cluster_names,
+    output_option,
+    show_result,
+    split,
+    wait_options,
+)
+from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
-from watchword.cli.options import flag
-from watchword.cli.output import echo
+from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
 
 
 @click.command("deny")
-@click.option(
-    "--clusters",
-    "-c",
-    multiple=True,
-    shell_complete=complete_clusters,
-    help="Names of the clusters to deny, separated by commas.",
-)
+@cluster_arguments("deny")
 @click.option(
     "--request", "requests", multiple=True, help="Names of certificate requests to deny, separated by commas."
 )
-@flag("--dry-run", help="Validate on the server without changing anything.")
+@change_options()
 @wait_options("the rights are gone")
 @output_option()
 @connection_options
@@ -44,25 +44,11 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     """
     requests = split(flags["requests"])
     if bool(requests) == bool(flags["clusters"]):
-        raise click.UsageError("say what to deny: either --clusters NAME or --request NAME")
+        raise click.UsageError("say what to deny: either clusters, by name, or --request NAME")
     names = () if requests else cluster_names(flags["clusters"])
-    decisions = run(_deny(connection, names, requests, wait, dry_run=flags["dry_run"]))
-    if output != "table":
-        echo(format_document([_document(decision) for decision in decisions], output), nl=False)
-        return
-    for decision in decisions:
-        echo(_sentence(decision, dry_run=flags["dry_run"]))
+    dry_run = flags["dry_run"]
 
-
-async def _deny(
-    connection: ClusterConnection,
-    names: tuple[str, ...],
-    requests: tuple[str, ...],
-    wait: timedelta | None,
-    *,
-    dry_run: bool,
-) -> list[AdmissionResult]:
-    async with connection.client() as client:
+    async def work(client: Client) -> list[AdmissionResult]:
         hub_admin = HubAdmin(client, SystemClock(), dry_run)
         decisions = [await deny(hub_admin, name) for name in names]
         decisions += [await deny_request(hub_admin, name) for name in requests]
@@ -70,7 +56,11 @@ async def _deny(
             for name in names:
                 waiter = ObjectWaiter(client, wait, print_progress)
                 await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_denied, advice=HUB_RUNNING_HINT)
-    return decisions
+        return decisions
+
+    decisions = connection.run(work)
+    documents = [_document(decision) for decision in decisions]
+    show_result(documents, output, lambda: "\n".join(_sentence(each, dry_run=dry_run) for each in decisions))
 
 
 def _sentence(decision: AdmissionResult, *, dry_run: bool) -> str:

@@ -8,7 +8,7 @@ import click
 
 from watchword.api.sensitive import Sensitive
 from watchword.cli.discovery_options import DiscoveryPlan, discovery_options, print_progress
-from watchword.cli.options import flag, option
+from watchword.cli.options import NewFile, flag, option
 from watchword.cli.output import echo
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.kube.files import write_private_file
@@ -21,7 +21,7 @@ FORMS = ("kubeconfig", "cluster-info")
 
 @click.command("discover")
 @discovery_options
-@click.option("--output", "-f", type=click.Path(path_type=Path), help="Write to this file (0600) instead of stdout.")
+@click.option("--output", "-f", type=NewFile(), help="Write to this file (0600) instead of stdout.")
 @option("--form", type=click.Choice(FORMS), default=FORMS[0], help="Format of the output.")
 @option("--name", default="hub", help="Name of the cluster and context in the kubeconfig.")
 @flag("--with-token", help="Write the bootstrap token into the kubeconfig.")

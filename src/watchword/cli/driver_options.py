@@ -9,7 +9,7 @@ import click
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.cli.common_options import F, split
-from watchword.cli.options import with_options
+from watchword.cli.options import AliasedOption, with_options
 from watchword.credentials.driver_options import DriverOption, OptionType, Settings, Side
 from watchword.registration.catalog import CATALOG
 
@@ -62,7 +62,8 @@ def _flag(option: DriverOption) -> Callable[[Any], Any]:
         OptionType.NUMBER: {"type": click.IntRange(0)},
         OptionType.LIST: {"multiple": True},
     }
-    return click.option(option.flag, *option.aliases, _parameter(option), help=option.help, **kinds[option.type])
+    names = (option.flag, *option.aliases, _parameter(option))
+    return click.option(*names, cls=AliasedOption, help=option.help, **kinds[option.type])
 
 
 def _parameter(option: DriverOption) -> str:

@@ -17,7 +17,9 @@ from watchword.api.limits import BOOTSTRAP_TOKEN_TTL, LEFT_CLUSTER_RETENTION
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.common_options import (
     JOIN_COMMAND_OPTIONS,
+    change_options,
     format_document,
+    join_command_file,
     output_option,
     split,
     wait_options,
@@ -34,10 +36,8 @@ from watchword.credentials.driver_options import Side
 from watchword.discovery.addresses import parse_endpoint
 from watchword.discovery.published_cluster_info import cluster_info_from_kubeconfig
 from watchword.discovery.token_secret import choose_token, join_command
-from watchword.kube.files import write_private_file
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
 
 OPTIONS = (
     click.option("--token", default=None, help=f'Bootstrap token to create; random by default, "" for none. {HELP}.'),
@@ -76,7 +76,7 @@ OPTIONS = (
         help="Check with a test CertificateSigningRequest that this hub issues client certificates.",
     ),
     *JOIN_COMMAND_OPTIONS,
-    flag("--dry-run", help="Validate on the server without changing anything."),
+    change_options(),
     flag("--use-bootstrap-token", hidden=True, help="Ignored; accepted for compatibility."),
 )
 
@@ -103,15 +103,14 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
         dry_run=flags["dry_run"],
         wait=wait,
     )
-    hub = run(_init(connection, options))
+    hub = connection.run(lambda client: HubInitializer(client, SystemClock(), print_progress).run(options))
     for warning in hub.warnings:
         print_progress(f"warning: {warning}")
     if hub.record is not None:
         print_progress(describe_power(hub.record))
     kept = bool(flags["command_file"]) and hub.record is not None and not options.dry_run
     if kept:
-        write_private_file(flags["command_file"], f"{_join_command(hub, secret=True)}\n".encode())
-        print_progress(f"wrote the join command to {flags['command_file']}")
+        join_command_file(flags["command_file"], _join_command(hub, secret=True))
     _show(hub, options, output, show_token=flags["show_token"], kept=kept)
 
 
@@ -152,11 +151,6 @@ def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
         deploy=flags["deploy"],
         approve_nodes=flags["approve_nodes"],
     )
-
-
-async def _init(connection: ClusterConnection, options: InitOptions) -> InitResult:
-    async with connection.client() as client:
-        return await HubInitializer(client, SystemClock(), print_progress).run(options)
 
 
 def _join_command(hub: InitResult, *, secret: bool) -> str:

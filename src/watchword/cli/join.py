@@ -32,7 +32,14 @@ from watchword.api.meta import Object
 from watchword.api.names import AGENT_NAMESPACE, IMAGE, IMAGE_VARIABLE, ConditionType
 from watchword.api.time import rfc3339
 from watchword.api.validation import format_duration, validate_dns_label, validate_dns_subdomain
-from watchword.cli.common_options import cluster_name, format_document, output_option, wait_options
+from watchword.cli.common_options import (
+    change_options,
+    cluster_name,
+    format_document,
+    output_option,
+    show_result,
+    wait_options,
+)
 from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
 from watchword.cli.discovery_options import (
     DiscoveryFlags,
@@ -47,7 +54,7 @@ from watchword.cli.driver_options import (
     driver_settings,
     with_kubeconfig_settings,
 )
-from watchword.cli.options import flag, option, text, with_options
+from watchword.cli.options import NewFile, flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
@@ -164,7 +171,7 @@ def hub_access_options(command: F) -> F:
 
 
 OPTIONS = (
-    text("--cluster-name", help="Name of this cluster on the hub; required."),
+    text("--cluster-name", "--cluster", "cluster_name", help="Name of this cluster on the hub; required."),
     text("--cluster-labels", "labels", type=KeyValuePairs(), help="Labels of the ManagedCluster."),
     text(
         "--cluster-annotations",
@@ -187,10 +194,10 @@ OPTIONS = (
     text("--node-name", help="Request a kubelet certificate for this machine instead of joining a cluster."),
     click.option(
         "--credential-file",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=NewFile(),
         help="With --node-name: file for the machine's kubeconfig (0600).",
     ),
-    flag("--dry-run", help="Find and query the hub without changing anything."),
+    change_options("Find and query the hub without changing anything."),
     flag("--singleton", hidden=True, help="Ignored; the agent is always one process."),
 )
 
@@ -219,15 +226,9 @@ def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: ti
     membership = _membership(flags, connection)
     limit = flags["limit"]
     document = run(within(limit, _join(connection, hub(limit), membership, wait, flags)))
-    if output != "table":
-        echo(format_document(document, output), nl=False)
-        return
-    if flags["dry_run"]:
-        for name in document["applied"]:
-            echo(f"would apply {name}")
-    echo(f"{document['cluster']}: {document['state']}")
-    if document["next"]:
-        echo(document["next"])
+    lines = [f"would apply {name}" for name in document["applied"]] if flags["dry_run"] else []
+    lines += [f"{document['cluster']}: {document['state']}", document["next"]]
+    show_result(document, output, lambda: "\n".join(lines))
 
 
 def _membership(flags: dict[str, Any], connection: ClusterConnection) -> ClusterMembership:
@@ -307,7 +308,7 @@ def _state(known: Object | None, *, dry_run: bool, joined: bool) -> str:
 
 
 def _document(membership: ClusterMembership, server: str, applied: list[str], state: str) -> dict[str, Any]:
-    accept = f"accept it on the hub with: watchword accept --clusters {membership.cluster}"
+    accept = f"accept it on the hub with: watchword accept {membership.cluster}"
     return {
         "cluster": membership.cluster,
         "state": state,

@@ -40,7 +40,7 @@ _values = click.option(
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="YAML file with values of the Helm chart.",
 )
-_output = option("--output", "-o", type=click.Choice(FORMS), default=FORMS[0], help="Output format.")
+_output = option("--output", "-o", type=click.Choice(FORMS), default=FORMS[0], help="Format of the manifests.")
 _namespace = option(
     "--agent-namespace",
     default="open-cluster-management-agent",
@@ -98,7 +98,8 @@ def hub(endpoints: tuple[str, ...], ca_file: Path | None, values: Path | None, i
     is in your kubeconfig:
 
     \b
-      kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
+      kubectl config view --raw --minify \\
+        -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
         | base64 -d > hub-ca.crt
     """  # noqa: D301 - \b is the mark of click for lines that are kept
     if bool(endpoints) is not (ca_file is not None):
@@ -128,10 +129,10 @@ def agent(values: Path | None, output: str, **flags: str) -> None:
     those that `watchword token create --print-join-command` prints on the hub:
 
     \b
-      watchword discover HOST:PORT --token @TOKEN_FILE --discovery-token-ca-cert-hash PIN \\
-        --with-token -f bootstrap.kubeconfig
-      kubectl -n open-cluster-management-agent create secret generic bootstrap-hub-kubeconfig \\
-        --from-file=kubeconfig=bootstrap.kubeconfig
+      watchword discover HOST:PORT --token @TOKEN_FILE \\
+        --discovery-token-ca-cert-hash PIN --with-token -f bootstrap.kubeconfig
+      kubectl -n open-cluster-management-agent create secret generic \\
+        bootstrap-hub-kubeconfig --from-file=kubeconfig=bootstrap.kubeconfig
     """  # noqa: D301 - \b is the mark of click for lines that are kept
     installation = _installation(values, flags)
     objection = validate_cluster_name(installation.agent_names.cluster)

@@ -1,14 +1,43 @@
-"""Short forms of click's options: a switch, a text that is empty by default, an option whose default is shown."""
+"""Short forms of click's options: a switch, a text, an option whose default is shown, a file to write."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial, reduce
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class AliasedOption(click.Option):
+    """An option whose further names, which other programs use, are accepted and not listed."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        names, self.opts = self.opts, self.opts[:1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = names
+
+
+class NewFile(click.Path):
+    """The path of a file to write, in a folder that exists."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse a folder that does not exist before anything is done whose result could not be written."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            self.fail(f"the folder {folder} does not exist: create it first, or check the path", param, ctx)
+        return path
+
 
 flag = partial(click.option, is_flag=True)
 text = partial(click.option, default="")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -21,26 +23,60 @@ def echo_line(text: str, *, err: bool = False) -> None:
     click.echo(escape_text(text), err=err)
 
 
+def echo_table(text: str) -> None:
+    """Print what `render_table` returned: its cells are escaped, and it may have colors."""
+    click.echo(text, nl=False)
+
+
 GAP = "   "
-EXPLANATIONS = frozenset({"NOTE", "THEN"})  # last columns that go below their row where they do not fit beside it
-SHORTENED = frozenset({"DESCRIPTION", "EXTRA GROUPS", "SUBJECT", "USAGES"})  # what a name or a state never is
 INDENT = "  "
+EXPLANATIONS = frozenset({"NOTE", "THEN"})  # last columns that go below their row where they do not fit beside it
+SHORTENED = frozenset({"DESCRIPTION", "EXTRA GROUPS", "SUBJECT", "USAGES", "REGISTRIES"})  # no name and no state
+OPTIONAL = (
+    "CPU", "MEMORY", "MAX USES", "EXTRA GROUPS", "REGISTRIES", "USAGES", "ISSUED", "SUBJECT", "EXPIRES", "DESCRIPTION",
+    "VERSION", "SET", "DRIVER", "RENEWS IN", "AGE",
+)  # fmt: skip
+"""Columns that a narrow terminal leaves out, in this order; `-o wide` shows them."""
+STATES = frozenset({"HEALTH", "ACCEPTED", "JOINED", "AVAILABLE", "PRESENT", "APPLIED", "CREDENTIAL", "STATE"})
 _NARROWEST = 8
+_GOOD, _WARN, _BAD = "32", "33", "31"
+_COLORS = {
+    **dict.fromkeys(("good", "yes", "true", "healthy", "current"), _GOOD),
+    **dict.fromkeys(("no", "unknown", "pending", "due", "new", "left", "deleting", "outdated"), _WARN),
+    **dict.fromkeys(("false", "denied", "expired", "failing", "overdue", "unreadable", "corrupt", "empty"), _BAD),
+}
 
 
-def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
-    """Return aligned columns; names, states and explanations are whole at any width."""
-    cells = [[escape_text(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in (headers, *cells)) for i in range(len(headers))]
-    if width is None or _total(widths) <= width:
-        return "".join(_line(row, widths) + "\n" for row in (headers, *cells))
-    below = len(headers) - 1 if headers[-1] in EXPLANATIONS else len(headers)
-    widths = _shrunk(headers[:below], widths[:below], width)
+def render_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None, color: bool = False
+) -> str:
+    """Return aligned columns; names, states and explanations are whole at any width.
+
+    Where they do not fit, explanations go below their row, texts are shortened, and optional columns are left out.
+    """
+    table = [headers, *([escape_text(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(headers))]
+    below: list[str] = [""] * len(table)
+    if width is not None and _total(widths) > width:
+        if headers[-1] in EXPLANATIONS:
+            below = ["", *(row[-1] for row in table[1:])]
+            table, widths = [row[:-1] for row in table], widths[:-1]
+        kept = _choose_columns(table[0], widths, width)
+        table, widths = [[row[i] for i in kept] for row in table], [widths[i] for i in kept]
+        widths = _shrunk(table[0], widths, width)
     lines: list[str] = []
-    for row in (headers, *cells):
-        lines.append(_line(row[:below], widths))
-        lines += [f"{INDENT}{text}" for text in row[below:] if row is not headers and text not in ("", "-")]
+    for row, note in zip(table, below, strict=True):
+        lines.append(_line(row, widths, table[0], color=color))
+        lines += _wrapped(note, width) if note not in ("", "-") else []
     return "".join(f"{line}\n" for line in lines)
+
+
+def print_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool = False, heading: bool = True
+) -> None:
+    """Print a table as wide as the terminal is; `wide`, and a pipe, get every column whole."""
+    text = render_table(headers, rows, width=None if wide else terminal_width(), color=has_color())
+    echo_table(text if heading else text.partition("\n")[2])
 
 
 def terminal_width() -> int | None:
@@ -52,12 +88,38 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns
 
 
+def has_color() -> bool:
+    from watchword.admin.terminal import supports_color
+
+    return supports_color(sys.stdout, os.environ)
+
+
 def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    return GAP.join(_cut(cell, size).ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
+def _line(row: Sequence[str], widths: Sequence[int], headers: Sequence[str], *, color: bool) -> str:
+    cells = [_cut(cell, size).ljust(size) for cell, size in zip(row, widths, strict=True)]
+    if not color:
+        return GAP.join(cells).rstrip()
+    if row is headers:
+        return f"\x1b[1m{GAP.join(cells).rstrip()}\x1b[0m"
+    return GAP.join(_painted(cell) if name in STATES else cell for cell, name in zip(cells, headers, strict=True))
+
+
+def _painted(cell: str) -> str:
+    word = re.split(r"[ :]", cell.strip().lower(), maxsplit=1)[0]
+    return f"\x1b[{_COLORS[word]}m{cell}\x1b[0m" if word in _COLORS else cell
+
+
+def _choose_columns(headers: Sequence[str], widths: Sequence[int], width: int) -> list[int]:
+    narrow = [min(size, _NARROWEST) if name in SHORTENED else size for name, size in zip(headers, widths, strict=True)]
+    kept = list(range(len(headers)))
+    for name in OPTIONAL:
+        if _total([narrow[i] for i in kept]) <= width:
+            break
+        kept = [i for i in kept if headers[i] != name]
+    return kept
 
 
 def _shrunk(headers: Sequence[str], widths: Sequence[int], width: int) -> list[int]:
@@ -67,6 +129,15 @@ def _shrunk(headers: Sequence[str], widths: Sequence[int], width: int) -> list[i
         widest = max(flexible, key=lambda index: shrunk[index])
         shrunk[widest] -= 1
     return shrunk
+
+
+def _wrapped(note: str, width: int | None) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(
+        note, width or 80, initial_indent=INDENT, subsequent_indent=INDENT, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def _cut(text: str, size: int) -> str:

@@ -8,24 +8,22 @@ from random import SystemRandom
 from typing import Any
 
 import click
-import orjson
 
-from watchword.api import yaml
 from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import REGISTRY_SERVICES
+from watchword.api.resources import SECRETS
 from watchword.api.time import rfc3339
-from watchword.cli.common_options import output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import flag, option, text
-from watchword.cli.output import echo, render_table, terminal_width
+from watchword.cli.lists import Listing, ListRequest, list_options, print_list
+from watchword.cli.options import flag, option
 from watchword.cli.process_options import identity, process_options, run_until_stopped
 from watchword.credentials.evidence import SignerTiming
 from watchword.health.formatting import format_time_left
+from watchword.kube.client import Client
 from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
 
 COLUMNS = ("NAMESPACE", "SERVICE ACCOUNT", "SECRET", "HEALTH", "EXPIRES IN", "RENEWS IN", "REGISTRIES")
 
@@ -103,28 +101,27 @@ async def _run(connection: ClusterConnection, options: PullSecretOptions, stop: 
 
 
 @command.command("list")
-@text("--namespace", "-n", help="List only the pull secrets of this namespace.")
 @flag("--unhealthy", help="List only pull secrets that are not healthy, including legacy ones.")
-@output_option()
+@list_options("List only the pull secrets of this namespace.")
 @connection_options
-def list_(connection: ClusterConnection, namespace: str, unhealthy: bool, output: str) -> None:  # noqa: FBT001 - a flag
+def list_(connection: ClusterConnection, unhealthy: bool, request: ListRequest) -> None:  # noqa: FBT001 - a flag
     """List image pull secrets: whose they are, how they are, until when; never a token."""
-    now = datetime.now(UTC)
-    rows = run(_list(connection, namespace, now))
-    if unhealthy:
-        rows = [row for row in rows if row.health not in (PullSecretHealth.HEALTHY, PullSecretHealth.NEW)]
-    if output != "table":
-        echo(_documents(rows, output), nl=False)
-        return
-    if rows:
-        echo(render_table(COLUMNS, [_cells(row, now) for row in rows], width=terminal_width()), nl=False)
-    else:
-        echo(_explain_empty(namespace, unhealthy=unhealthy))
 
+    async def read(client: Client, asked: ListRequest) -> list[PullSecretRow]:
+        rows = await list_pull_secrets(client, now=datetime.now(UTC), namespace=asked.namespace, labels=asked.selector)
+        well = (PullSecretHealth.HEALTHY, PullSecretHealth.NEW)
+        return [row for row in rows if not (unhealthy and row.health in well)]
 
-async def _list(connection: ClusterConnection, namespace: str, now: Any) -> list[PullSecretRow]:
-    async with connection.client() as client:
-        return await list_pull_secrets(client, now=now, namespace=namespace)
+    listing = Listing(
+        resource=SECRETS,
+        columns=COLUMNS,
+        read=read,
+        row=_cells,
+        document=_document,
+        name=lambda row: f"secret/{row.key.name}",
+        empty=_explain_empty(request.namespace, unhealthy=unhealthy),
+    )
+    print_list(connection, listing, request)
 
 
 def _explain_empty(namespace: str, *, unhealthy: bool) -> str:
@@ -134,7 +131,7 @@ def _explain_empty(namespace: str, *, unhealthy: bool) -> str:
     return f"there are no pull secrets{where}: `watchword manifests pull-secrets` prints what runs their controllers"
 
 
-def _cells(row: PullSecretRow, now: Any) -> tuple[str, ...]:
+def _cells(row: PullSecretRow, now: datetime) -> tuple[str, ...]:
     expires, renews = format_time_left(row.expires_at, now), format_time_left(row.renews_at, now)
     return (
         row.key.namespace,
@@ -147,20 +144,14 @@ def _cells(row: PullSecretRow, now: Any) -> tuple[str, ...]:
     )
 
 
-def _documents(rows: list[PullSecretRow], form: str) -> str:
-    documents = [
-        {
-            "namespace": row.key.namespace,
-            "serviceAccount": row.account,
-            "secret": row.key.name,
-            "health": row.health.value,
-            "registries": list(row.registries),
-            "issuedAt": row.issued_at and rfc3339(row.issued_at),
-            "expiresAt": row.expires_at and rfc3339(row.expires_at),
-            "renewsAt": row.renews_at and rfc3339(row.renews_at),
-        }
-        for row in rows
-    ]
-    if form == "yaml":
-        return yaml.dump({"items": documents})
-    return orjson.dumps({"items": documents}, option=orjson.OPT_INDENT_2).decode() + "\n"
+def _document(row: PullSecretRow) -> Object:
+    return {
+        "namespace": row.key.namespace,
+        "serviceAccount": row.account,
+        "secret": row.key.name,
+        "health": row.health.value,
+        "registries": list(row.registries),
+        "issuedAt": row.issued_at and rfc3339(row.issued_at),
+        "expiresAt": row.expires_at and rfc3339(row.expires_at),
+        "renewsAt": row.renews_at and rfc3339(row.renews_at),
+    }

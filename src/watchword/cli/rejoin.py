@@ -16,10 +16,11 @@ from watchword.admin.rejoin import TakeOver, TakeOverCandidate, await_credential
 from watchword.admin.unjoin import find_membership
 from watchword.admin.wait import ObjectWaiter
 from watchword.cli.common_options import (
+    change_options,
     cluster_name,
     confirm,
-    format_document,
     output_option,
+    show_result,
     split,
     wait_options,
 )
@@ -34,16 +35,15 @@ from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 OPTIONS = (
-    text("--cluster-name", "--clusters", "cluster_name", help="Name of the cluster on the hub; required."),
+    text("--cluster-name", "--cluster", "--clusters", "cluster_name", help="Name of the cluster on the hub; required."),
     flag("--take-over", help="On the hub: approve a new key for the name of an accepted cluster."),
     click.option("--requesters", multiple=True, help="With --take-over: further users whose requests are approved."),
     text("--request", help="With --take-over: name of the request to approve, when several are pending."),
-    flag("--yes", "-y", help="With --take-over: do not ask for confirmation."),
     option(
         "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
     ),
     text("--namespace", help="Namespace of the agent; by default the Klusterlet's."),
-    flag("--dry-run", help="Validate on both servers without changing anything."),
+    change_options("Validate on both servers without changing anything.", asks=True),
 )
 
 
@@ -66,10 +66,7 @@ def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: ti
         else _replace_bootstrap_secret(connection, hub(flags["limit"]), name, wait, flags)
     )
     document = run(within(flags["limit"], work))
-    if output != "table":
-        echo(format_document(document, output), nl=False)
-    else:
-        echo(f"{name}: {document['state']}" + (f"\n{document['next']}" if document["next"] else ""))
+    show_result(document, output, lambda: f"{name}: {document['state']}\n{document['next']}")
 
 
 async def _replace_bootstrap_secret(

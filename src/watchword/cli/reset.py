@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from watchword.cli.common_options import confirm, data_directory_option
-from watchword.cli.options import flag
+from watchword.cli.common_options import change_options, confirm, data_directory_option
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 
 @click.command("reset")
 @data_directory_option
-@flag("--yes", "-y", help="Do not ask for confirmation.")
-def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
+@change_options("Print what would be removed without changing anything.", asks=True)
+def command(folder: FleetDirectory, *, yes: bool, dry_run: bool) -> None:
     """Remove the fleet on this machine, with all its data.
 
     A folder that is not a fleet's is never touched, and neither is a fleet that runs.
@@ -28,6 +27,9 @@ def command(folder: FleetDirectory, yes: bool) -> None:  # noqa: FBT001 - a flag
         echo(f"there is nothing in {folder.path}")
         return
     folder.require_ours()
+    if dry_run:
+        echo(f"would remove {folder.path}")
+        return
     confirm(f"Remove everything in {folder.path}?", f"this removes everything in {folder.path}", yes=yes)
     remove_fleet(folder)
     echo(f"removed {folder.path}")

@@ -14,7 +14,7 @@ from watchword.admin.backup_archive import Backup, BackupKey, read_backup
 from watchword.admin.hub_restore import HubRestorer
 from watchword.cli.administrator_events import HUB, administrator_events
 from watchword.cli.backup import backup_key_options
-from watchword.cli.common_options import confirm, fleet_directory_of
+from watchword.cli.common_options import change_options, confirm, fleet_directory_of
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag
 from watchword.cli.output import echo
@@ -42,8 +42,7 @@ SHOWN = 20
 @flag("--hub", help="Restore a hub on the cluster of the kubeconfig.")
 @flag("--replace", help="Overwrite existing state; an existing data directory is renamed, not deleted.")
 @flag("--undo-revocations", help="Restore also what was denied, revoked or deleted since the backup to end access.")
-@flag("--dry-run", help="Print what would change without changing anything.")
-@flag("--yes", "-y", help="Do not ask for confirmation.")
+@change_options("Print what would change without changing anything.", asks=True)
 @backup_key_options
 @connection_options
 def command(  # noqa: PLR0913 - one argument per flag

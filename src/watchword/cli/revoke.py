@@ -25,7 +25,7 @@ from watchword.admin.revoke.revocation import (
 )
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.administrator_events import administrator_events
-from watchword.cli.common_options import confirm, format_document, output_option, split, wait_options
+from watchword.cli.common_options import change_options, confirm, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, complete_tokens, connection_options
 from watchword.cli.options import flag, with_options
 from watchword.cli.output import echo
@@ -143,8 +143,7 @@ def revoke_options(command: F) -> F:
     """Add the shared flags; the command gets `options`."""
 
     @with_options(
-        flag("--dry-run", help="Print what would be done without changing anything."),
-        flag("--yes", "-y", help="Do not ask for confirmation."),
+        change_options("Print what would be done without changing anything.", asks=True),
         flag("--ignore-not-found", help="Do not fail when a credential does not exist."),
     )
     @wait_options("the holders are refused, and print after what time")
@@ -161,8 +160,8 @@ def revoke_options(command: F) -> F:
 def command() -> None:
     """Revoke credentials of any kind.
 
-    For each object that is revoked, this writes an Event on the hub and an audit line to standard error. With --wait,
-    it asks the servers until each holder is refused, and prints after what time that was.
+    For each object that is revoked, this writes an Event on the hub; `watchword -v revoke` also prints it as an audit
+    line. With --wait, it asks the servers until each holder is refused, and prints after what time that was.
     """
 
 

@@ -1,67 +1,152 @@
-"""`watchword rotate`: renews a credential before its time."""
+"""`watchword rotate`: renews credentials before their time."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from functools import wraps
 from typing import Any
 
 import click
 
-from watchword.admin.rotate import CredentialRotator
-from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
+from watchword.admin.errors import NotFoundOnHub, NotReady
+from watchword.admin.rotate import KINDS, CredentialRotator, Renewal
+from watchword.api.meta import ObjectKey
+from watchword.cli._exit_codes import ExitCode
+from watchword.cli.common_options import F, change_options, cluster_arguments, cluster_names, clusters_option, confirm
+from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
-from watchword.cli.options import flag, option
+from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo
+from watchword.health.formatting import format_count
+from watchword.health.hub_reader import require_hub
+from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
+
+Choose = Callable[[CredentialRotator], Awaitable[Sequence[Renewal]]]
 
 
-@click.group("rotate")
-def command() -> None:
-    """Renew a credential now.
+def renewal_options(command: F) -> F:
+    """Add the flags that all kinds share; the command returns what chooses the credentials, which are renewed."""
+
+    @with_options(
+        flag("--no-wait", help="Do not wait for the renewal."),
+        option("--timeout", default="2m", help="Time limit of the wait."),
+        change_options("Print what would be renewed without changing anything.", asks=True),
+    )
+    @connection_options
+    @wraps(command)
+    def renewing(
+        *args: Any, connection: ClusterConnection, no_wait: bool, timeout: str, yes: bool, dry_run: bool, **kwargs: Any
+    ) -> Any:
+        patience = None if no_wait else parse_duration_flag(timeout, "--timeout")
+        choose: Choose | None = command(*args, **kwargs)
+        if choose is None:  # a kind was named
+            return None
+
+        async def work(client: Client) -> int:
+            rotator = CredentialRotator(client, SystemClock(), print_progress)
+            renewals = await choose(rotator)
+            if dry_run:
+                echo(
+                    "\n".join(f"{renewal.what}: would be asked to renew" for renewal in renewals) or "nothing to renew"
+                )
+                return ExitCode.DONE
+            if len(renewals) > 1:
+                question = f"Renew {format_count(len(renewals), 'credential')}?"
+                confirm(question, "", yes=yes, needs_terminal=False)
+            return await _renew(rotator, renewals, patience)
+
+        return connection.run(work)
+
+    return renewing  # type: ignore[return-value]  # a command stays a command
+
+
+async def _renew(rotator: CredentialRotator, renewals: Sequence[Renewal], patience: timedelta | None) -> int:
+    """Request all, then wait for each; what did not renew in time is named and does not hide the others."""
+    for renewal in renewals:
+        await rotator.request(renewal)
+    if patience is None:
+        echo("\n".join(f"{renewal.what}: asked to renew" for renewal in renewals))
+        return ExitCode.DONE
+    print_progress(f"requested {format_count(len(renewals), 'renewal')}; waiting for the reports")
+    loop = asyncio.get_running_loop()
+    deadline, late = loop.time() + patience.total_seconds(), 0
+    for renewal in renewals:
+        left = timedelta(seconds=max(deadline - loop.time(), 1))
+        try:
+            echo(f"{renewal.what}: {await rotator.wait(renewal, left)}")
+        except NotReady as trouble:
+            echo(f"{renewal.what}: {trouble}", err=True)
+            late += 1
+    return ExitCode.UNREACHABLE if late else ExitCode.DONE
+
+
+@click.group("rotate", invoke_without_command=True)
+@flag("--all", "everything", help="Renew the credentials of all clusters, add-ons and accounts.")
+@text("--selector", "-l", help="Label selector of clusters: renew their credentials, of their add-ons and accounts.")
+@click.option(
+    "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Renew only credentials of this kind; repeatable."
+)
+@renewal_options
+@click.pass_context
+def command(ctx: click.Context, *, everything: bool, selector: str, kinds: tuple[str, ...]) -> Choose | None:
+    """Renew credentials now.
 
     The request goes through the hub. The holder keeps the old credential until it has the new one, and serves each
     request once. A holder that is offline renews when it reconnects.
     """
+    if ctx.invoked_subcommand is not None:
+        return None
+    if not (everything or selector or kinds):
+        raise click.UsageError("say what to renew: a kind and names, --all, --selector or --kind")
 
+    async def choose(rotator: CredentialRotator) -> list[Renewal]:
+        await require_hub(rotator.client)
+        found = await rotator.select(kinds or KINDS, selector)
+        if not found:
+            raise NotFoundOnHub("nothing of this hub matches that could be renewed: `watchword status` lists all")
+        return found
 
-def _waiting(verb: Callable[..., None]) -> Any:
-    verb = option("--timeout", default="2m", help="Time limit of the wait.")(verb)
-    return flag("--no-wait", help="Do not wait for the renewal.")(verb)
+    return choose
 
 
 @command.command("cluster")
-@click.argument("name", shell_complete=complete_clusters)
-@_waiting
-@connection_options
-def cluster(connection: ClusterConnection, name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
-    """Renew the credential of the cluster NAME."""
-    wait = None if no_wait else parse_duration_flag(timeout, "--timeout")
-    _rotate(connection, f"cluster {name}", lambda rotator: rotator.cluster(name, wait))
+@cluster_arguments("renew")
+@renewal_options
+def cluster(clusters: tuple[str, ...]) -> Choose:
+    """Renew the credentials of clusters."""
+    names = cluster_names(clusters)
+
+    async def choose(rotator: CredentialRotator) -> list[Renewal]:
+        return [await rotator.cluster(name) for name in names]
+
+    return choose
 
 
 @command.command("addon")
-@click.argument("name")
-@click.option(
-    "--cluster",
-    "--clusters",
-    "cluster_name",
-    required=True,
-    shell_complete=complete_clusters,
-    help="Name of the add-on's cluster.",
-)
-@_waiting
-@connection_options
-def addon(connection: ClusterConnection, name: str, cluster_name: str, no_wait: bool, timeout: str) -> None:  # noqa: FBT001 - a flag
-    """Renew the credential of the add-on NAME on one cluster."""
-    wait = None if no_wait else parse_duration_flag(timeout, "--timeout")
-    _rotate(connection, f"add-on {name} on {cluster_name}", lambda rotator: rotator.addon(cluster_name, name, wait))
+@click.argument("names", nargs=-1, required=True, metavar="ADDON...")
+@clusters_option("Names of the clusters, separated by commas.")
+@renewal_options
+def addon(names: tuple[str, ...], clusters: tuple[str, ...]) -> Choose:
+    """Renew the credentials of add-ons on clusters."""
+    keys = [ObjectKey(cluster, name) for cluster in cluster_names(clusters) for name in names]
+
+    async def choose(rotator: CredentialRotator) -> list[Renewal]:
+        return [await rotator.addon(key) for key in keys]
+
+    return choose
 
 
-def _rotate(connection: ClusterConnection, whom: str, act: Callable[[CredentialRotator], Awaitable[str]]) -> None:
-    async def main() -> str:
-        async with connection.client() as client:
-            return await act(CredentialRotator(client, SystemClock(), print_progress))
+@command.command("serviceaccount")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--namespace", "-n", required=True, help="Namespace of a cluster, or one bound to a cluster set.")
+@renewal_options
+def serviceaccount(names: tuple[str, ...], namespace: str) -> Choose:
+    """Renew the tokens of managed service accounts on their clusters."""
 
-    said = run(main())
-    echo(f"{whom}: {said}" if said else f"{whom}: asked to renew")
+    async def choose(rotator: CredentialRotator) -> list[Renewal]:
+        return [each for name in names for each in await rotator.account(ObjectKey(namespace, name))]
+
+    return choose

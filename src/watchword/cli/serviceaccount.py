@@ -5,22 +5,35 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import format_document, output_option, split, wait_options
+from watchword.cli.common_options import (
+    change_options,
+    clusters_option,
+    confirm,
+    output_option,
+    show_result,
+    split,
+    wait_options,
+    without_managed_fields,
+)
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
-from watchword.cli.options import flag, option, text
-from watchword.cli.output import echo, render_table, terminal_width
+from watchword.cli.lists import ListRequest, list_options
+from watchword.cli.options import NewFile, flag, option, text
+from watchword.cli.output import echo
 
 if TYPE_CHECKING:
     from watchword.accounts.exports import Exporter
     from watchword.accounts.tokens import AccountToken, TokenChange
+    from watchword.admin.revoke.revocation import Refusal
+    from watchword.admin.service_accounts import ServiceAccountAdmin
+    from watchword.api.meta import Object, ObjectKey
     from watchword.kube.client import Client
     from watchword.kube.kubeconfig import Kubeconfig
 
@@ -34,7 +47,7 @@ PROVIDER_COMMAND = "watchword"
 @click.option(
     "--file",
     "path",
-    type=click.Path(path_type=Path),
+    type=NewFile(),
     help="Write the kubeconfig to this file (0600) instead of standard output.",
 )
 @flag("--exec", "as_exec", help="Use an exec plugin that reads the token from the hub instead of storing it.")
@@ -101,8 +114,9 @@ def exec_credential(connection: ClusterConnection, name: str, cluster: str, name
 @click.option(
     "--in", "namespaces", multiple=True, help="Namespaces on the clusters, separated by commas; all by default."
 )
-@click.option("--clusters", "-c", multiple=True, help="Names of clusters, separated by commas; all by default.")
+@clusters_option("Names of clusters, separated by commas; all by default.")
 @flag("--remove", help="Remove the role on all clusters.")
+@change_options("Print what would change without changing anything.")
 @wait_options("the clusters have applied it")
 @connection_options
 def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:
@@ -112,29 +126,25 @@ def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **fl
     allows in every namespace: use --in, or run what --wait prints on the cluster, once.
     """
     from watchword.accounts.grants import AccountRight
-    from watchword.admin.service_accounts import ServiceAccountAdmin
-    from watchword.api.meta import ObjectKey
-    from watchword.runtime.event_loop import run
 
-    key = ObjectKey(flags["namespace"], name)
+    key = _key(flags["namespace"], name)
     right = AccountRight(flags["cluster_role"], split(flags["namespaces"]), tuple(sorted(split(flags["clusters"]))))
 
-    async def work() -> list[ObjectKey]:
-        async with connection.client() as client:
-            admin = ServiceAccountAdmin(client, print_progress)
-            if flags["remove"]:
-                await admin.withdraw(key, right.role)
-                return []
-            works = await admin.grant(key, right)
-            for granting in works if wait is not None else ():
-                await admin.wait_until_granted(granting, right, wait or timedelta(0))
-            return works
+    async def work(admin: ServiceAccountAdmin) -> list[str]:
+        if flags["dry_run"]:
+            await admin.get(key)
+            verb = "lose" if flags["remove"] else "be given"
+            return [f"account {name} would {verb} {right.role} on {each}" for each in await admin.clusters(key)]
+        if flags["remove"]:
+            await admin.withdraw(key, right.role)
+            return [f"account {name} no longer has {right.role}"]
+        works = await admin.grant(key, right)
+        for granting in works if wait is not None else ():
+            await admin.wait_until_granted(granting, right, wait or timedelta(0))
+        return [f"account {name} is given {right.role} on {granting.namespace}" for granting in works]
 
-    works = run(work())
-    if flags["remove"]:
-        echo(f"account {name} no longer has {right.role}")
-    for granting in works:
-        echo(f"account {name} is given {right.role} on {granting.namespace}")
+    for line in _run(connection, work):
+        echo(line)
 
 
 @click.command("export")
@@ -177,24 +187,12 @@ def make_exporter(tool: str, client: Client, account: ObjectKey, namespace: str)
 
 
 def _find_token(connection: ClusterConnection, name: str, cluster: str, namespace: str) -> AccountToken:
-    from watchword.admin.service_accounts import ServiceAccountAdmin
-    from watchword.api.meta import ObjectKey
-    from watchword.runtime.event_loop import run
-
-    async def work() -> AccountToken:
-        async with connection.client() as client:
-            return await ServiceAccountAdmin(client).token(ObjectKey(namespace or cluster, name), cluster)
-
-    return run(work())
+    found: AccountToken = _run(connection, lambda admin: admin.token(_key(namespace or cluster, name), cluster))
+    return found
 
 
-if TYPE_CHECKING:
-    from watchword.admin.revoke.revocation import Refusal
-    from watchword.admin.service_accounts import ServiceAccountAdmin
-    from watchword.api.meta import Object, ObjectKey
-
-F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS = ("NAME", "NAMESPACE", "PRESENT", "CLUSTERS", "EXPIRES")
+WIDE = ("RENEWAL", "AUDIENCES")
 
 
 @click.group("serviceaccount")
@@ -210,10 +208,9 @@ for _verb in (kubeconfig, grant, export, exec_credential):
     command.add_command(_verb)
 
 
-def _namespace_option(command: F) -> F:
-    return click.option(
-        "--namespace", "-n", required=True, help="Namespace of a cluster, or one bound to a cluster set."
-    )(command)
+_namespace_option = click.option(
+    "--namespace", "-n", required=True, help="Namespace of a cluster, or one bound to a cluster set."
+)
 
 
 @command.command("create")
@@ -225,6 +222,7 @@ def _namespace_option(command: F) -> F:
 @option("--validity", default="24h", help="Lifetime of each token.")
 @flag("--no-rotation", help="Do not renew the token before it expires.")
 @text("--ttl", help="Delete the account after this time; never by default.")
+@change_options()
 @wait_options("the token is at the hub")
 @output_option()
 @connection_options
@@ -237,33 +235,40 @@ def create(connection: ClusterConnection, name: str, output: str, wait: timedelt
     if flags["audiences"]:
         spec["audiences"] = list(split(flags["audiences"]))
         if not spec["audiences"]:
+            raise click.BadParameter("name an audience, or leave the option out", param_hint="--audiences")
+        if not spec["audiences"]:
             raise click.UsageError("--audiences names none: leave it out for the API server's, or name one")
     if flags["ttl"]:
         spec["ttlSecondsAfterCreation"] = int(parse_duration_flag(flags["ttl"], "--ttl").total_seconds())
     key = _key(flags["namespace"], name)
 
     async def work(admin: ServiceAccountAdmin) -> tuple[bool, Object]:
-        made = await admin.create(key, spec)
-        return made, await (admin.wait_until_reported(key, wait) if wait is not None else admin.get(key))
+        made, found = await admin.create(key, spec, dry_run=flags["dry_run"])
+        waits = wait is not None and not flags["dry_run"]
+        return made, await admin.wait_until_reported(key, wait or timedelta(0)) if waits else found
 
     made, found = _run(connection, work)
-    if output != "table":
-        echo(format_document(_plain(found), output), nl=False)
-        return
-    echo(f"account {name} {'created' if made else 'exists already'} in {key.namespace}")
+    state = f"{'would be created' if flags['dry_run'] else 'created'}" if made else "exists already"
+    show_result(without_managed_fields(found), output, lambda: f"account {name} {state} in {key.namespace}")
 
 
 @command.command("list")
-@text("--namespace", "-n", help="List only the accounts of this namespace.")
-@output_option()
+@list_options("List only the accounts of this namespace.")
 @connection_options
-def list_(connection: ClusterConnection, namespace: str, output: str) -> None:
+def list_(connection: ClusterConnection, request: ListRequest) -> None:
     """List accounts: where they are, on how many clusters, until when their tokens live."""
-    found = _run(connection, lambda admin: admin.find_all(namespace))
-    if output != "table":
-        echo(format_document([_plain(obj) for obj in found], output), nl=False)
-        return
-    echo(render_table(COLUMNS, [account_row(obj) for obj in found], width=terminal_width()), nl=False)
+    from watchword.admin.service_accounts import ServiceAccountAdmin
+    from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
+    from watchword.cli.lists import object_listing, print_list
+
+    listing = object_listing(
+        MANAGED_SERVICE_ACCOUNTS,
+        COLUMNS,
+        account_row,
+        wide=WIDE,
+        read=lambda client, asked: ServiceAccountAdmin(client).find_all(asked.namespace, asked.selector),
+    )
+    print_list(connection, listing, request)
 
 
 @command.command("show")
@@ -274,34 +279,45 @@ def list_(connection: ClusterConnection, namespace: str, output: str) -> None:
 def show(connection: ClusterConnection, name: str, namespace: str, output: str) -> None:
     """Show one account, and everything that is said about it; never its token."""
     found = _run(connection, lambda admin: admin.get(_key(namespace, name)))
-    text = describe_account(found) if output == "table" else format_document(_plain(found), output)
-    echo(text, nl=False)
+    show_result(without_managed_fields(found), output, lambda: describe_account(found))
 
 
 @command.command("delete")
-@click.argument("name")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @_namespace_option
 @flag("--abandon", help="Do not wait for clusters that are unreachable; their tokens may stay valid.")
+@change_options("Print the clusters that would revoke the account without changing anything.", asks=True)
 @wait_options("the account is revoked on every cluster")
 @connection_options
-def delete(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> ExitCode:
-    """Delete an account: its tokens are revoked on every cluster.
+def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelta | None, **flags: Any) -> ExitCode:
+    """Delete accounts: their tokens are revoked on every cluster.
 
     With --wait, the tokens are shown to their clusters until these refuse them, and the time is printed.
     """
-    key = _key(flags["namespace"], name)
+    keys = [_key(flags["namespace"], name) for name in names]
 
-    async def work(admin: ServiceAccountAdmin) -> list[Refusal]:
-        if wait is not None and not flags["abandon"]:
-            return await admin.delete_measured(key, wait)
-        await admin.delete(key, abandon=flags["abandon"])
-        return []
+    async def work(admin: ServiceAccountAdmin) -> ExitCode:
+        for key in keys:
+            await admin.get(key)
+            if flags["dry_run"]:
+                echo(f"account {key.name} would be revoked on {', '.join(await admin.clusters(key)) or 'no cluster'}")
+        if flags["dry_run"]:
+            return ExitCode.DONE
+        unproved = False
+        confirm(f"Delete {', '.join(names)} and revoke the tokens?", "", yes=flags["yes"], needs_terminal=False)
+        for key in keys:
+            measured = wait is not None and not flags["abandon"]
+            refusals = await admin.delete_measured(key, wait or timedelta(0)) if measured else []
+            if not measured:
+                await admin.delete(key, abandon=flags["abandon"])
+            echo(f"account {key.name} deleted from {key.namespace}")
+            for refusal in refusals:
+                echo(describe_refusal(refusal))
+                unproved = unproved or refusal.is_unproved
+        return ExitCode.UNREACHABLE if unproved else ExitCode.DONE
 
-    refusals: list[Refusal] = _run(connection, work)
-    echo(f"account {name} deleted from {key.namespace}")
-    for refusal in refusals:
-        echo(describe_refusal(refusal))
-    return ExitCode.UNREACHABLE if any(refusal.is_unproved for refusal in refusals) else ExitCode.DONE
+    code: ExitCode = _run(connection, work)
+    return code
 
 
 def describe_refusal(refusal: Refusal) -> str:
@@ -313,7 +329,7 @@ def describe_refusal(refusal: Refusal) -> str:
     return f"{refusal.holder}: token refused {refusal.seconds:.1f} s after the deletion"
 
 
-def account_row(obj: Object) -> tuple[str, ...]:
+def account_row(obj: Object, _: datetime | None = None) -> tuple[str, ...]:
     from watchword.api.conditions import find_condition
     from watchword.api.names import ConditionType
 
@@ -323,7 +339,15 @@ def account_row(obj: Object) -> tuple[str, ...]:
     clusters = f"{counts.get('present', 0)}/{counts.get('total', 0)}" if counts else "1"
     metadata = obj["metadata"]
     present = "-" if said is None else "yes" if said.status == "True" else said.reason
-    return metadata["name"], metadata["namespace"], present, clusters, status.get("expirationTimestamp") or "-"
+    return (
+        metadata["name"],
+        metadata["namespace"],
+        present,
+        clusters,
+        status.get("expirationTimestamp") or "-",
+        status.get("nextRenewalTimestamp") or "-",
+        ",".join((obj.get("spec") or {}).get("audiences") or ()) or "-",
+    )
 
 
 def describe_account(obj: Object) -> str:
@@ -353,18 +377,7 @@ def _key(namespace: str, name: str) -> ObjectKey:
     return ObjectKey(namespace, name)
 
 
-def _plain(obj: Object) -> Object:
-    from watchword.cli.clusters import without_managed_fields
-
-    return without_managed_fields(obj)
-
-
 def _run(connection: ClusterConnection, work: Callable[[ServiceAccountAdmin], Any]) -> Any:
     from watchword.admin.service_accounts import ServiceAccountAdmin
-    from watchword.runtime.event_loop import run
 
-    async def connected() -> Any:
-        async with connection.client() as client:
-            return await work(ServiceAccountAdmin(client, print_progress))
-
-    return run(connected())
+    return connection.run(lambda client: work(ServiceAccountAdmin(client, print_progress)))

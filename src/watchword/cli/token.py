@@ -9,18 +9,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
-import orjson
+from msgspec.structs import replace
 
+from watchword.admin.errors import NotFoundOnHub
 from watchword.admin.init import await_signature, read_join_flags, require_joinable_hub
-from watchword.api import yaml
-from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP, TOKEN_SECRET_NAMESPACE, token_secret_key
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
+from watchword.api.resources import SECRETS
 from watchword.api.time import rfc3339
-from watchword.cli.common_options import JOIN_COMMAND_OPTIONS, output_option
+from watchword.cli.common_options import (
+    JOIN_COMMAND_OPTIONS,
+    change_options,
+    join_command_file,
+    output_option,
+    show_result,
+)
 from watchword.cli.connection_options import ClusterConnection, complete_tokens, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.lists import Listing, ListRequest, list_options, print_list
 from watchword.cli.options import flag, option, text, with_options
-from watchword.cli.output import echo, render_table, terminal_width
+from watchword.cli.output import echo
 from watchword.cli.secret_input import SecretReader
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.errors import BootstrapTokenRefused
@@ -34,8 +42,7 @@ from watchword.discovery.token_secret import (
     join_command,
 )
 from watchword.discovery.tokens import BootstrapToken, parse_token_id
-from watchword.kube.files import write_private_file
-from watchword.runtime.event_loop import run
+from watchword.kube.client import Client
 
 COLUMNS = ("TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS", "CLUSTERS", "MAX USES")
 API_VERSION = "output.kubeadm.k8s.io/v1alpha3"  # scripts that read kubeadm's tokens read ours
@@ -56,14 +63,6 @@ def token_row(record: TokenRecord, now: datetime, *, secrets: bool) -> tuple[str
     )
 
 
-def format_tokens(records: Sequence[TokenRecord], form: str, *, secrets: bool) -> str:
-    """Return one document for each token; without secrets, the token field shows only the id."""
-    documents = [_document(record, secrets=secrets) for record in records]
-    if form == "yaml":
-        return "---\n".join(yaml.dump(document) for document in documents)
-    return "".join(orjson.dumps(d, option=orjson.OPT_INDENT_2).decode() + "\n" for d in documents)
-
-
 def format_duration_left(left: timedelta) -> str:
     seconds = int(left.total_seconds())
     if seconds <= 0:
@@ -79,7 +78,7 @@ def format_duration_left(left: timedelta) -> str:
     return f"{hours}h" if hours < 48 else f"{hours // 24}d"
 
 
-def _document(record: TokenRecord, *, secrets: bool) -> dict[str, Any]:
+def token_document(record: TokenRecord, *, secrets: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "kind": "BootstrapToken",
         "apiVersion": API_VERSION,
@@ -130,7 +129,7 @@ def generate() -> None:
 @flag("--print-join-command", help="Print the join command instead of the token.")
 @with_options(*JOIN_COMMAND_OPTIONS)
 @output_option()
-@flag("--dry-run", help="Validate on the server without changing anything.")
+@change_options()
 @connection_options
 def create(connection: ClusterConnection, token: str, output: str, **options: Any) -> None:
     """Make a token on the server and print it.
@@ -139,48 +138,80 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
     """
     given = SecretReader().read(token) if token else ""
     record = _record(choose_token(given, force=options["force_weak_token"]), options)
+    dry_run = options["dry_run"]
     if not (options["print_join_command"] or options["command_file"]):
-        run(_create(connection, record, dry_run=options["dry_run"]))
+        connection.run(lambda client: TokenStore(client).create(record, dry_run=dry_run))
         print_progress(describe_power(record))
-        real = not options["dry_run"]  # a token that was not made opens nothing
+        real = not dry_run  # a token that was not made opens nothing
         shown = record.token.reveal() if real else str(record.token)
-        echo(shown if output == "table" else format_tokens([record], output, secrets=real))
+        show_result(token_document(record, secrets=real), output, lambda: shown)
     else:
-        info, flags = run(_create_for_join(connection, record, dry_run=options["dry_run"]))
+
+        async def work(client: Client) -> tuple[ClusterInfo, Sequence[str]]:
+            info = await require_joinable_hub(client, record)
+            flags = next(iter((await read_join_flags(client)).values()), ())
+            await TokenStore(client).create(record, dry_run=dry_run)
+            if not dry_run:
+                await await_signature(client, record.token.id)
+            return info, flags
+
+        info, flags = connection.run(work)
         print_progress(describe_power(record))
         _show_join_command(info, record, flags, options)
 
 
 @command.command("list")
 @flag("--show-secret", help="Print the secrets of the tokens.")
-@output_option()
+@list_options()
 @connection_options
-def list_(connection: ClusterConnection, show_secret: bool, output: str) -> None:  # noqa: FBT001 - a flag
+def list_(connection: ClusterConnection, show_secret: bool, request: ListRequest) -> None:  # noqa: FBT001 - a flag
     """List the tokens: id, time left, expiration, usages, description, groups.
 
     Secrets are hidden by default: a list is often shown, logged or pasted.
     """
-    records, ignored = run(_list(connection))
-    for secret in ignored:
-        echo(f"ignored Secret kube-system/{secret.name}: {secret.why}", err=True)
-    if output != "table":
-        echo(format_tokens(records, output, secrets=show_secret), nl=False)
-        return
-    now = datetime.now(UTC)
-    rows = [token_row(record, now, secrets=show_secret) for record in records]
-    echo(render_table(COLUMNS, rows, width=terminal_width()), nl=False)
+    reported: set[str] = set()
+
+    async def read(client: Client, asked: ListRequest) -> list[TokenRecord]:
+        records, ignored = await TokenStore(client).list(labels=asked.selector)
+        for secret in ignored:
+            if secret.name not in reported:
+                reported.add(secret.name)
+                echo(f"ignored Secret kube-system/{secret.name}: {secret.why}", err=True)
+        return records
+
+    listing = Listing(
+        resource=SECRETS,
+        columns=COLUMNS,
+        read=read,
+        row=lambda record, now: token_row(record, now, secrets=show_secret),
+        document=lambda record: token_document(record, secrets=show_secret),
+        name=lambda record: f"secret/{token_secret_key(record.token.id).name}",
+        separate=True,
+    )
+    print_list(connection, listing, replace(request, namespace=TOKEN_SECRET_NAMESPACE))
 
 
 @command.command("delete")
 @click.argument("tokens", nargs=-1, required=True, metavar="TOKEN-ID...", shell_complete=complete_tokens)
 @flag("--ignore-not-found", help="Do not fail when a token does not exist.")
-@flag("--dry-run", help="Check that the tokens exist without deleting them.")
+@change_options("Check that the tokens exist without deleting them.")
 @connection_options
 def delete(connection: ClusterConnection, tokens: tuple[str, ...], ignore_not_found: bool, dry_run: bool) -> None:  # noqa: FBT001 - flags
     """Delete tokens by id, or by the whole token (@FILE or - also work)."""
     reader = SecretReader()
     ids = [parse_token_id(reader.read(text)) for text in tokens]
-    run(_delete(connection, ids, ignore_not_found=ignore_not_found, dry_run=dry_run))
+
+    async def work(client: Client) -> None:
+        for token_id in ids:
+            try:
+                await TokenStore(client).delete(token_id, dry_run=dry_run)
+            except BootstrapTokenRefused as refusal:
+                if not ignore_not_found:
+                    raise NotFoundOnHub(str(refusal)) from refusal
+            else:
+                echo(f'bootstrap token "{token_id}" deleted{" (dry run)" if dry_run else ""}')
+
+    connection.run(work)
 
 
 def describe_power(record: TokenRecord) -> str:
@@ -219,51 +250,20 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")] if text else []
 
 
-async def _create(connection: ClusterConnection, record: TokenRecord, *, dry_run: bool) -> None:
-    async with connection.client() as client:
-        await TokenStore(client).create(record, dry_run=dry_run)
-
-
-async def _create_for_join(
-    connection: ClusterConnection, record: TokenRecord, *, dry_run: bool
-) -> tuple[ClusterInfo, Sequence[str]]:
-    async with connection.client() as client:
-        info = await require_joinable_hub(client, record)
-        flags = next(iter((await read_join_flags(client)).values()), ())
-        await TokenStore(client).create(record, dry_run=dry_run)
-        if not dry_run:
-            await await_signature(client, record.token.id)
-    return info, flags
-
-
 def _show_join_command(info: ClusterInfo, record: TokenRecord, flags: Sequence[str], options: dict[str, Any]) -> None:
     """Write the command to the file that was named, or print it; the token only on a terminal or when asked for."""
-    whole = shlex.join(join_command(info, record.token, flags))
+    # A token for one name is of use to that cluster alone; the name of any other is for the person to choose.
+    named = [name for name in record.limits.patterns if "*" not in name]
+    name = named[0] if len(record.limits.patterns) == len(named) == 1 else ""
+    end = f" --cluster-name {name}" if name else ""
+    whole = f"{shlex.join(join_command(info, record.token, flags))}{end}"
     if options["command_file"]:
-        write_private_file(options["command_file"], f"{whole}\n".encode())
-        print_progress(f"wrote the join command to {options['command_file']}")
+        join_command_file(options["command_file"], whole)
     elif options["show_token"] or sys.stdout.isatty():
         echo(whole)
     else:
-        echo(shlex.join(join_command(info, None, flags)))
+        echo(f"{shlex.join(join_command(info, None, flags))}{end}")
         print_progress(
             f"the secret of token {record.token.id} is shown on a terminal only: use --output-join-command-file or "
             "--show-token"
         )
-
-
-async def _list(connection: ClusterConnection) -> Any:
-    async with connection.client() as client:
-        return await TokenStore(client).list()
-
-
-async def _delete(connection: ClusterConnection, ids: Sequence[str], *, ignore_not_found: bool, dry_run: bool) -> None:
-    async with connection.client() as client:
-        for token_id in ids:
-            try:
-                await TokenStore(client).delete(token_id, dry_run=dry_run)
-            except BootstrapTokenRefused:
-                if not ignore_not_found:
-                    raise
-            else:
-                echo(f'bootstrap token "{token_id}" deleted{" (dry run)" if dry_run else ""}')

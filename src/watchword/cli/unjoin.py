@@ -9,24 +9,30 @@ import click
 from watchword.admin.join import KLUSTERLET
 from watchword.admin.unjoin import Unjoiner, UnjoinResult, find_membership
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import cluster_name, format_document, output_option
+from watchword.cli.common_options import (
+    change_options,
+    cluster_name,
+    confirm,
+    output_option,
+    own_cluster_name,
+    show_result,
+)
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.options import flag, option, text
-from watchword.cli.output import echo
+from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
 
 
 @click.command("unjoin")
-@text("--cluster-name", help="Name of this cluster on the hub; required.")
+@own_cluster_name
 @option(
     "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
 )
 @text("--namespace", help="Namespace of the agent; by default the Klusterlet's.")
 @click.option("--purge-operator/--keep-operator", default=True, help="Remove the operator with the last Klusterlet.")
 @flag("--wait", hidden=True, help="Ignored; unjoin always waits, one minute at most.")
-@flag("--dry-run", help="Print what would be removed without changing anything.")
+@change_options("Print what would be removed without changing anything.", asks=True)
 @output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
@@ -38,31 +44,30 @@ def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
     the credential to the agent's pods alone, the agent notifies the hub. It takes a minute and a half at most.
     """
     name = cluster_name(flags["cluster_name"])
-    result = run(_unjoin(connection, name, flags))
-    if output != "table":
-        echo(format_document(_document(result, name), output), nl=False)
-    else:
-        _show(result, name, dry_run=flags["dry_run"])
+    result = connection.run(lambda client: _unjoin(client, name, flags))
+    show_result(_document(result, name), output, lambda: _describe(result, name, dry_run=flags["dry_run"]))
     return ExitCode.LEFTOVERS if result is not None and result.left else ExitCode.DONE
 
 
-async def _unjoin(connection: ClusterConnection, name: str, flags: dict[str, Any]) -> UnjoinResult | None:
-    async with connection.client() as client:
-        membership = await find_membership(client, flags["klusterlet"], name, flags["namespace"])
-        unjoiner = Unjoiner(client, SystemClock(), print_progress, flags["dry_run"], flags["purge_operator"])
-        return None if membership is None else await unjoiner.run(membership)
+async def _unjoin(client: Client, name: str, flags: dict[str, Any]) -> UnjoinResult | None:
+    membership = await find_membership(client, flags["klusterlet"], name, flags["namespace"])
+    if membership is None:
+        return None
+    if not flags["dry_run"]:
+        confirm(f"Remove cluster {name} from its hub?", "", yes=flags["yes"], needs_terminal=False)
+    return await Unjoiner(client, SystemClock(), print_progress, flags["dry_run"], flags["purge_operator"]).run(
+        membership
+    )
 
 
-def _show(result: UnjoinResult | None, name: str, *, dry_run: bool) -> None:
+def _describe(result: UnjoinResult | None, name: str, *, dry_run: bool) -> str:
     if result is None:
-        echo(f"{name}: this cluster belongs to no hub")
-        return
-    for thing in result.removed:
-        echo(f"{'would remove' if dry_run else 'removed'} {thing}")
-    for leftover in result.left:
-        echo(f"left: {leftover.what}\n  finish with: {leftover.command}")
+        return f"{name}: this cluster belongs to no hub"
+    lines = [f"{'would remove' if dry_run else 'removed'} {thing}" for thing in result.removed]
+    lines += [f"left: {leftover.what}\n  finish with: {leftover.command}" for leftover in result.left]
     if not dry_run:
-        echo(f"{name}: left its hub" + ("" if result.hub_notified else ", which does not know yet"))
+        lines.append(f"{name}: left its hub" + ("" if result.hub_notified else ", which does not know yet"))
+    return "\n".join(lines)
 
 
 def _document(result: UnjoinResult | None, name: str) -> dict[str, Any]:

@@ -174,8 +174,9 @@ class TokenStore(Struct, frozen=True):
                 f"a token with id {record.token.id} exists: delete it first, or let a new one be generated",
             ) from cause
 
-    async def list(self) -> tuple[list[TokenRecord], list[IgnoredSecret]]:
-        found = await self.client.list(SECRETS, namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")
+    async def list(self, labels: str = "") -> tuple[list[TokenRecord], list[IgnoredSecret]]:
+        kind = f"type={TOKEN_SECRET_TYPE}"
+        found = await self.client.list(SECRETS, namespace=TOKEN_SECRET_NAMESPACE, labels=labels, fields=kind)
         read = [read_token_secret(secret) for secret in found.items]
         records = sorted((r for r in read if isinstance(r, TokenRecord)), key=lambda r: r.token.id)
         return records, [r for r in read if isinstance(r, IgnoredSecret)]

@@ -180,14 +180,17 @@ class ServerConnection(asyncio.Protocol):
         self._reader = RequestParser(self._server.reading, peer_of(transport))
         self._deadlines.restart(self._loop.time(), is_first=True)
         self._connected = True
+        self._handshake = None
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the contract
         self._server.unregister(self)
         if self._ending is not None:
             self._ending.cancel()
         self._waiting.clear()
-        if self._task is not None:
-            self._task.cancel()
+        task, self._task = self._task, None  # cycles that were left here kept each closed connection with its TLS state
+        if task is not None:
+            task.cancel()
+        self._reader.close()
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
@@ -302,10 +305,9 @@ class ServerConnection(asyncio.Protocol):
                 if self._writable is not None:
                     await self._drained()
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or not self._finishing or self._transport.is_closing():
+            if self._task is None or not self._finishing or self._transport.is_closing():
                 raise
-            task.uncancel()  # the server stops: the client learns by this header that the connection ends
+            self._task.uncancel()  # the server stops: the client learns by this header that the connection ends
         finally:
             self._streaming = False
             if isasyncgen(stream):

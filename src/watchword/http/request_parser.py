@@ -51,7 +51,7 @@ class RequestParser:
     def __init__(self, limits: RequestLimits, peer: Peer) -> None:
         self._limits = limits
         self._peer = peer
-        self._parser = HttpRequestParser(self)
+        self._parser: HttpRequestParser | None = HttpRequestParser(self)
         self._found: list[ParsedRequest | RejectedRequest] = []
         self._refused = False
         self._begun = False
@@ -73,7 +73,7 @@ class RequestParser:
 
     def feed(self, data: bytes) -> list[ParsedRequest | RejectedRequest]:
         """Return the requests that these bytes complete; a refusal comes last."""
-        if self._refused:
+        if self._refused or self._parser is None:
             return []
         self._overhead += len(data)
         try:
@@ -87,6 +87,10 @@ class RequestParser:
             self._refuse(431, "Request Header Fields Too Large")
         found, self._found = self._found, []
         return found
+
+    def close(self) -> None:
+        """Ignore whatever follows, and drop the parser, which refers back to this object."""
+        self._parser = None
 
     def take_continue(self) -> bool:
         """Whether the client waits for `100 Continue`; true once per request."""
@@ -114,12 +118,14 @@ class RequestParser:
 
     def on_headers_complete(self) -> None:
         self._head_complete = True
-        version = self._parser.get_http_version()
+        parser = self._parser
+        assert parser is not None, "it calls this method"
+        version = parser.get_http_version()
         if version not in {"1.1", "1.0"}:
             self._stop(505, "HTTP Version Not Supported")
         headers = {name.lower(): value for name, value in self._headers}
         hosts = sum(name.lower() == "host" for name, _ in self._headers)
-        upgrade = self._parser.should_upgrade()
+        upgrade = parser.should_upgrade()
         if is_ambiguous(headers, version, upgrade=upgrade) or (version == "1.1" and hosts != 1):
             self._stop(400, "Bad Request")
         if int(headers.get("content-length", "0")) > self._limits.body_bytes:
@@ -139,6 +145,7 @@ class RequestParser:
 
     def on_message_complete(self) -> None:
         parser = self._parser
+        assert parser is not None, "it calls this method"
         place = split_target(self._target)
         if place is None:
             self._stop(400, "Bad Request")

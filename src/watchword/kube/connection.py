@@ -31,7 +31,7 @@ class ResponseParser:
         self.is_complete = False
         self.keeps_alive = False
         self._has_body = has_body
-        self._parser = HttpResponseParser(self)
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)
         self._body: list[bytes] = []
         self._is_framed = False  # whether the response itself says where it ends
         self._is_chunked = False
@@ -41,7 +41,7 @@ class ResponseParser:
         """Parse received bytes; raises `HttpProtocolError`."""
         self._overhead += len(data)
         try:
-            self._parser.feed_data(data)
+            self._running.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as cause:
             raise HttpProtocolError(str(cause)) from cause
         if self._overhead > HEAD_SIZE_LIMIT:
@@ -53,6 +53,17 @@ class ResponseParser:
         self.keeps_alive = False
         if self.has_head and not self._is_framed:
             self.is_complete = True
+        self.release()
+
+    def release(self) -> None:
+        """Drop the parser, which refers back to this object: garbage in cycles stays for long."""
+        self._parser = None
+
+    @property
+    def _running(self) -> HttpResponseParser:
+        if self._parser is None:
+            raise HttpProtocolError("the server sent data after the end of its response")
+        return self._parser
 
     def take(self) -> bytes:
         data = self._body[0] if len(self._body) == 1 else b"".join(self._body)
@@ -82,11 +93,11 @@ class ResponseParser:
 
     def on_headers_complete(self) -> None:
         """Decide how the body is delimited."""
-        version = self._parser.get_http_version()
+        version = self._running.get_http_version()
         if version not in ("1.1", "1.0") or (self._is_chunked and version == "1.0"):
             raise HttpProtocolError("the answer is not HTTP/1.1")
-        self.status = self._parser.get_status_code()
-        self.keeps_alive = self._parser.should_keep_alive()
+        self.status = self._running.get_status_code()
+        self.keeps_alive = self._running.should_keep_alive()
         self.has_head = self.status >= 200  # an informational response precedes the real one
         if self.status in (204, 304):
             self._is_framed = True
@@ -140,6 +151,8 @@ class ClientConnection(asyncio.Protocol):
         """Send a request and return its response as soon as the headers arrived; `chunk` returns the body."""
         if not self.is_open:
             raise ConnectionLost from self._error
+        if self._response is not None:
+            self._response.release()
         self._response = ResponseParser(has_body=not request.startswith(b"HEAD "))
         self.transport.write(request)
         while not self._response.has_head:

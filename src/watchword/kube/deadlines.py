@@ -83,6 +83,10 @@ class DeadlineScope:
     def expired(self) -> bool:
         return self._expired
 
+    def lift(self) -> None:
+        """Let the rest of the context take as long as it needs."""
+        self._deadlines.remove(self)
+
     def interrupt(self) -> None:
         assert self._task is not None
         self._expired = True

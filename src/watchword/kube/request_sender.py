@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from copy import copy
 from datetime import timedelta
 from random import Random
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object
 from watchword.api.time import parse_http_date
+from watchword.kube.backoff import Backoff, Throttle, retry_after
 from watchword.kube.deadlines import Deadlines
 from watchword.kube.errors import (
     ApiStatusError,
@@ -58,19 +59,6 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 _APPLY_TYPE = "application/apply-patch+yaml"
 
 
-class Backoff(Struct, frozen=True):
-    """Exponential backoff up to a limit; half of each delay is random, so that clients do not retry in step."""
-
-    first: float = 0.1
-    factor: float = 2.0
-    limit: float = 30.0
-
-    def delay(self, failures: int, random: Random) -> float:
-        """Return the delay in seconds after that many failures in a row (at least one)."""
-        ceiling = min(self.limit, self.first * self.factor ** min(failures - 1, 64))
-        return ceiling * (0.5 + random.random() / 2)
-
-
 class RetryPolicy(Struct, frozen=True):
     """Limits of a client: attempts per call, seconds per attempt and seconds for the whole call."""
 
@@ -109,12 +97,6 @@ def choose_retry_delay(
     return pause if asked is None else asked + pause
 
 
-def retry_after(response: Response) -> float | None:
-    """Return the seconds of a Retry-After header; None when it is absent or invalid."""
-    text = response.header("Retry-After")
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
-
-
 def decode(response: Response) -> Object:
     """Return the object in a response, or raise the error that it describes."""
     if not 200 <= response.status < 300:
@@ -136,8 +118,9 @@ def refusal(response: Response) -> ApiStatusError | MalformedResponse:
     if not isinstance(parsed, dict):
         parsed = {"message": f"the server answered {response.status} without a Status ({_describe_body(response)})"}
     error = error_from_status(response.status, parsed)
-    if error.retry_after is None:
-        error.retry_after = retry_after(response)
+    asked = retry_after(response)
+    if asked is not None:
+        error.retry_after = asked
     return error
 
 
@@ -178,6 +161,7 @@ class RequestSender:
         self._in_flight = asyncio.Semaphore(max_in_flight)
         self._deadlines = Deadlines()
         self._random = random
+        self._throttle = Throttle(random)
         self.skew = ClockSkewMeter(now)
         self.server = ServerCapabilities()
 
@@ -193,13 +177,16 @@ class RequestSender:
         give_up_at = now() + self._policy.deadline
         failures = 0
         while True:
-            outcome = await self._attempt(request, give_up_at)
+            held_back = self._throttle.refusal(request, now())
+            outcome = held_back or await self._attempt(request, give_up_at)
             if isinstance(outcome, Response) and outcome.status < 429:
                 return outcome
             failures += 1
             wait = choose_retry_delay(self._policy, request, outcome, failures, self._random)
-            if wait is None or now() + wait >= give_up_at:
-                break
+            if isinstance(outcome, Response) and outcome.status == 429 and wait is not None:
+                wait = self._throttle.delay(request, now()) or wait
+            if wait is None or now() + wait >= give_up_at or (held_back and wait > self._policy.backoff.limit):
+                break  # a long pause does not keep the caller from other work
             await asyncio.sleep(wait)
         if isinstance(outcome, Unreachable):
             raise outcome
@@ -208,19 +195,22 @@ class RequestSender:
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Response]:
         """Send once; a successful response is read in chunks from `Response.stream`."""
-        async with AsyncExitStack() as stack:
-            try:
-                async with self._deadlines.after(self._policy.attempt_timeout):
-                    response = await stack.enter_async_context(self.transport.stream(request))
-                    if not 200 <= response.status < 300:
-                        raise refusal(await _read_body(response))
-            except TimeoutError as cause:
-                raise self._timed_out() from cause
-            yield response
+        deadline = self._deadlines.after(self._policy.attempt_timeout)  # until the response begins
+        try:
+            async with deadline, self.transport.stream(request) as response:
+                if not 200 <= response.status < 300:
+                    raise refusal(await _read_body(response))
+                deadline.lift()
+                yield response
+        except TimeoutError as cause:
+            if not deadline.expired():
+                raise
+            raise self._timed_out() from cause
 
     async def _attempt(self, request: Request, give_up_at: float) -> Response | Unreachable:
         now = asyncio.get_running_loop().time
         sent_at = now()
+        response = None
         try:
             async with self._deadlines.at(min(sent_at + self._policy.attempt_timeout, give_up_at)), self._in_flight:
                 response = await self.transport.send(request)
@@ -228,6 +218,8 @@ class RequestSender:
             return self._timed_out()
         except Unreachable as error:
             return error
+        finally:
+            self._throttle.observe(request, response, now())
         self.skew.observe(response, sent_at=sent_at, received_at=now())
         return response
 

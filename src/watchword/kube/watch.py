@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec import field as struct_field
 
 from watchword.api.meta import Resource
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.deadlines import is_cancellation_requested
 from watchword.kube.errors import (
@@ -28,7 +29,6 @@ from watchword.kube.errors import (
     Unreachable,
 )
 from watchword.kube.packed_objects import PackedObjects
-from watchword.kube.request_sender import Backoff
 from watchword.kube.watch_stream import WatchEvent, WatchQuery, key_of_raw_object, watch_events
 
 REFUSALS_BEFORE_RELIST = 3

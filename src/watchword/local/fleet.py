@@ -24,9 +24,9 @@ from watchword.discovery.token_secret import TokenRecord
 from watchword.health.hub_observer import HubObserver
 from watchword.health.inventory import build_inventory
 from watchword.health.inventory_rows import Inventory
+from watchword.kube.backoff import Backoff
 from watchword.kube.kubeconfig import ContextEntry, Kubeconfig
 from watchword.kube.kubeconfig_files import dump_kubeconfig
-from watchword.kube.request_sender import Backoff
 from watchword.local.cloud import LocalCloud
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.data_directory import ControlPlaneAddress, FleetDirectory, FleetLayout

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.crds.operator import CLUSTER_MANAGER
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, IMAGE, Label
+from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, IMAGE, Label
 from watchword.api.rbac import rules_of
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
@@ -19,10 +19,11 @@ from watchword.api.resources import (
 from watchword.kube.client import Client
 from watchword.operator import rbac as rules
 from watchword.operator.account_manifests import ACCOUNTS_RIGHTS
-from watchword.operator.cluster_manager_manifests import CONTROLLER, TOKEN_NAMESPACES
+from watchword.operator.cluster_manager_manifests import CONTROLLER
 from watchword.operator.klusterlet_manifests import addon_namespace, namespace_of
 from watchword.operator.rendering import (
     MANAGED_BY,
+    OPERATOR,
     PodSettings,
     Workload,
     WorkloadAccess,
@@ -42,9 +43,6 @@ DEFINITIONS: tuple[Object, ...] = (*MANAGED_CRDS, CLUSTER_MANAGER)
 async def install_crds(client: Client) -> None:
     """Apply the definitions that are missing or differ, and wait until their kinds are served."""
     await establish_crds(client, DEFINITIONS, manager=MANAGED_BY)
-
-
-OPERATOR = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-operator")
 
 
 class BundleOptions(Struct, frozen=True):
@@ -116,8 +114,9 @@ def _deployable_roles(options: BundleOptions) -> list[Manifest]:
         )
         for name, rows in roles.items()
     ]
-    for namespace in TOKEN_NAMESPACES if options.for_hub else ():
-        rows += role_with_binding(ObjectKey(namespace, rules.HUB_TOKENS_ROLE), rules.HUB_TOKENS_RULES, CONTROLLER)
+    own = {"kube-system": rules.HUB_TOKENS_RIGHTS, "kube-public": rules.HUB_INFO_RIGHTS} if options.for_hub else {}
+    for namespace, rights in own.items():
+        rows += role_with_binding(ObjectKey(namespace, rules.HUB_TOKENS_ROLE), rules_of(rights), CONTROLLER)
     return [*rows, *_addon_grants()] if options.for_hub else rows
 
 
@@ -148,7 +147,7 @@ def _operator_deployment(options: BundleOptions) -> Manifest:
         Workload(
             key=OPERATOR,
             image=options.image,
-            arguments=["operator", f"--namespace={OPERATOR.namespace}", f"--image={options.image}"],
+            arguments=["operator", f"--namespace={OPERATOR.namespace}"],
             replicas=options.pods.replicas,
             pod=options.pods.fields,
             resources=options.pods.resources or {"requests": {"cpu": "2m", "memory": "64Mi"}},

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from watchword.api.admission_policy import PolicyName
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
+from watchword.api.crds import HUB_CRDS
+from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import Object
 from watchword.api.names import (
     ADDON_GROUP,
@@ -66,6 +69,8 @@ AGENT_OWN_RIGHTS = (
 )
 AGENT_OWN_RULES: list[Object] = rules_of(AGENT_OWN_RIGHTS)
 """What it does in the namespaces that are its own."""
+
+HUB_KINDS = tuple(definition["metadata"]["name"] for definition in (*HUB_CRDS, *ACCOUNT_CRDS))
 
 _FLEET_KINDS = {
     CLUSTER_GROUP: (
@@ -143,13 +148,25 @@ HUB_RIGHTS = (
         "no cluster accepts itself",
         "admissionregistration.k8s.io",
         ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
-        (*READ, "create", "patch"),
+        ("create",),
     ),
     RbacRule(
-        "the kinds of the fleet are installed",
+        "no cluster accepts itself",
+        "admissionregistration.k8s.io",
+        ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+        ("get", "patch"),
+        tuple(name.value for name in PolicyName),
+    ),
+    RbacRule("the kinds are installed", "apiextensions.k8s.io", ("customresourcedefinitions",), ("create",)),
+    RbacRule(
+        "the kinds are installed", "apiextensions.k8s.io", ("customresourcedefinitions",), ("get", "patch"), HUB_KINDS
+    ),
+    RbacRule(
+        "placements are followed once their kind is there",
         "apiextensions.k8s.io",
         ("customresourcedefinitions",),
-        (*READ, "create", "patch"),
+        ("list", "watch"),
+        ("placementdecisions.cluster.open-cluster-management.io",),
     ),
     RbacRule("the guard checks as an ordinary user", "", ("users",), ("impersonate",), ("watchword:acceptance-probe",)),
     RbacRule(
@@ -165,10 +182,16 @@ HUB_RULES: list[Object] = rules_of(HUB_RIGHTS)
 
 HUB_TOKENS_RIGHTS = (
     RbacRule("tokens are checked, counted and removed in time", "", ("secrets",), (*READ, "patch", "delete")),
-    RbacRule("cluster-info is signed for tokens", "", ("configmaps",), (*READ, "create", "update", "patch")),
+    RbacRule("EKS reads there which role is which user", "", ("configmaps",), ("create",)),
+    RbacRule("EKS reads there which role is which user", "", ("configmaps",), ("get", "patch"), ("aws-auth",)),
 )
-HUB_TOKENS_RULES: list[Object] = rules_of(HUB_TOKENS_RIGHTS)
-"""What they may do in kube-system and kube-public: nowhere else do they see a Secret."""
+"""What they may do in kube-system: nowhere else do they see a Secret."""
+
+HUB_INFO_RIGHTS = (
+    RbacRule("cluster-info and the authority of the API server are published there", "", ("configmaps",), READ),
+    RbacRule("cluster-info is signed for tokens", "", ("configmaps",), ("patch",), ("cluster-info",)),
+)
+"""What they may do in kube-public."""
 
 CLEANER_RIGHTS = (
     RbacRule("clusters that left are deleted", CLUSTER_GROUP, ("managedclusters",), ("get", "list", "delete")),

@@ -25,11 +25,11 @@ from watchword.credentials.credential_secret import CredentialKeeper, PendingCsr
 from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, WantedCredential
 from watchword.credentials.driver_options import Side, validate_options
 from watchword.credentials.errors import DriverError, UnknownDriver
-from watchword.credentials.evidence import TokenClientFactory
+from watchword.credentials.evidence import SignerTiming, TokenClientFactory
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable
-from watchword.kube.request_sender import Backoff
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
 from watchword.registration.agent.cluster_registration import (
@@ -57,6 +57,7 @@ from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import run_until_stopped, running
+from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions, first_error
 from watchword.runtime.metrics import Metrics
@@ -76,6 +77,7 @@ class AgentControllerContext(Struct, frozen=True, kw_only=True):
     random: Random
     metrics: Metrics
     new_key: NewKey = PrivateKey.generate
+    signer_timing: SignerTiming | None = None
 
 
 ControllerFactory: TypeAlias = Callable[[AgentControllerContext], Iterable[ControllerSpec]]
@@ -104,6 +106,7 @@ def addon_controllers(context: AgentControllerContext) -> Iterable[ControllerSpe
             manager=context.manager,
             random=context.random,
             token_client=_token_client(context.session),
+            signer_timing=context.signer_timing,
         )
     )
 
@@ -159,6 +162,7 @@ class AgentRuntime(HiddenFields, frozen=True, kw_only=True):
     client_factory: ClientFactory | None = None  # None: over sockets; with a connector, the hub is not followed
     follow: WatchOptions | None = None
     quarantine: Quarantine = field(default_factory=Quarantine)
+    signer_timing: SignerTiming | None = None  # of the hub's tokens; None: that of production
 
 
 async def run_agent(
@@ -185,9 +189,10 @@ async def _run_agent(
     own = Cache.of(cluster, runtime.follow)
     own.informer(SECRETS, WatchScope.single(options.secret_key))
     async with running(own.run(), "own secret"):  # read from the watch that is needed anyway
-        system = await cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
-        if not await run_until_stopped(stop, own.sync()):
+        first = FirstRequests(runtime.random, runtime.metrics, options.health)
+        if not await run_until_stopped(stop, first.run(own.sync)):
             return
+        system = await cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
         identity = restore_identity(system, own.get(SECRETS, options.secret_key), options)
         await _Agent(cluster, options, runtime, identity, own, is_held_kept=is_held_kept).run(stop)
 
@@ -417,6 +422,7 @@ class _Agent:
             random=runtime.random,
             metrics=runtime.metrics,
             new_key=runtime.new_key,
+            signer_timing=runtime.signer_timing,
         )
         for factory in runtime.controllers:
             manager.add(*factory(context))

@@ -46,16 +46,19 @@ class PullSecretRow(Struct, frozen=True):
     renews_at: datetime | None = None
 
 
-async def read_pull_secrets(client: Client, *, namespace: str = "") -> list[PullSecret]:
+async def read_pull_secrets(client: Client, *, namespace: str = "", labels: str = "") -> list[PullSecret]:
     """Read every pull secret of a ServiceAccount; one is decoded at a time, and its token is not kept."""
-    found = await client.list_raw(SECRETS, namespace=namespace, fields=f"type={DOCKERCFG_TYPE}")
+    found = await client.list_raw(SECRETS, namespace=namespace, labels=labels, fields=f"type={DOCKERCFG_TYPE}")
     kept = (projected(raw, project_pull_secret) for raw in found.items)
     secrets = (PullSecret.read(orjson.loads(raw)) for raw in kept if raw is not None)
     return [secret for secret in secrets if secret is not None]
 
 
-async def list_pull_secrets(client: Client, *, now: datetime, namespace: str = "") -> list[PullSecretRow]:
-    rows = [pull_secret_row(secret, now=now) for secret in await read_pull_secrets(client, namespace=namespace)]
+async def list_pull_secrets(
+    client: Client, *, now: datetime, namespace: str = "", labels: str = ""
+) -> list[PullSecretRow]:
+    found = await read_pull_secrets(client, namespace=namespace, labels=labels)
+    rows = [pull_secret_row(secret, now=now) for secret in found]
     order = list(PullSecretHealth)
     return sorted(rows, key=lambda row: (order.index(row.health), row.key))
 

@@ -15,6 +15,7 @@ from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
 from watchword.pullsecrets.controllers import PullSecretParts, pull_secret_controllers, register_informers
 from watchword.pullsecrets.metrics import PullSecretMetrics
+from watchword.runtime.backoff import Quarantine
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
@@ -37,6 +38,7 @@ class PullSecretOptions:
     health: tuple[str, int] | None = None
     timing: ElectionTiming = field(default_factory=ElectionTiming)
     follow: WatchOptions | None = None
+    quarantine: Quarantine = field(default_factory=Quarantine)
     metrics: Metrics = field(default_factory=Metrics, compare=False)
 
 
@@ -52,6 +54,7 @@ async def run_pull_secrets(
             timing=options.timing,
             health=options.health,
             follow=options.follow,
+            quarantine=options.quarantine,
         ),
         clock=clock,
         random=random,

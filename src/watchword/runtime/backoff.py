@@ -6,7 +6,7 @@ from random import Random
 
 from msgspec import Struct
 
-from watchword.kube.request_sender import Backoff
+from watchword.kube.backoff import Backoff
 
 REQUEUE_BACKOFF = Backoff(first=0.005, limit=300.0)
 """From five milliseconds to five minutes: most failures are conflicts that the next reconcile resolves."""

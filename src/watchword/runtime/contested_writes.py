@@ -20,6 +20,7 @@ TOLERATED_BURST = 20  # writes of one condition within a second
 TOLERATED_CHANGES = 80  # of the content of one condition within the window
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 600.0
 REMEMBERED_FIELDS = 8192
+REMEMBERED_SECONDS = WINDOW_SECONDS + LONGEST_PAUSE_SECONDS
 EXISTENCE = "the object itself"
 _PRECONDITIONS = frozenset({"metadata.uid", "metadata.resourceVersion"})
 
@@ -36,6 +37,7 @@ class FieldHistory(Struct):
     """What this process last wrote into a field of an object, and how often it did so again."""
 
     last: FieldWrite
+    at: float  # when it was written
     rewrites: deque[float] = field(default_factory=deque)
     pause: float = 0.0
     paused_until: float = 0.0
@@ -59,7 +61,7 @@ class FieldHistory(Struct):
         since, count = self._burst_at(now)
         first_change, changes = self._changes_at(now)
         self.changes = (first_change, changes + (write.digest != self.last.digest))
-        self.last, self.burst = write, (since, count + 1)
+        self.last, self.at, self.burst = write, now, (since, count + 1)
         while self.rewrites and self.rewrites[0] <= now - WINDOW_SECONDS - self.pause:
             self.rewrites.popleft()
         if not self.rewrites:
@@ -113,11 +115,14 @@ class ContestedWrites:
             key = (contest.path, write.name)
             history = self._histories.get(key)
             if history is None:
-                self._histories[key] = FieldHistory(write)
+                self._histories[key] = FieldHistory(write, now)
             elif history.record(write, now):
                 paused.append(write.name)
             self._histories.move_to_end(key)
-        while len(self._histories) > REMEMBERED_FIELDS:
+        while self._histories:
+            oldest = next(iter(self._histories.values()))
+            if len(self._histories) <= REMEMBERED_FIELDS and now < oldest.at + REMEMBERED_SECONDS:
+                break
             self._histories.popitem(last=False)
         return paused
 

@@ -22,6 +22,7 @@ from watchword.kube.errors import KubeError
 from watchword.runtime.clock import Clock
 from watchword.runtime.errors import ControllerRuntimeError
 from watchword.runtime.logs import redact_text
+from watchword.runtime.reconcile import note_refusal
 from watchword.runtime.work_queue import DelayQueue
 
 NOTE_LIMIT = 1024
@@ -118,10 +119,12 @@ class EventRecorder:
         self._record("Normal", obj, reason, note, action or reason)
 
     def warning(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
+        note_refusal(reason)
         self._record("Warning", obj, reason, note, action or reason)
 
     def refusal(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
         """Record and count that a request was refused: once, however often it is seen."""
+        note_refusal(reason)
         if self._record("Warning", obj, reason, note, reason):
             self._counts.denied(reason)
 
@@ -175,8 +178,14 @@ class EventRecorder:
             self._put(who)
         if who in self._series:
             self._series.move_to_end(who)
-        while len(self._series) > self._limits.remembered:
-            self._delay_queue.drop(self._series.popitem(last=False)[0])
+        while self._series:
+            oldest = next(iter(self._series))
+            series = self._series[oldest]
+            is_waiting = oldest in self._due or (not series.combined and series.written < series.count)
+            if len(self._series) <= self._limits.remembered and (is_waiting or self._continues(oldest, now)):
+                break
+            del self._series[oldest]
+            self._delay_queue.drop(oldest)
         return not repeated
 
     def _continues(self, who: _Identity, now: datetime) -> bool:

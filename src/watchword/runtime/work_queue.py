@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from random import Random
 from typing import Generic, TypeVar
 
-from watchword.kube.request_sender import Backoff
+from watchword.kube.backoff import Backoff
 from watchword.runtime.backoff import REQUEUE_BACKOFF, Quarantine, choose_requeue_delay
 
 K = TypeVar("K", bound=Hashable)

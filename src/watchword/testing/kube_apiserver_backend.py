@@ -26,6 +26,7 @@ KUBERNETES_VERSION = "v1.35.4"
 """The release that `make envtest` builds and the suites run on unless VERSION names another."""
 
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
+AUDIT_VARIABLE = "WATCHWORD_AUDIT_FOLDER"
 VERSION_VARIABLE = "ENVTEST_K8S_VERSION"
 RELEASE = re.compile(r"v1\.\d{1,3}\.\d{1,3}")
 REQUIRED = ("etcd", "kube-apiserver")
@@ -254,11 +255,23 @@ class KubeApiserverBackend:
         return lambda: None
 
 
+def audit_flags(logs: Path, folder: Path) -> list[str]:
+    """Let the server write what ServiceAccounts request into a folder, one file for each server."""
+    policy = folder / "audit-policy.yaml"
+    groups = "[system:serviceaccounts]"
+    rules = f"rules:\n- level: Metadata\n  userGroups: {groups}\n  omitStages: [RequestReceived]\n- level: None\n"
+    policy.write_text(f"apiVersion: audit.k8s.io/v1\nkind: Policy\n{rules}")
+    logs.mkdir(parents=True, exist_ok=True)
+    return [f"--audit-policy-file={policy}", f"--audit-log-path={logs}/{secrets.token_hex(8)}.log"]
+
+
 @contextmanager
 def open_kube_apiserver(
     assets: Assets, folder: Path, *, token_webhook: Path | None = None
 ) -> Iterator[KubeApiserverBackend]:
     flags = [*webhook_flags(token_webhook), "--authentication-token-webhook-version=v1"] if token_webhook else []
+    audited = os.environ.get(AUDIT_VARIABLE)
+    flags += audit_flags(Path(audited), folder) if audited else []
     cluster = KubeControlPlane(assets, folder, api_flags=flags)
     try:
         cluster.start()

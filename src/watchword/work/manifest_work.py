@@ -13,8 +13,8 @@ from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, ObjectRef, finalizers_of, is_deleting, owner_reference
 from watchword.api.names import ConditionType, Finalizer
 from watchword.api.resources import MANIFEST_WORKS
+from watchword.kube.backoff import Backoff
 from watchword.kube.errors import NotFound
-from watchword.kube.request_sender import Backoff
 from watchword.kube.rest_mapper import RestMapper
 from watchword.runtime.api_errors import is_kind_missing
 from watchword.runtime.api_server_connection import ApiServerConnection

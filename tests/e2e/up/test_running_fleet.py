@@ -285,6 +285,6 @@ def test_rotate_renews_at_once(data_directory: Path, whom: list[str], capsys: py
 
 
 def test_rotate_of_an_unknown_cluster_is_refused(data_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["rotate", "cluster", "nobody", "--kubeconfig", str(data_directory / "kubeconfig")]) == 4
+    assert run(["rotate", "cluster", "nobody", "--kubeconfig", str(data_directory / "kubeconfig")]) == 7
 
     assert "there is no cluster nobody" in capsys.readouterr().err

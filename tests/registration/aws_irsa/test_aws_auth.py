@@ -72,6 +72,19 @@ def test_bytes_of_others_stay(text: str) -> None:
     assert without_role(added, identity().role.arn).rstrip("\n") == text.rstrip("\n")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[{rolearn: a, groups: [x]}] # nodes of team b\n", id="comment"),
+        pytest.param("[{rolearn: a, account: 012}]\n", id="number"),
+        pytest.param("- rolearn: a # nodes of team b\n...\n", id="end of the document"),
+    ],
+)
+def test_entry_is_not_added_where_text_of_others_would_be_lost(text: str) -> None:
+    with pytest.raises(AwsAuthUnreadable, match="block list"):
+        with_entry(text, identity().config_map_entry)
+
+
 def test_text_that_only_one_yaml_parser_reads_is_written_anew() -> None:
     text = "[{rolearn: a\tb, groups: [x]}]"
 

@@ -34,7 +34,7 @@ PRESENT, SECRET, REPORTED, SCHEDULED = (
     ConditionType.TOKEN_REPORTED,
     ConditionType.ROTATION_SCHEDULED,
 )
-CONFLICT_RECHECK = timedelta(seconds=10)
+CONFLICT_RECHECK = timedelta(minutes=1)  # what is in the way has no label of ours: its end triggers nothing
 SHORTEST_DELAY = timedelta(seconds=1)
 GRANT_PATIENCE = timedelta(seconds=10)  # the hub grants names of new Secrets together, after a moment
 LONGEST_DELAY = timedelta(days=1)

@@ -18,7 +18,10 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.credentials.evidence import (
     EvidenceMonitor,
+    SignerTiming,
+    SigningKeys,
     TokenClientFactory,
+    TokenEvidence,
     connect_with_token,
     learn_published_keys,
 )
@@ -27,7 +30,9 @@ from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Forbidden, KubeError, NotFound
 from watchword.kube.request_sender import decode
+from watchword.kube.watch import WatchOptions
 from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.event_loop import run_until_stopped, running
@@ -36,11 +41,19 @@ from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
 
 CLUSTER = "cluster"  # the name of the connection to the agent's own cluster
-LEASE_EVERY = 20.0  # seconds
-AUTHORITY_EVERY = 5.0  # seconds between two looks at the authority's file
 KINDS_EVERY = 60.0  # seconds between two questions whether the hub serves the other group of accounts, too
 SERVED_EVERY = 2.0  # seconds between two questions whether the hub serves accounts
 WORKERS = 16
+
+
+class AccountsAgentTiming(Struct, frozen=True):
+    """Seconds between two renewals of the lease and between two looks at the authority's file, and more."""
+
+    lease: float = 20.0
+    authority: float = 5.0
+    signer: SignerTiming = field(default_factory=SignerTiming)
+    follow: WatchOptions | None = None
+    quarantine: Quarantine = field(default_factory=Quarantine)
 
 
 class AccountsAgentOptions(Struct, frozen=True):
@@ -54,6 +67,7 @@ class AccountsAgentOptions(Struct, frozen=True):
     connect: TokenClientFactory | None = None  # how a token is shown to the cluster; None: at the endpoint
     clock: Clock = field(default_factory=SystemClock)
     random: Random = field(default_factory=SystemRandom)
+    timing: AccountsAgentTiming = field(default_factory=AccountsAgentTiming)
 
 
 async def run_accounts_agent(
@@ -75,10 +89,16 @@ async def run_accounts_agent(
 async def _keep_accounts(
     hub: Client, local: Client, options: AccountsAgentOptions, *, kinds: tuple[Resource, ...], stop: asyncio.Event
 ) -> None:
-    owners = await own_account(local)
+    timing, owners = options.timing, await own_account(local)
     agent = AgentAccount(owners[0]["name"], owners[0]["uid"]) if owners else AgentAccount()
     manager = Manager(
-        ManagerOptions(f"watchword.dev/{ADDON_NAME}", options.identity, health=options.health),
+        ManagerOptions(
+            f"watchword.dev/{ADDON_NAME}",
+            options.identity,
+            health=options.health,
+            follow=timing.follow,
+            quarantine=timing.quarantine,
+        ),
         clock=options.clock,
         random=options.random,
     )
@@ -87,17 +107,16 @@ async def _keep_accounts(
         at_hub.cache.informer(kind, WatchScope(namespace=options.cluster))
     at_cluster.cache.informer(SERVICE_ACCOUNTS, WatchScope(namespace=options.namespace, labels=SELECTOR))
     trial = TokenTrial(options.connect or connect_with_token(options.endpoint))
-    secrets = TokenSecrets(HubSecrets(at_hub.client), options.endpoint, trial)
+    evidence = TokenEvidence(SigningKeys(timing.signer))
+    secrets = TokenSecrets(HubSecrets(at_hub.client), options.endpoint, trial, evidence)
     accounts = ServiceAccounts(at_cluster.cache, at_cluster.client, options.namespace, agent)
     source = TriggerSource()
     metrics = TokenRefreshMetrics(manager.metrics.registry, "account", WHERE)
     reconciler = AccountReconciler(at_hub.cache, at_hub.status, accounts, secrets, options.clock, kinds, metrics)
     manager.add(account_controller(options.cluster, kinds, reconciler, source))
-    manager.add_job("authority", lambda: _follow_authority(secrets, at_hub.cache, kinds, source))
-    learn = learn_published_keys(
-        secrets.evidence.keys, local
-    )  # one request for all accounts, and no right: every account has it
-    monitor = EvidenceMonitor(secrets.evidence, options.clock, options.random, learn, secrets.known_accounts, source)
+    manager.add_job("authority", lambda: _follow_authority(timing.authority, secrets, at_hub.cache, kinds, source))
+    learn = learn_published_keys(evidence.keys, local)  # one request for all; every account has the right
+    monitor = EvidenceMonitor(evidence, options.clock, options.random, learn, secrets.known_accounts, source)
     manager.add_job("signing keys", monitor.run)
     manager.add_job("lease", lambda: _renew_lease(at_cluster, UsedCredential(at_hub.client, options.clock), options))
     await manager.run(stop)
@@ -164,12 +183,12 @@ async def _find_refusal(hub: Client, kind: Resource, cluster: str) -> str:
 
 
 async def _follow_authority(
-    secrets: TokenSecrets, hub: Cache, kinds: tuple[Resource, ...], source: TriggerSource
+    every: float, secrets: TokenSecrets, hub: Cache, kinds: tuple[Resource, ...], source: TriggerSource
 ) -> None:
     """Look at every account again when the authority of the cluster has changed: no event tells of a file."""
     known = secrets.ca
     while True:
-        await asyncio.sleep(AUTHORITY_EVERY)
+        await asyncio.sleep(every)
         current = secrets.ca
         if current != known:
             known = current
@@ -178,11 +197,12 @@ async def _follow_authority(
 
 async def _renew_lease(cluster: ApiServerConnection, used: UsedCredential, options: AccountsAgentOptions) -> None:
     """Show on the cluster that the agent is alive; a failure is logged and tried again."""
-    lease = AddonLease(cluster.client, ObjectKey(options.namespace, ADDON_NAME), options.clock)
+    every = options.timing.lease
+    lease = AddonLease(cluster.client, ObjectKey(options.namespace, ADDON_NAME), options.clock, int(3 * every))
     log = structlog.get_logger("watchword.accounts").bind(cluster=options.cluster)
     while True:
         try:
             await lease.renew(credential_id=await used.current())
         except KubeError as trouble:
             log.warning("lease not renewed", error=str(trouble))
-        await asyncio.sleep(LEASE_EVERY)
+        await asyncio.sleep(every)

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from watchword.accounts.metrics import HubAccountMetrics
-from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, Account, AccountSecret, is_owned_by
+from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, Account, AccountSecret, is_owned_by, lost_its_owner
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import (
     Object,
@@ -176,12 +176,6 @@ def decide_secret_metadata(secret: AccountSecret, server: str, declared: Sequenc
     if not is_owned_by(secret.object, declared):
         changes["ownerReferences"] = [owner_reference(obj) for obj in declared]
     return changes
-
-
-def lost_its_owner(secret: Object) -> bool:
-    """Whether a Secret that an agent wrote for an account has no owner any more; one of something else has another."""
-    is_unowned = not secret["metadata"].get("ownerReferences")
-    return is_unowned and Label.MANAGED_ACCOUNT in labels_of(secret) and AccountSecret.read(secret).is_intact
 
 
 def is_confirmed(account: Object) -> bool:

@@ -6,7 +6,7 @@ from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.addons.rbac import lease_manifests
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.addon import SERVED_IN_PROCESS
-from watchword.api.admission_policy import bound_policy
+from watchword.api.admission_policy import PolicyName, bound_policy
 from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import IMAGE, Annotation, Label
@@ -113,8 +113,7 @@ def _deployment(instance: AddonInstance, image: str) -> Object:
     )
 
 
-SECRETS_POLICY = "managed-serviceaccount-secrets.watchword.dev"
-"""Limits the agents' right to create Secrets to those of their accounts, which RBAC cannot say."""
+# The agents' right to create Secrets is limited to those of their accounts, which RBAC cannot say.
 
 _USERS = (
     f"'system:serviceaccount:' + request.namespace + ':{ADDON_NAME}-agent'",
@@ -160,5 +159,5 @@ def manifests(*, served: str = SERVED_IN_PROCESS) -> list[Manifest]:
         spec={"addOnMeta": about},
     )
     definitions = [(CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in ACCOUNT_CRDS]
-    policy = bound_policy(SECRETS_POLICY, ("", SECRETS.plural), _SECRET_RULES, only_for=_IS_AGENT)
+    policy = bound_policy(PolicyName.ACCOUNT_SECRETS, ("", SECRETS.plural), _SECRET_RULES, only_for=_IS_AGENT)
     return [*definitions, *policy, (CLUSTER_MANAGEMENT_ADDONS, addon)]

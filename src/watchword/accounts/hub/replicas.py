@@ -14,6 +14,7 @@ from watchword.api.accounts import (
     AccountSecret,
     copy_name,
     is_owned_by,
+    lost_its_owner,
     split_copy_name,
 )
 from watchword.api.cluster import Cluster, is_accepted, is_member
@@ -106,7 +107,11 @@ class ReplicaWriter(Struct, frozen=True):
         secret = AccountSecret.read(found)
         if secret.is_intact:
             wanted = copy_manifest(account, secret)
-            await self.ensurer.ensure(SECRETS, wanted, ours=lambda present: is_owned_by(present, [account.object]))
+            await self.ensurer.ensure(
+                SECRETS,
+                wanted,
+                ours=lambda present: is_owned_by(present, [account.object]) or lost_its_owner(present),
+            )
 
     def _state(self, replica: Object, cluster: str) -> ReplicaState:
         if is_true(replica, ConditionType.ALL_ACCOUNTS_PRESENT):

@@ -25,7 +25,7 @@ from watchword.runtime.status import StatusChange, StatusWriter
 
 PRESENT = ConditionType.ALL_ACCOUNTS_PRESENT
 NAMED_IN_MESSAGE = 10
-RETRY = timedelta(seconds=10)  # objects in the way are not followed
+RETRY = timedelta(minutes=1)  # objects in the way are not followed
 
 
 class SetAccountReconciler(Struct, frozen=True):

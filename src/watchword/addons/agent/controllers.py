@@ -63,6 +63,7 @@ class AddonAgentContext(Struct, frozen=True, kw_only=True):
     manager: Manager  # runs what observes whether the hub still accepts tokens
     random: Random
     token_client: TokenClientFactory | None  # connects to the hub with a token; None where the hub takes none
+    signer_timing: SignerTiming | None = None
 
 
 def controllers(parts: AddonAgentContext) -> Iterable[ControllerSpec]:
@@ -77,7 +78,7 @@ def controllers(parts: AddonAgentContext) -> Iterable[ControllerSpec]:
     parts.hub.cache.informer(MANAGED_CLUSTER_ADDONS, WatchScope(name))
     parts.hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(name))
     parts.hub.cache.index(MANAGED_CLUSTER_ADDONS, INDEX, credential_index.index)
-    evidence, refused = TokenEvidence(SigningKeys(EVIDENCE_TIMING)), TriggerSource()
+    evidence, refused = TokenEvidence(SigningKeys(parts.signer_timing or EVIDENCE_TIMING)), TriggerSource()
     credentials = _credentials(parts, credential_index, drivers, evidence)
     _add_evidence_monitor(parts, credentials, evidence, refused)
     keeper = CredentialKeeper(reader=cache, cluster=parts.cluster.client, clock=parts.clock, csr_watch=parts.csr_watch)

@@ -18,7 +18,8 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
-LEASE_GRACE_PERIOD = timedelta(seconds=60) * 5  # five renewals may be missed
+RENEWALS_MISSED = 5  # are tolerated, each as long as the lease says
+SHORTEST_LEASE, LONGEST_LEASE = 60, 24 * 3600  # seconds
 
 
 class AddonHealthReconciler(Struct, frozen=True):
@@ -59,7 +60,9 @@ def decide_addon_health(addon: str, lease: Object | None, *, now: datetime) -> A
     if lease is None or renewed is None:
         message = f"the agent of add-on {addon} has no lease on the managed cluster"
         return AddonHealthDecision(Condition.unknown(available, "ManagedClusterAddOnLeaseNotFound", message))
-    left = renewed + LEASE_GRACE_PERIOD - now
+    said = lease["spec"].get("leaseDurationSeconds")
+    seconds = min(max(said, SHORTEST_LEASE), LONGEST_LEASE) if isinstance(said, int) else SHORTEST_LEASE
+    left = renewed + RENEWALS_MISSED * timedelta(seconds=seconds) - now
     if left > timedelta(0):
         used = annotations_of(lease).get(Annotation.CREDENTIAL_IN_USE, "")
         message = f"the agent of add-on {addon} renews its lease{format_used(used)}"

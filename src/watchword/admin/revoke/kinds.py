@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from watchword.accounts.tokens import AccountToken
 from watchword.admin.accept import deny
-from watchword.admin.errors import NotFoundOnHub, OperationRefused
+from watchword.admin.errors import NotFoundOnHub
 from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.revoke import addon, pull_secret
 from watchword.admin.revoke.addon import find_access_probes, plan_addon
@@ -118,10 +118,7 @@ FORM = "NAMESPACE/NAME"
 async def plan_service_account(context: RevocationContext, name: str) -> Revocation:
     """Plan to delete an account: its tokens are revoked on every cluster that has it."""
     key, admin = parse_key(name, FORM), ServiceAccountAdmin(context.client)
-    try:
-        account = await admin.get(key)
-    except OperationRefused as refusal:
-        raise NotFoundOnHub(str(refusal)) from refusal
+    account = await admin.get(key)
     clusters, tokens = await admin.clusters(key), await admin.tokens(key)
 
     async def act() -> bool:

@@ -28,7 +28,7 @@ from watchword.pki.errors import PkiError
 from watchword.pki.subjects import Usage
 
 LONGEST_CHAIN = 10
-SIGNATURE_CACHE_SECONDS = 30 * 86400.0  # a signature stays good; dates and the bundle are compared each time
+SIGNATURE_CACHE_SECONDS = 3600.0  # a signature stays good; dates and the bundle are compared each time
 VerifiedChain = tuple[tuple[bytes, ...], tuple[bytes, ...]]  # as shown, and the bundle that it was verified with
 UNKNOWN_TOKEN = "invalid bearer token"  # noqa: S105 - a message
 LONGEST_TOKEN = 64 * 1024

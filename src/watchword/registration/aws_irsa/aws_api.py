@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from watchword.api.rate_limit import Rate, TokenBucket
-from watchword.kube.request_sender import Backoff
+from watchword.kube.backoff import Backoff
 from watchword.registration.aws_irsa.errors import AwsRefused, LibraryMissing
 
 THROTTLING = frozenset({"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"})

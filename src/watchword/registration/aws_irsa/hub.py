@@ -15,8 +15,8 @@ from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.credentials.driver import HubContext
 from watchword.credentials.errors import NotGranted
 from watchword.credentials.renewal import RenewalWindow, choose_renewal_time
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
-from watchword.kube.request_sender import Backoff
 from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.aws_api import AwsApi, LazyAwsApi, PacedAwsApi
 from watchword.registration.aws_irsa.errors import AwsError, IdentityMissing, InvalidName, RoleTaken, StillAccepted

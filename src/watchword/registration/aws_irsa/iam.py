@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
-from watchword.kube.request_sender import Backoff
+from watchword.kube.backoff import Backoff
 from watchword.registration.aws_irsa.arn import HUB_ARN_TAG
 from watchword.registration.aws_irsa.aws_api import AwsApi, find
 from watchword.registration.aws_irsa.documents import IamRole

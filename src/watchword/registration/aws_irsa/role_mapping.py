@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
@@ -14,9 +15,9 @@ from msgspec import Struct, field
 from watchword.api import yaml
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict
-from watchword.kube.request_sender import Backoff
 from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.aws_api import AwsApi, find
 from watchword.registration.aws_irsa.errors import AwsAuthUnreadable, AwsRefused, ForeignRole
@@ -149,6 +150,8 @@ def _fields(identity: ClusterIdentity) -> dict[str, Any]:
 
 
 ROLE = "rolearn"
+_QUOTED = re.compile(r""" "(?:\\.|[^"\\])*" | '[^']*' """, re.VERBOSE)
+_COMMENT = re.compile(r"(?m)(?:^|\s)#")
 Entry = Mapping[str, Any]
 
 
@@ -166,32 +169,44 @@ def read_entries(text: str) -> list[Entry]:
 
 
 def with_entry(text: str, entry: Entry) -> str:
-    """Return the text with exactly this entry for its role; the same text when it has it already."""
+    """Return the text with exactly this entry for its role; the same text when it has it already.
+
+    `AwsAuthUnreadable` when the list would have to be written anew, and comments or numbers of others be lost.
+    """
     entries = read_entries(text)
     of_role = [each for each in entries if each.get(ROLE) == entry[ROLE]]
     if of_role == [dict(entry)]:
         return text
     kept = without_role(text, entry[ROLE])
-    wanted = [*read_entries(kept), dict(entry)]
-    return _first_that_reads_as(wanted, _appended(kept, entry))
+    present = read_entries(kept)
+    edited = _appended(kept, entry)
+    if _reads_as(edited, wanted := [*present, dict(entry)]):
+        return edited
+    has_comments = _COMMENT.search(_QUOTED.sub("", kept)) is not None
+    if has_comments or not all(_is_text(value) for each in present for value in each.values()):
+        raise AwsAuthUnreadable(_advice("to add an entry would lose comments or numbers: write it as a block list"))
+    return yaml.dump(wanted)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
 
 
 def without_role(text: str, role_arn: str) -> str:
-    """Return the text without the entries of a role; the same text when there is none."""
+    """Return the text without the entries of a role, written anew where it must; the same text when there is none."""
     entries = read_entries(text)
     kept = [entry for entry in entries if entry.get(ROLE) != role_arn]
     if len(kept) == len(entries):
         return text
-    return _first_that_reads_as(kept, _cut(text, [entry.get(ROLE) == role_arn for entry in entries]))
+    edited = _cut(text, [entry.get(ROLE) == role_arn for entry in entries])
+    return edited if _reads_as(edited, kept) else yaml.dump(kept) if kept else ""
 
 
-def _first_that_reads_as(wanted: Sequence[Entry], edited: str) -> str:
+def _reads_as(text: str, wanted: Sequence[Entry]) -> bool:
     try:
-        if read_entries(edited) == list(wanted):
-            return edited
+        return read_entries(text) == list(wanted)
     except AwsAuthUnreadable:
-        pass
-    return yaml.dump(list(wanted)) if wanted else ""
+        return False
 
 
 def _appended(text: str, entry: Entry) -> str:

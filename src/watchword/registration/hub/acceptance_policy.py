@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
-from watchword.api.admission_policy import bound_policy
+from watchword.api.admission_policy import PolicyName, bound_policy
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import (
@@ -30,8 +31,6 @@ from watchword.registration.hub.cluster_sets import DEFAULT_SET
 from watchword.runtime.clock import Clock
 from watchword.runtime.diff import choose_changes
 
-POLICY_NAME = "managedcluster-acceptance.watchword.dev"
-SET_BINDING_POLICY_NAME = "managedclustersetbinding.watchword.dev"
 PROBE_USER = "watchword:acceptance-probe"
 PROBE_CLUSTER = "watchword-acceptance-probe"
 ENFORCED_TTL = timedelta(minutes=10)
@@ -118,6 +117,9 @@ _VALIDATIONS = {
     f"oldObject != null || !(object.metadata.name in {sorted(RESERVED_CLUSTER_NAMES)})": (
         "this cluster name is reserved: it names a namespace, group or role of the hub"
     ),
+    "oldObject != null || object.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')": (
+        "the name of a cluster is a DNS label of at most 63 characters: it names a namespace"
+    ),
     f"{_ACCEPTANCE_UNCHANGED} || {_ENTITLED}": (
         "setting hubAcceptsClient needs the right to update managedclusters/accept"
     ),
@@ -138,14 +140,21 @@ _VALIDATIONS = {
 
 def policy_manifests() -> tuple[Manifest, Manifest]:
     """Return the admission policy about ManagedClusters, and its binding."""
-    return bound_policy(POLICY_NAME, (MANAGED_CLUSTERS.group, MANAGED_CLUSTERS.plural), _VALIDATIONS)
+    return bound_policy(PolicyName.ACCEPTANCE, (MANAGED_CLUSTERS.group, MANAGED_CLUSTERS.plural), _VALIDATIONS)
 
 
 def set_binding_policy_manifests() -> tuple[Manifest, Manifest]:
     """Return the admission policy about ManagedClusterSetBindings, and its binding."""
     message = "using a set in a namespace needs the right to create managedclustersets/bind"
     about = (MANAGED_CLUSTER_SET_BINDINGS.group, MANAGED_CLUSTER_SET_BINDINGS.plural)
-    return bound_policy(SET_BINDING_POLICY_NAME, about, {f"{_BINDING_UNCHANGED} || {_MAY_BIND}": message})
+    return bound_policy(PolicyName.SET_BINDING, about, {f"{_BINDING_UNCHANGED} || {_MAY_BIND}": message})
+
+
+UNGUARDED = (
+    "the API server lets every user who may create a ManagedCluster accept it: "
+    "install the admission policy with `watchword init` and try again"
+)
+"""What to do when the server does not refuse."""
 
 
 class AcceptanceGuard(Struct):
@@ -156,14 +165,6 @@ class AcceptanceGuard(Struct):
     _enforced_until: datetime | None = None
     _unenforced_until: datetime | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def advice(self) -> str:
-        """What to do when the server does not refuse."""
-        return (
-            "the API server lets every user who may create a ManagedCluster accept it: "
-            "install the admission policy with `watchword init` and try again"
-        )
 
     async def is_enforced(self) -> bool:
         """Whether those not entitled are refused; a yes is trusted for some minutes, a no for some seconds."""
@@ -187,11 +188,17 @@ class AcceptanceGuard(Struct):
         return not await _is_admitted(joining, accepted=True) and not await _is_admitted(joining, note="probe")
 
     async def _is_installed(self) -> bool:
-        for resource, wanted in policy_manifests():
-            present = await self.client.find(resource, ObjectKey.of(wanted))
-            if present is None or choose_changes(_only(present, wanted), wanted) is not None:
-                return False
-        return True
+        found = [await self.client.find(kind, ObjectKey.of(wanted)) for kind, wanted in policy_manifests()]
+        return is_installed([each for each in found if each is not None])
+
+
+def is_installed(present: Iterable[Object]) -> bool:
+    """Whether the policy about ManagedClusters and its binding are stored as they should be."""
+    found = {str(each.get("kind")): each for each in present}
+    return all(
+        resource.kind in found and choose_changes(_only(found[resource.kind], wanted), wanted) is None
+        for resource, wanted in policy_manifests()
+    )
 
 
 async def _is_admitted(client: Client, *, accepted: bool = False, note: str = "") -> bool:

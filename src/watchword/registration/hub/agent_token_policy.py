@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 
-from watchword.api.admission_policy import bound_policy, text_literal
+from watchword.api.admission_policy import PolicyName, bound_policy, text_literal
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import (
     AGENT_GROUP_PREFIXES,
@@ -25,7 +25,6 @@ from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
 from watchword.kube.request_sender import decode
 
-POLICY_NAME = "agent-tokens.watchword.dev"
 FIELD_MANAGER = "watchword-hub"
 SHORTEST_SECONDS = 600
 
@@ -76,4 +75,4 @@ def policy_manifests(audiences: tuple[str, ...]) -> tuple[Manifest, Manifest]:
         )
     whom = f"{server} || request.userInfo.groups.exists(group, {agents})"
     about = ("", "serviceaccounts/token")
-    return bound_policy(POLICY_NAME, about, rules, operations=("CREATE",), only_for=whom)
+    return bound_policy(PolicyName.AGENT_TOKENS, about, rules, operations=("CREATE",), only_for=whom)

@@ -36,7 +36,7 @@ from watchword.credentials.errors import DriverError, NotGranted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.registration.hub import cluster_rbac
-from watchword.registration.hub.acceptance_policy import AcceptanceGuard
+from watchword.registration.hub.acceptance_policy import UNGUARDED, AcceptanceGuard
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.cluster_lease import lease_manifest
 from watchword.registration.hub.cluster_sets import DEFAULT_SET
@@ -115,7 +115,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         """Whether clusters cannot accept themselves; a server may enforce the policy some time after it is stored."""
         if is_true(cluster.object, ConditionType.HUB_ACCEPTED) or await self.guard.is_enforced():
             return True
-        await self._set_not_accepted(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
+        await self._set_not_accepted(cluster.object, "AdmissionPolicyMissing", UNGUARDED)
         return False
 
     async def _grant(self, cluster: Cluster) -> bool:

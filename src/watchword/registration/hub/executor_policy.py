@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from watchword.api.admission_policy import bound_policy
+from watchword.api.admission_policy import PolicyName, bound_policy
 from watchword.api.meta import Manifest
 from watchword.api.names import UNNAMED_EXECUTOR
 from watchword.api.resources import MANIFEST_WORKS
 
 EXECUTOR_GATE = "NilExecutorValidating"  # demands an executor of every work
-POLICY_NAME = "manifestwork-executor.watchword.dev"
 
 _SUBJECT = "object.spec.executor.subject"
 _ACCOUNT = f"{_SUBJECT}.serviceAccount"
@@ -38,4 +37,4 @@ def executor_policy_manifests(*, is_demanded: bool = False) -> tuple[Manifest, M
             "this hub demands an executor: name one in spec.executor, or get the right to execute-as manifestworks"
             f" with the name {UNNAMED_EXECUTOR}"
         )
-    return bound_policy(POLICY_NAME, (MANIFEST_WORKS.group, MANIFEST_WORKS.plural), rules)
+    return bound_policy(PolicyName.EXECUTOR, (MANIFEST_WORKS.group, MANIFEST_WORKS.plural), rules)

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from watchword.api.admission_policy import bound_policy
+from watchword.api.admission_policy import PolicyName, bound_policy
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
 from watchword.api.names import Label
@@ -24,7 +24,6 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
 
-POLICY_NAME = "certificate-requests.watchword.dev"
 MAX_PENDING_REQUESTS = 1000  # of one requester: clusters that wait for acceptance may share a bootstrap token
 MAX_REQUEST_BYTES = 16 * 1024  # four times that of an RSA key of 4096 bits
 MAX_TEXTS, MAX_TEXT_BYTES = 16, 4096  # labels and annotations, and each annotation
@@ -56,7 +55,7 @@ _VALIDATIONS = {
 
 def request_policy_manifests() -> tuple[Manifest, Manifest]:
     about = (CERTIFICATE_SIGNING_REQUESTS.group, CERTIFICATE_SIGNING_REQUESTS.plural)
-    return bound_policy(POLICY_NAME, about, _VALIDATIONS, operations=("CREATE",), only_for=IS_AGENT)
+    return bound_policy(PolicyName.REQUESTS, about, _VALIDATIONS, operations=("CREATE",), only_for=IS_AGENT)
 
 
 def request_budget_controller(

@@ -1,0 +1,1 @@
+"""The parts of the product as a simulated life meets them: one file each."""

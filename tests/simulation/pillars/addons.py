@@ -1,0 +1,124 @@
+"""An add-on on some clusters, with a token or a certificate for the hub."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+
+from tests.simulation.administrator import quietly
+from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.held_credentials import (
+    ADDON,
+    ADDON_SECRET,
+    HeldCredential,
+    addon_credential,
+    cluster_credential,
+    secrets_in,
+)
+from tests.simulation.incidents import Incident, incident
+from tests.simulation.pillar import Pillar
+from tests.simulation.settings import DAY, HOUR, MINUTE
+
+from watchword.addons.token.decisions import TOKEN
+from watchword.api.meta import Object, ObjectKey, Resource, is_deleting
+from watchword.api.names import addon_service_account
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
+from watchword.credentials.secret_data import decode_data
+from watchword.testing.builders import an_addon
+
+KUBE_CLIENT: list[Object] = [{"type": "kubeClient"}]
+
+
+class Addons(Pillar):
+    """Two of three clusters have the add-on, one with each driver."""
+
+    name = "addons"
+    renewal_writes = (
+        r"/secrets/reporter-hub-kubeconfig 200$",
+        r"/serviceaccounts/[^/]+/token 201$",
+        r"/managedclusteraddons/[^/]+/status 200$",
+    )
+
+    async def round(self) -> None:
+        """Enable the add-on on accepted clusters, as often as it is removed."""
+        for member in self.settled_members:
+            if self.admin.is_accepted(member.name):
+                await self._enable(member.name)
+
+    async def _enable(self, cluster: str) -> None:
+        key = ObjectKey(cluster, ADDON)
+        found = self.fleet.stored.get(MANAGED_CLUSTER_ADDONS, key)
+        client = self.admin.client
+        if found is None:
+            manifest = an_addon(ADDON, cluster=cluster)
+            found = await self.admin.insist(lambda: client.create(MANAGED_CLUSTER_ADDONS, manifest))
+        if found and not is_deleting(found) and not (found.get("status") or {}).get("registrations"):
+            patch = {"status": {"registrations": KUBE_CLIENT}}
+            await self.admin.insist(lambda: client.patch(MANAGED_CLUSTER_ADDONS, key, patch, subresource="status"))
+
+    async def step(self) -> None:
+        """Show the tokens to the hub: one that it refuses is replaced."""
+        for member in self.settled_members:
+            token, own = self.prober.token_of(member), cluster_credential(member)
+            is_due = bool(token) and own is not None and own.expires_at > self.fleet.now
+            refused = is_due and await self.fleet.hub.accepts(token) is False
+            self.expect("the hub refuses the token of its add-on", broken=refused, cluster=member.name)
+
+    def held(self) -> Iterator[HeldCredential]:
+        """Yield the credentials that can be expected: those of clusters whose own are good."""
+        for member in self.members:
+            if (found := addon_credential(member)) is not None:
+                yield found
+
+    def secret_values(self) -> Iterator[tuple[str, bytes]]:
+        """Yield keys and tokens."""
+        for member in self.members:
+            data = decode_data(member.stored.get(SECRETS, ADDON_SECRET))
+            yield from ((f"add-on {what} of {member.name}", value) for what, value in secrets_in(data))
+
+    def unsettled(self) -> Iterator[tuple[str, str]]:
+        """Every add-on has a credential."""
+        for member in self.members:
+            held = addon_credential(member)
+            if held is None or held.expires_at <= self.fleet.now:
+                yield f"{member.name}: its add-on has no credential ({member.profile.addon})", member.name
+
+    def expected_objects(self) -> Mapping[Resource, Iterable[ObjectKey]]:
+        """Return one account, role and binding for each add-on with a token."""
+        names = [member.name for member in self.members if member.profile.addon == "token"]
+        roles = [ObjectKey(name, f"{ADDON}-token-role") for name in names]
+        accounts = [ObjectKey(name, addon_service_account(name, ADDON)) for name in names]
+        return {ROLES: roles, ROLE_BINDINGS: roles, SERVICE_ACCOUNTS: accounts}
+
+    def expected_secrets(self, member: SimulatedCluster) -> int:
+        """Return one: that of the add-on."""
+        return int(member in self.members)
+
+    @incident(2, HOUR)
+    async def addon_credential_lost(self, incident: Incident) -> AsyncIterator[None]:
+        """The add-on's credential is deleted."""
+        await quietly(self.fleet.members[incident.target].client().delete(SECRETS, ADDON_SECRET))
+        yield
+
+    @incident(1, HOUR)
+    async def addon_token_damaged(self, incident: Incident) -> AsyncIterator[None]:
+        """The token or the kubeconfig of the add-on is overwritten."""
+        patch = {"data": {incident.choose((TOKEN, "kubeconfig")): "c2NyaWJibGU="}}
+        await quietly(self.fleet.members[incident.target].client().patch(SECRETS, ADDON_SECRET, patch))
+        yield
+
+    @incident(2, HOUR)
+    async def account_lost(self, incident: Incident) -> AsyncIterator[None]:
+        """The add-on's ServiceAccount is deleted."""
+        name = incident.target
+        account = ObjectKey(name, addon_service_account(name, ADDON))
+        old = self.prober.token_of(self.fleet.members[name])
+        deleted = await quietly(self.admin.client.delete(SERVICE_ACCOUNTS, account))
+        yield
+        if deleted and old:
+            await self.prober.expect_token_refused(name, old)
+
+    @incident(1, MINUTE, DAY)
+    async def addon_removed(self, incident: Incident) -> AsyncIterator[None]:
+        """The add-on is removed, and comes back."""
+        await quietly(self.admin.client.delete(MANAGED_CLUSTER_ADDONS, ObjectKey(incident.target, ADDON)))
+        yield

@@ -1,0 +1,223 @@
+"""What happens to every program alike: crashes, networks, clocks, control planes and their keys."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from tests.helpers.fault_injection import FaultPlan, WatchFaults
+from tests.simulation.incidents import Incident, incident
+from tests.simulation.network import Link
+from tests.simulation.pillar import Pillar
+from tests.simulation.process import SimulatedProcess
+from tests.simulation.settings import DAY, HOUR, MINUTE
+
+REQUEST_FAULTS = FaultPlan(refuse=0.1, lose=0.1, cut=0.05, fail=0.3, stall=0.05, delay=0.1)
+WATCH_FAULTS = FaultPlan(delay=0.05, watch=WatchFaults(drop=0.2, cut=0.1, delay=0.2, duplicate=0.2, expire=0.1))
+SKEWS = (timedelta(minutes=5), timedelta(minutes=-5), HOUR, -HOUR)
+MOST_WRITES = 40  # between the beginning of a crash's incident and the crash
+SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 1800.0  # seconds that a killed process stays away
+
+
+class Infrastructure(Pillar):
+    """What all programs stand on."""
+
+    name = "infrastructure"
+
+    def touched(self, incident: Incident) -> Iterable[str]:
+        """Return the pillars of the program that is killed, else of the cluster, else all."""
+        if incident.kind in ("agent_crash", "hub_crash"):
+            return self._victim(incident).pillars
+        if incident.target:
+            return self.fleet.members[incident.target].profile.pillars
+        rows = self.incidents()[incident.kind].row
+        found = dict.fromkeys(name for member in self.fleet.members.values() for name in member.profile.pillars)
+        at_hub = {name for process in self.fleet.processes_at("") for name in process.pillars}
+        return [name for name in found if not rows.at_hub or name in at_hub]
+
+    def _victim(self, incident: Incident) -> SimulatedProcess:
+        """Return the program that is killed: one of the cluster's, the leading hub, or another one at the hub."""
+        if incident.target:
+            return incident.choose(self.fleet.processes_at(incident.target))  # type: ignore[no-any-return]
+        others = [process for process in self.fleet.added if not process.cluster]
+        leader = self.fleet.team.leader(self.fleet.stored)
+        return incident.choose([leader, *others])  # type: ignore[no-any-return]
+
+    @incident(6, DAY)
+    async def agent_crash(self, incident: Incident) -> AsyncIterator[None]:
+        """A program of the cluster is killed after some write."""
+        async with self._crash(incident):
+            yield
+
+    @incident(4, DAY, fleet_wide=True, at_hub=True)
+    async def hub_crash(self, incident: Incident) -> AsyncIterator[None]:
+        """The leading hub, or another program there, is killed after some write."""
+        async with self._crash(incident):
+            yield
+
+    @asynccontextmanager
+    async def _crash(self, incident: Incident) -> AsyncIterator[None]:
+        process = self._victim(incident)
+        if process.run is not None:
+            process.run.crash_after = 1 + int(incident.amount * MOST_WRITES)
+        yield
+        if process.run is not None and process.run.crash_after is not None:  # too few writes came
+            process.kill(restart_after=SHORTEST_PAUSE + incident.amount * LONGEST_PAUSE)
+
+    @incident(1, MINUTE, 12 * HOUR, fleet_wide=True, excuses=True, at_hub=True)
+    async def hub_outage(self, _: Incident) -> AsyncIterator[None]:
+        """No program of the hub runs."""
+        for process in self.fleet.processes_at(""):
+            process.kill()
+        yield
+        for process in self.fleet.processes_at(""):
+            process.start()
+
+    @incident(1, MINUTE, 6 * HOUR, fleet_wide=True, excuses=True)
+    async def api_outage(self, _: Incident) -> AsyncIterator[None]:
+        """The hub's API server is down."""
+        await self.fleet.hub.stop()
+        yield
+        await self.fleet.hub.start()
+
+    @incident(1, MINUTE, 6 * HOUR, excuses=True)
+    async def cluster_api_outage(self, incident: Incident) -> AsyncIterator[None]:
+        """The cluster's API server is down."""
+        plane = self.fleet.members[incident.target].plane
+        await plane.stop()
+        yield
+        await plane.start()
+
+    @incident(4, MINUTE, 10 * DAY, excuses=True)
+    async def partition(self, incident: Incident) -> AsyncIterator[None]:
+        """The cluster cannot reach the hub."""
+        async with _cut(self.fleet.members[incident.target].to_hub):
+            yield
+
+    @incident(1, MINUTE, 12 * HOUR, fleet_wide=True, excuses=True, at_hub=True)
+    async def hub_partition(self, _: Incident) -> AsyncIterator[None]:
+        """The leading hub cannot reach its API server."""
+        async with _cut(*self._hub_links()):
+            yield
+
+    @incident(2, MINUTE, 6 * HOUR, excuses=True)
+    async def request_faults(self, incident: Incident) -> AsyncIterator[None]:
+        """Requests fail, hang and get lost."""
+        async with _under(self._some_links(incident), REQUEST_FAULTS):
+            yield
+
+    @incident(2, MINUTE, 12 * HOUR, excuses=True)
+    async def watch_faults(self, incident: Incident) -> AsyncIterator[None]:
+        """Watch events are lost, late and repeated."""
+        async with _under(self._some_links(incident), WATCH_FAULTS):
+            yield
+
+    @incident(2, MINUTE, 12 * HOUR, excuses=True)
+    async def stale_agent(self, incident: Incident) -> AsyncIterator[None]:
+        """The watches of the cluster's programs fall silent."""
+        async with _stale(incident, self.fleet.members[incident.target].links):
+            yield
+
+    @incident(1, MINUTE, 12 * HOUR, fleet_wide=True, excuses=True, at_hub=True)
+    async def stale_hub(self, incident: Incident) -> AsyncIterator[None]:
+        """The watches of the leading hub fall silent."""
+        async with _stale(incident, self._hub_links()):
+            yield
+
+    @incident(2, HOUR, 3 * DAY)
+    async def skew(self, incident: Incident) -> AsyncIterator[None]:
+        """The clock of the cluster is wrong; it is set while its programs are down."""
+        skew = incident.choose(SKEWS)
+        for step in (skew, -skew):
+            for process in self.fleet.processes_at(incident.target):
+                process.kill(restart_after=MINUTE.total_seconds())
+            self.fleet.members[incident.target].clock.skew += step
+            if step is skew:
+                yield
+
+    @incident(2, MINUTE, HOUR)
+    async def clock_jump(self, incident: Incident) -> AsyncIterator[None]:
+        """The clock of the cluster jumps while its programs run, perhaps in the middle of a reconcile, and back."""
+        clock, skew = self.fleet.members[incident.target].clock, incident.choose(SKEWS)
+        clock.skew += skew
+        yield
+        clock.skew -= skew
+
+    @incident(1, MINUTE, 6 * HOUR, fleet_wide=True, excuses=True)
+    async def disk_full(self, _: Incident) -> AsyncIterator[None]:
+        """The hub's API server answers reads, and refuses every write."""
+        self.fleet.hub.refused_writes += 1
+        yield
+        self.fleet.hub.refused_writes -= 1
+
+    @incident(1, MINUTE, 6 * HOUR, excuses=True)
+    async def cluster_disk_full(self, incident: Incident) -> AsyncIterator[None]:
+        """The cluster's API server answers reads, and refuses every write."""
+        plane = self.fleet.members[incident.target].plane
+        plane.refused_writes += 1
+        yield
+        plane.refused_writes -= 1
+
+    @incident(1, 10 * DAY, fleet_wide=True)
+    async def authority(self, incident: Incident) -> AsyncIterator[None]:
+        """The hub's certificate authority changes; the one before is distrusted ten days later."""
+        previous = self.fleet.hub.change_authority()
+        yield
+        if incident.lasts > self.fleet.settings.longest_life:
+            self.fleet.hub.distrust(previous.certificate)
+            await self.prober.expect_distrusted_ca_refused(next(iter(self.fleet.members.values())), previous)
+
+    @incident(1, HOUR, fleet_wide=True)
+    async def hub_token_key(self, incident: Incident) -> AsyncIterator[None]:
+        """The hub signs tokens with another key, and refuses those of the one before, or accepts them."""
+        await self.fleet.hub.change_token_key(keep_old=incident.amount < 0.3)
+        yield
+
+    @incident(1.5, HOUR)
+    async def cluster_token_key(self, incident: Incident) -> AsyncIterator[None]:
+        """The cluster signs tokens with another key, and refuses those of the one before, or accepts them."""
+        await self.fleet.members[incident.target].plane.change_token_key(keep_old=incident.amount < 0.3)
+        yield
+
+    def _hub_links(self) -> list[Link]:
+        team = self.fleet.team
+        leader = team.links[team.processes.index(team.leader(self.fleet.stored))]
+        return [leader, *self.fleet.hub_links.values()]
+
+    def _some_links(self, incident: Incident) -> list[Link]:
+        """Return the roads of one cluster, of the hub, or all of them."""
+        fleet = self.fleet
+        if incident.amount < 0.2:
+            return fleet.links
+        hub = [*fleet.team.links, *fleet.hub_links.values()]
+        return hub if incident.amount < 0.4 else list(fleet.members[incident.target].links)
+
+
+@asynccontextmanager
+async def _cut(*links: Link) -> AsyncIterator[None]:
+    for link in links:
+        link.sever()
+    yield
+    for link in links:
+        link.mend()
+
+
+@asynccontextmanager
+async def _under(links: Iterable[Link], plan: FaultPlan) -> AsyncIterator[None]:
+    links = list(links)
+    for link in links:
+        link.plans.append(plan)
+    yield
+    for link in links:
+        link.plans.remove(plan)
+
+
+@asynccontextmanager
+async def _stale(incident: Incident, links: Iterable[Link]) -> AsyncIterator[None]:
+    links = list(links)
+    for link in links:
+        link.hold()
+    yield
+    for link in links:
+        link.release(lose=incident.amount < 0.5)
