@@ -15,9 +15,12 @@ from watchword import __version__
 from watchword.api.meta import Manifest, Object
 from watchword.api.names import IMAGE
 from watchword.api.resources import (
+    CLUSTER_MANAGERS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    KLUSTERLETS,
     NAMESPACES,
     NETWORK_POLICIES,
+    POD_DISRUPTION_BUDGETS,
     POD_MONITORS,
     SERVICE_MONITORS,
     SERVICES,
@@ -31,9 +34,10 @@ ROOT = Path(__file__).parents[1]
 HEADER = "# Rendered by `python -m tools.chart`; change the code that `watchword manifests` runs instead.\n"
 TOKEN = re.compile(r"zz\d+zz(?:-addon)?")
 OPTIONAL_LINE = re.compile(r"^(?P<indent> *)(?P<key>[\w./-]+): (?P<token>zz\d+zz)$")
-ALL_ACCESS = WorkloadAccess(network_policy=True, pod_monitor=True, service_monitor=True)
+ALL_ACCESS = WorkloadAccess(network_policy=True, pod_monitor=True, service_monitor=True, disruption_budget=True)
 SWITCHES = {
     NETWORK_POLICIES: "networkPolicy",
+    POD_DISRUPTION_BUDGETS: "podDisruptionBudget",
     POD_MONITORS: "podMonitor",
     SERVICES: "serviceMonitor",  # no process has another Service
     SERVICE_MONITORS: "serviceMonitor",
@@ -199,7 +203,6 @@ def chart_description() -> Object:
         "version": __version__,
         "appVersion": __version__,
         "kubeVersion": ">=1.30.0-0",
-        "home": "https://github.com/watchword/watchword",
         "keywords": ["multicluster", "credentials", "open-cluster-management"],
     }
 
@@ -240,12 +243,22 @@ def _enclosed(block: str, documents: str) -> str:
 def kustomize_files() -> dict[str, str]:
     """Return every rendered file of the kustomize bases by its path under them."""
     settings = Installation(IMAGE, agent_names=AgentNames(cluster="cluster1"))
-    bases = {"hub": settings.hub_rows(), "agent": settings.agent_rows(), "pull-secrets": settings.pull_secret_rows()}
-    files = {"image.yaml": HEADER + dump(IMAGE_FIELDS)}
-    for name, rows in bases.items():
-        files[f"{name}/resources.yaml"] = HEADER + "---\n".join(dump(obj) for _, obj in rows)
+    hub, agent, pull_secrets = settings.hub_rows(), settings.agent_rows(), settings.pull_secret_rows()
+    kinds = [row for row in hub if row[0] is CUSTOM_RESOURCE_DEFINITIONS]
+    files = {}
+    for name, rows in {"kinds": kinds, "hub": hub, "agent": agent, "pull-secrets": pull_secrets}.items():
+        own = [without_image(row) for row in rows if rows is kinds or row not in kinds]
+        files[f"{name}/resources.yaml"] = HEADER + "---\n".join(dump(obj) for obj in own)
         files[f"{name}/kustomization.yaml"] = HEADER + dump(KUSTOMIZATION)
     return files
+
+
+def without_image(row: Manifest) -> Object:
+    """Return an object for a base: the operator deploys its own image, so that an overlay names the image once."""
+    resource, obj = row
+    if resource not in (CLUSTER_MANAGERS, KLUSTERLETS):
+        return obj
+    return {**obj, "spec": {name: value for name, value in obj["spec"].items() if name != "imagePullSpec"}}
 
 
 KUSTOMIZATION: Object = {
@@ -253,10 +266,6 @@ KUSTOMIZATION: Object = {
     "kind": "Kustomization",
     "resources": ["resources.yaml"],
 }
-IMAGE_FIELDS: Object = {
-    "images": [{"path": "spec/imagePullSpec", "kind": kind} for kind in ("ClusterManager", "Klusterlet")]
-}
-"""Where overlays find the image besides containers: the operator deploys what these fields name."""
 
 
 def rendered_files(root: Path = ROOT) -> dict[Path, str]:

@@ -8,12 +8,17 @@ from watchword.api.pull_secrets import CONFIGURATION
 from watchword.api.resources import RBAC_GROUP
 from watchword.api.yaml import dump
 from watchword.operator.pull_secret_manifests import PULL_SECRETS
-from watchword.operator.rendering import CONTAINER_SECURITY, POD_SECURITY, role_with_binding
+from watchword.operator.rendering import CONTAINER_SECURITY, JOB_DEADLINE, POD_SECURITY, role_with_binding
 
 NAME = "watchword-removal"
 IMAGE = "IMAGE_OF_THE_CHART"
 ARGUMENTS = "ARGUMENTS_OF_THE_CHART"
-REFERENCES = "PULL_SECRETS_OF_THE_CHART"
+VALUES = {
+    "imagePullSecrets": ".Values.imagePullSecrets",
+    "nodeSelector": ".Values.nodePlacement.nodeSelector",
+    "tolerations": ".Values.nodePlacement.tolerations",
+}
+"""Fields of the pods that are values of the chart."""
 
 
 def removal_hook() -> str:
@@ -35,11 +40,12 @@ def pull_secret_removal_hook() -> str:
 def _filled(*objects: Object) -> str:
     """Return the objects as templates."""
     text = "".join(f"---\n{dump(obj)}" for obj in objects)
+    for field, value in VALUES.items():
+        text = text.replace(f"{field}: {value}", f"{field}: {{{{ toJson {value} }}}}")
     return (
         text.replace(f"image: {IMAGE}", 'image: {{ include "watchword.image" . | quote }}')
         .replace(f"namespace: {NAME}", "namespace: {{ .Release.Namespace | quote }}")
         .replace(f"args: {ARGUMENTS}", 'args: {{ include "watchword.removalArguments" . }}')
-        .replace(f"imagePullSecrets: {REFERENCES}", "imagePullSecrets: {{ toJson .Values.imagePullSecrets }}")
     )
 
 
@@ -81,10 +87,11 @@ def _job(key: ObjectKey, account: str, arguments: str | list[str]) -> Object:
     pod = {
         "serviceAccountName": account,
         "restartPolicy": "Never",
-        "imagePullSecrets": REFERENCES,
+        "automountServiceAccountToken": True,
+        **VALUES,
         "containers": [container],
         "securityContext": dict(POD_SECURITY),
     }
     metadata = {"name": key.name, "namespace": key.namespace, "annotations": _hook(1)}
-    spec = {"backoffLimit": 2, "template": {"spec": pod}}
+    spec = {"backoffLimit": 2, "activeDeadlineSeconds": JOB_DEADLINE, "template": {"spec": pod}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}

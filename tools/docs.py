@@ -13,6 +13,7 @@ from tools.docs_conditions import render_conditions
 from tools.docs_metrics import render_metrics
 from tools.docs_reasons import render_reasons
 from tools.docs_rights import render_rights
+from tools.documented_blocks import report
 
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
@@ -20,7 +21,13 @@ ROOT = Path(__file__).parents[1]
 
 
 def main() -> None:
-    """Write what differs; print what is broken, and exit non-zero when anything is."""
+    """Write what differs; print what is broken, and exit non-zero when anything is.
+
+    With `--executed`: print which blocks of commands are run by a test, and why the others are not.
+    """
+    if sys.argv[1:] == ["--executed"]:
+        print("\n".join(report(ROOT)))
+        return
     for path, text in rendered(ROOT).items():
         if not path.is_file() or path.read_text() != text:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,14 +7,17 @@ import importlib
 import sys
 
 BARS = {
+    "abuse": "how long an administrator waits while a stranger abuses HTTP/2 and slow HTTP",
     "crashes": "kill -9 after any write of any program",
     "fuzz": "damaged input for every decoder, the API and every reconcile loop",
+    "heal": "states that heal once their cause is gone, and after how long",
     "herd": "how evenly many credentials are renewed",
     "outage": "recovery from an outage that is longer than a life of a credential",
     "revocation": "how long a revoked credential is still honoured",
     "rotations": "rotations that finish in time while requests fail and the hub restarts",
     "secrets": "secret bytes outside Secrets",
     "skew": "clocks of hub and clusters that differ",
+    "soak": "memory, descriptors, timers and files under rotations without pause",
     "upgrade": "two revisions that take turns on one data directory, during rotations",
 }
 

@@ -147,10 +147,11 @@ class CredentialFleet:
 
     async def _configure_pull_secrets(self) -> None:
         data = {"registries": REGISTRY, "token-lifetime-seconds": str(int(self.size.lifetime.total_seconds()))}
-        await self.client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(self._pull_secret_settings, data=data))
+        await self.client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(self.pull_secret_settings, data=data))
 
     @property
-    def _pull_secret_settings(self) -> ObjectKey:
+    def pull_secret_settings(self) -> ObjectKey:
+        """Where the configuration of pull secrets is."""
         return ObjectKey(self.namespace, "pull-secrets")
 
     async def _add_cluster(self, driver: str) -> None:
@@ -158,13 +159,14 @@ class CredentialFleet:
         self.add_process(name, lambda run: self._run_agent(run, name, driver))
         await self.harness.joined(name)
         self.places.append(CredentialPlace(CredentialKind.CLUSTER, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")))
-        addon = await self._enable_addon(name, ADDON)
+        addon = await self.enable_addon(name, ADDON)
         kind = CredentialKind.ADDON_TOKEN if driver == "token" else CredentialKind.ADDON_CERTIFICATE
         self.places.append(CredentialPlace(kind, ObjectKey(name, f"{addon.name}-hub-kubeconfig")))
         if driver == "csr" and not self.places_of(CredentialKind.ACCOUNT):
             await self._add_accounts(name)
 
-    async def _enable_addon(self, cluster: str, addon: str) -> ObjectKey:
+    async def enable_addon(self, cluster: str, addon: str) -> ObjectKey:
+        """Enable an add-on on a cluster, and declare that it needs a credential."""
         key = ObjectKey(cluster, addon)
         await self.client.create(MANAGED_CLUSTER_ADDONS, an_addon(addon, cluster=cluster))
         patch = {"status": {"registrations": [{"type": "kubeClient"}]}}
@@ -173,7 +175,7 @@ class CredentialFleet:
 
     async def _add_accounts(self, cluster: str) -> None:
         """Enable the add-on, make what its work would make on the cluster, run its agent, and declare accounts."""
-        key = await self._enable_addon(cluster, ACCOUNTS_ADDON)
+        key = await self.enable_addon(cluster, ACCOUNTS_ADDON)
         found = await eventually(
             self.client, MANAGED_CLUSTER_ADDONS, key, _says(ConditionType.REGISTRATION_APPLIED), within=90
         )
@@ -218,7 +220,7 @@ class CredentialFleet:
         await run_accounts_manager(self.over_link(self.plane.fresh_client(), run), options)
 
     async def _run_pull_secrets(self, run: ProcessRun) -> None:
-        options = PullSecretOptions(elect=False, config_map=self._pull_secret_settings, metrics=self._new_metrics())
+        options = PullSecretOptions(elect=False, config_map=self.pull_secret_settings, metrics=self._new_metrics())
         client = self.over_link(self.plane.fresh_client(), run)
         await run_pull_secrets(client, options, clock=self.cluster_clock, random=Random(PULL_SECRETS))
 

@@ -10,8 +10,9 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
+from watchword.health.facts import HubFacts
 from watchword.health.inventory import build_inventory, forecast_expiry, requires_action
-from watchword.health.inventory_rows import HubFacts
+from watchword.health.states import InventoryHealth
 from watchword.testing.virtual_time import EPOCH
 
 HOUR = timedelta(hours=1)
@@ -34,9 +35,11 @@ def test_token_that_is_not_renewed_requires_action(*, rotates: bool) -> None:
     inventory = build_inventory(HubFacts(accounts=[an_account(rotates=rotates)]), now=EPOCH + HOUR)
     (expiring,) = forecast_expiry(inventory, now=EPOCH + HOUR, within=24 * HOUR)
     assert requires_action(expiring) is not rotates
-    assert expiring.row.holder == "account robot"
+    assert expiring.row.holder == "account robot in edge-1"
 
 
-def test_account_without_a_token_has_no_row() -> None:
+def test_account_without_a_token_waits_for_its_agent() -> None:
     account = MANAGED_SERVICE_ACCOUNTS.manifest(ObjectKey("edge-1", "robot"))
-    assert not build_inventory(HubFacts(accounts=[account]), now=EPOCH).credentials
+    (row,) = build_inventory(HubFacts(accounts=[account]), now=EPOCH).credentials
+    assert row.health is InventoryHealth.PENDING
+    assert "enabled on its cluster?" in row.note

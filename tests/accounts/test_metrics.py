@@ -20,8 +20,8 @@ from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.credentials.lifecycle import Reason
 from watchword.credentials.token_metrics import TokenRefreshMetrics
-from watchword.health.checks import Level
-from watchword.health.doctor import decide_account_findings
+from watchword.health.inventory_rows import decide_account_row
+from watchword.health.states import InventoryHealth
 from watchword.kube.errors import Forbidden
 from watchword.runtime.prometheus import CollectorRegistry
 from watchword.testing.eventually import eventually, is_gone
@@ -58,17 +58,21 @@ def test_phase_follows_the_conditions(account: Object, phase: AccountPhase) -> N
 
 
 @pytest.mark.parametrize(
-    ("accounts", "expected"),
+    ("account", "expected"),
     [
-        pytest.param([], [], id="no account"),
-        pytest.param([an_account({PRESENT: "False"})], [Level.FAILURE], id="not on the cluster"),
-        pytest.param([an_account({REPORTED: "True"}, deletionTimestamp="2026")], [Level.WARNING], id="not revoked"),
-        pytest.param([an_account()], [Level.WARNING], id="no agent"),
-        pytest.param([an_account({REPORTED: "True"})], [Level.OK], id="well"),
+        pytest.param(an_account({PRESENT: "False"}), InventoryHealth.FAILING, id="not on the cluster"),
+        pytest.param(
+            an_account({REPORTED: "True"}, deletionTimestamp="2026"), InventoryHealth.PENDING, id="not revoked"
+        ),
+        pytest.param(an_account(), InventoryHealth.PENDING, id="no agent"),
+        pytest.param(an_account({REPORTED: "True"}), InventoryHealth.GOOD, id="well"),
     ],
 )
-def test_doctor_judges_accounts_by_their_phase(accounts: list[Object], expected: list[Level]) -> None:
-    assert [finding.level for finding in decide_account_findings(accounts)] == expected
+def test_account_is_judged_by_its_phase(account: Object, expected: InventoryHealth) -> None:
+    row = decide_account_row(account, now=EPOCH)
+
+    assert row is not None
+    assert row.health is expected
 
 
 def test_age_and_expiry_are_those_of_the_worst_token() -> None:

@@ -21,7 +21,8 @@ from watchword.api.resources import (
 )
 from watchword.kube.client import Client
 from watchword.operator import rbac
-from watchword.operator.bundles import OPERATOR, operator_bundle
+from watchword.operator.bundles import operator_bundle
+from watchword.operator.rendering import OPERATOR
 from watchword.testing.builders import a_config_map, a_namespace
 from watchword.testing.plane import Plane
 

@@ -13,7 +13,7 @@ from watchword.api.text import escape_text, is_safe_text
 from watchword.cli.common_options import format_document
 from watchword.cli.doctor import render_results
 from watchword.cli.output import render_table
-from watchword.health.checks import CheckResult, fail
+from watchword.health.finding import CheckResult, fail
 
 HOSTILE = "a\x1b[2Jb\r\nc\u202ed\x9be\x7f\u2028f\u2066"
 
@@ -39,7 +39,7 @@ def test_what_is_kept_stays() -> None:
 
 def test_tables_findings_and_documents_hold_nothing_unsafe() -> None:
     table = render_table(("NAME",), [(HOSTILE,)])
-    findings = render_results([CheckResult(HOSTILE, [fail(HOSTILE, HOSTILE)])])
+    findings = render_results([CheckResult(HOSTILE, [fail("Hostile", HOSTILE, HOSTILE)])])
 
     assert is_safe_text(table, keep="\n")
     assert (len(table.splitlines()), len(findings.splitlines())) == (2, 2)

@@ -16,7 +16,14 @@ import pytest_asyncio
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, ConditionType, Label
+from watchword.api.names import (
+    BOOTSTRAP_KUBECONFIG_SECRET,
+    HUB_KUBECONFIG_SECRET,
+    IMAGE,
+    IMAGE_VARIABLE,
+    ConditionType,
+    Label,
+)
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.cli.main import run
 from watchword.kube.client import Client
@@ -203,8 +210,12 @@ class Member:
 
 
 @pytest_asyncio.fixture
-async def cli_fleet(logs_in_file: Path, plane: Plane, capsys: Output) -> AsyncIterator[Fleet]:
+async def cli_fleet(
+    logs_in_file: Path, plane: Plane, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Fleet]:
     """A control plane on which commands run; its hub's controllers are the test's to start."""
+    if plane.name != "embedded":
+        monkeypatch.setenv(IMAGE_VARIABLE, IMAGE)  # on another server `init` asks for an image
     await plane.controllers(
         "certificatesigningrequest-signing-controller",
         "certificatesigningrequest-approving-controller",

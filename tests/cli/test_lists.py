@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
     from tests.cli.conftest import Fleet
 
-LISTS = ("clusters", "clusters list", "addon list", "serviceaccount list", "token list", "pull-secrets list")
+LISTS = (
+    "clusters",
+    "clusters list",
+    "addon list",
+    "serviceaccount list",
+    "token list",
+    "pull-secrets list",
+    "work list",
+    "clusterset list",
+)
 FLAGS = {"--namespace", "-n", "--all-namespaces", "-A", "--selector", "-l", "--sort-by", "--watch", "-w", "-o"}
 CELL = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=30)
 

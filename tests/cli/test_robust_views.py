@@ -55,7 +55,6 @@ async def test_an_unreadable_cluster_can_be_denied(cli_fleet: Fleet, hostile: st
     "argv",
     [
         pytest.param(["status"], id="status"),
-        pytest.param(["status", "--check"], id="status --check"),
         pytest.param(["forecast"], id="forecast"),
         pytest.param(["clusters"], id="clusters"),
         pytest.param(["addon", "list"], id="addon list"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from msgspec.structs import replace
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli.doctor import render_results
-from watchword.cli.status import MAX_HEALTHY_ROWS, describe_troubles, render_inventory, summarise
-from watchword.health.checks import CheckResult, Level
-from watchword.health.hub_checks import decide_fleet_findings
+from watchword.cli.status import MAX_HEALTHY_ROWS, describe_findings, render_inventory, summarise
+from watchword.health.facts import HubFacts
+from watchword.health.finding import Severity, urgent
+from watchword.health.hub_rules import HubState, decide_own_findings, decide_table_findings
 from watchword.health.inventory import build_inventory
-from watchword.health.inventory_rows import HubFacts, Inventory
+from watchword.health.inventory_rows import Inventory
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 MANY = 300
@@ -82,10 +82,15 @@ def test_one_line_summarizes_the_fleet(silent: int, sentence: str) -> None:
 
 
 def test_check_names_what_needs_attention_and_nothing_else() -> None:
-    assert list(describe_troubles(a_fleet(0))) == []
-    assert list(describe_troubles(a_fleet(1))) == ["cluster cluster300: failing: silent"]
-    unseen = list(describe_troubles(replace(a_fleet(0), unseen={"clusters": "the server does not let you read them"})))
-    assert unseen == ["not checked: clusters (the server does not let you read them)"]
+    assert list(describe_findings(decide_table_findings(a_fleet(0)))) == []
+    assert list(describe_findings(decide_table_findings(a_fleet(1)))) == [
+        "failure: cluster cluster300: silent",
+        "  next: watchword doctor --cluster cluster300",
+    ]
+    unseen = HubFacts(unseen={"clusters": "the server does not let you read them"})
+    assert "warning: clusters could not be read: the server does not let you read them" in list(
+        describe_findings(decide_own_findings(HubState(unseen, NOW)))
+    )
 
 
 LONG = "a-cluster-with-a-name-of-sixty-three-letters-which-is-the-longest"
@@ -97,15 +102,17 @@ def test_names_and_explanations_are_never_cut_at_eighty_columns() -> None:
 
     assert "…" not in page
     assert page.splitlines()[1].split()[:5] == [LONG, "no", "no", "unknown", "Pending"]
-    assert page.splitlines()[2] == f"  has registered: watchword accept --clusters {LONG}"
+    assert " ".join("".join(page.splitlines(keepends=True)[2:]).split()).startswith("has registered: watchword accept")
+    assert page.count(LONG) == 2
+    assert all(len(line) <= 80 for line in page.splitlines()[2:])
 
 
 def test_doctor_names_some_of_many_and_where_to_find_the_rest() -> None:
-    findings = decide_fleet_findings(a_fleet(60))
+    results = decide_table_findings(a_fleet(60))
 
-    page = render_results([CheckResult("fleet", findings)]).splitlines()
+    page = render_results(results[:1]).splitlines()
 
-    assert len(findings) == 60
+    assert len(results[0].findings) == 60
     assert sum(line.startswith("FAIL") for line in page) == 10
     assert page[-1].strip() == "and 50 more: watchword doctor -o yaml names them all"
 
@@ -115,6 +122,6 @@ def test_what_fails_stands_before_what_waits() -> None:
     expired = a_cluster(1, silent=False)
     expired["status"]["conditions"][-1]["message"] = "valid from 2025-01-01T00:00:00Z until 2026-05-01T00:00:00Z"
 
-    findings = decide_fleet_findings(build_inventory(HubFacts(clusters=[waiting, expired]), now=NOW))
+    found = urgent(decide_table_findings(build_inventory(HubFacts(clusters=[waiting, expired]), now=NOW)))
 
-    assert [finding.level for finding in findings] == [Level.FAILURE, Level.WARNING]
+    assert [finding.severity for _, finding in found] == [Severity.FAILURE, Severity.WARNING]

@@ -8,7 +8,7 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import DEPLOYMENTS, PODS
-from watchword.health.deployments import decide_deployment_trouble
+from watchword.health.processes import decide_deployment_trouble
 
 
 def a_deployment(available: str = "False", **conditions: str) -> Object:
@@ -20,7 +20,7 @@ def a_deployment(available: str = "False", **conditions: str) -> Object:
 
 
 def a_pod(name: str = "controller-1", phase: str = "Pending", *, restarts: int = 0, **state: Any) -> Object:
-    row = {"name": "main", "restartCount": restarts, "state": state, "lastState": {}}
+    row = {"name": "main", "image": "r.test/w:x", "restartCount": restarts, "state": state, "lastState": {}}
     return PODS.manifest(ObjectKey("hub", name), status={"phase": phase, "containerStatuses": [row] if state else []})
 
 
@@ -34,7 +34,11 @@ def ready(name: str = "controller-1") -> Object:
     return PODS.manifest(ObjectKey("hub", name), status={"phase": "Running", "conditions": rows})
 
 
-IMAGE = {"reason": "ImagePullBackOff", "message": "no such image watchword:x"}
+IMAGE = {
+    "reason": "ImagePullBackOff",
+    "message": 'failed to pull and unpack image "r.test/w:x": failed to do request: lookup r.test: no such host',
+}
+UNPULLED = "cannot pull r.test/w:x from r.test: no such host; push the image there, or name another with --image"
 CRASH = {"reason": "CrashLoopBackOff"}
 
 
@@ -51,7 +55,7 @@ CRASH = {"reason": "CrashLoopBackOff"}
         pytest.param(
             a_deployment(),
             [a_pod(waiting=IMAGE)],
-            "pod hub/controller-1 waits: ImagePullBackOff (no such image watchword:x)",
+            f"pod hub/controller-1 {UNPULLED}",
             "kubectl -n hub describe pod controller-1",
             id="its image is not there",
         ),
@@ -132,7 +136,7 @@ def test_a_new_pod_that_cannot_start_is_named_while_the_old_one_serves() -> None
     trouble = decide_deployment_trouble(deployment, [ready(), a_pod("controller-2", waiting=IMAGE)])
 
     assert trouble is not None
-    assert trouble.reason == "pod hub/controller-2 waits: ImagePullBackOff (no such image watchword:x)"
+    assert trouble.reason == f"pod hub/controller-2 {UNPULLED}"
 
 
 def test_a_deployment_whose_roll_out_is_done_has_no_trouble() -> None:

@@ -27,15 +27,16 @@ from watchword.api.time import rfc3339_micro
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
-from watchword.health.checks import CheckContext, CheckFinding, Level, has_no_failure
-from watchword.health.cluster_checks import Membership, decide_acceptance_findings, decide_credential_findings
-from watchword.health.deployments import decide_report_findings
-from watchword.health.doctor import decide_skew_findings, run_doctor
-from watchword.health.hub_checks import decide_fleet_findings
-from watchword.health.inventory_rows import ACCOUNT_TOKEN, AUTHORITY, JOIN_TOKEN, PULL_SECRET, CredentialRow, Inventory
+from watchword.health.cluster_side import Membership, decide_acceptance_findings, decide_credential_findings
+from watchword.health.examination import Examination, decide_skew_findings
+from watchword.health.finding import Finding, Severity, urgent
+from watchword.health.inventory_rows import ACCOUNT_TOKEN, AUTHORITY, PULL_SECRET, CredentialRow
+from watchword.health.processes import decide_report_findings
 from watchword.health.renewal_proof import STILL_OLD
+from watchword.health.row_findings import credential_finding
 from watchword.health.states import InventoryHealth
-from watchword.operator.bundles import OPERATOR, operator_bundle
+from watchword.operator.bundles import operator_bundle
+from watchword.operator.rendering import OPERATOR
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey
@@ -48,12 +49,19 @@ from watchword.testing.plane import Plane
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 EDGE = Membership("edge", "open-cluster-management-agent", "hub.test:6443")
+
+
+def holding(data: dict[str, bytes]) -> Membership:
+    return replace(EDGE, held=data)
+
+
 pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what others left would be found
 
 
-async def findings(plane: Plane, *, catalog: Catalog = CATALOG) -> dict[str, list[CheckFinding]]:
+async def findings(plane: Plane, *, catalog: Catalog = CATALOG) -> dict[str, list[Finding]]:
     client = plane.client()
-    results = await run_doctor(CheckContext(client, plane.clock, SignerProbe(client, plane.clock).run, catalog))
+    probe = SignerProbe(client, plane.clock).run
+    results = await Examination(client, plane.clock, probe_signer=probe, catalog=catalog).run()
     return {result.check: list(result.findings) for result in results}
 
 
@@ -62,7 +70,7 @@ async def a_hub(plane: Plane) -> None:
     await set_up_hub(plane.client(), HubSetup(info, deploy=False))
 
 
-def one(rows: list[CheckFinding]) -> CheckFinding:
+def one(rows: list[Finding]) -> Finding:
     [row] = rows
     return row
 
@@ -70,47 +78,47 @@ def one(rows: list[CheckFinding]) -> CheckFinding:
 @pytest.mark.parametrize(
     ("seconds", "level"),
     [
-        pytest.param(None, Level.OK, id="the server does not say"),
-        pytest.param(2, Level.OK, id="as good as the same"),
-        pytest.param(-40, Level.WARNING, id="behind"),
-        pytest.param(301, Level.FAILURE, id="so far ahead that new certificates are not valid yet"),
+        pytest.param(None, Severity.OK, id="the server does not say"),
+        pytest.param(2, Severity.OK, id="as good as the same"),
+        pytest.param(-40, Severity.WARNING, id="behind"),
+        pytest.param(301, Severity.FAILURE, id="so far ahead that new certificates are not valid yet"),
     ],
 )
-def test_decide_skew(seconds: int | None, level: Level) -> None:
+def test_decide_skew(seconds: int | None, level: Severity) -> None:
     skew = None if seconds is None else timedelta(seconds=seconds)
 
-    assert [finding.level for finding in decide_skew_findings(skew)] == [level]
+    assert [finding.severity for finding in decide_skew_findings(skew)] == [level]
 
 
 @pytest.mark.parametrize(
     ("age", "level", "said"),
     [
-        pytest.param(0, Level.OK, "agent until 2026-04-10", id="fresh"),
-        pytest.param(90, Level.FAILURE, "was not renewed", id="overdue"),
-        pytest.param(101, Level.FAILURE, "expired", id="expired"),
+        pytest.param(0, Severity.OK, "agent until 2026-04-10", id="fresh"),
+        pytest.param(90, Severity.FAILURE, "was not renewed", id="overdue"),
+        pytest.param(101, Severity.FAILURE, "expired", id="expired"),
     ],
 )
-def test_decide_credential(age: int, level: Level, said: str) -> None:
+def test_decide_credential(age: int, level: Severity, said: str) -> None:
     authority = Authority.make("ca", now=NOW)
     key = PrivateKey.generate()
     certificate = authority.issue_client(key.public, CertificateSubject("agent"), now=NOW, lifetime=100 * DAY)
 
-    finding = one(decide_credential_findings({"tls.crt": certificate.pem}, EDGE, now=NOW + age * DAY))
+    finding = one(decide_credential_findings(holding({"tls.crt": certificate.pem}), NOW + age * DAY))
 
-    assert finding.level is level
-    assert said in finding.reason
-    assert bool(finding.command) is (level is Level.FAILURE)
+    assert finding.severity is level
+    assert said in finding.sentence
+    assert bool(finding.command) is (level is Severity.FAILURE)
 
 
 @pytest.mark.parametrize(
     ("data", "level"),
     [
-        pytest.param({"tls.key": b"k"}, Level.WARNING, id="waiting for the certificate"),
-        pytest.param({"tls.crt": b"garbage"}, Level.FAILURE, id="not a certificate"),
+        pytest.param({"tls.key": b"k"}, Severity.WARNING, id="waiting for the certificate"),
+        pytest.param({"tls.crt": b"garbage"}, Severity.FAILURE, id="not a certificate"),
     ],
 )
-def test_decide_damaged_credential(data: dict[str, bytes], level: Level) -> None:
-    assert one(decide_credential_findings(data, EDGE, now=NOW)).level is level
+def test_decide_damaged_credential(data: dict[str, bytes], level: Severity) -> None:
+    assert one(decide_credential_findings(holding(data), NOW)).severity is level
 
 
 @pytest.mark.parametrize(
@@ -129,15 +137,15 @@ def test_decide_standing(accepted: bool, available: bool, said: str) -> None:  #
 
     (finding,) = decide_acceptance_findings(cluster, EDGE)
 
-    assert said in finding.reason
+    assert said in finding.sentence
 
 
 def test_the_key_that_asks_is_shown_as_the_hub_shows_it() -> None:
     key = PrivateKey.generate()
 
-    finding = one(decide_credential_findings({"pending.key": key.pem.reveal()}, EDGE, now=NOW))
+    finding = one(decide_credential_findings(holding({"pending.key": key.pem.reveal()}), NOW))
 
-    assert f"asks with the key {key.public.thumbprint[:16]}" in finding.reason
+    assert f"asks with the key {key.public.thumbprint[:16]}" in finding.sentence
 
 
 def a_credential(kind: str, cluster: str, health: InventoryHealth, *, note: str = "") -> CredentialRow:
@@ -148,7 +156,7 @@ async def test_doctor_advises_join_or_init_on_a_bare_cluster(plane: Plane) -> No
     found = await findings(plane)
 
     finding = one(found["membership"])
-    assert finding.level is Level.FAILURE
+    assert finding.severity is Severity.FAILURE
     assert "watchword init" in finding.command
     assert "watchword token create --print-join-command" in finding.command
     assert "hub" not in found  # no more is asked of what is nothing yet
@@ -165,7 +173,7 @@ async def test_a_fresh_hub_whose_controllers_run_is_well(plane: Plane) -> None:
 
     found = await findings(plane)
 
-    assert {row.level for rows in found.values() for row in rows} == {Level.OK}
+    assert {row.severity for rows in found.values() for row in rows} == {Severity.OK}
 
 
 async def test_hub_whose_drivers_need_no_certificates_is_not_asked_for_one(plane: Plane) -> None:
@@ -174,9 +182,12 @@ async def test_hub_whose_drivers_need_no_certificates_is_not_asked_for_one(plane
     arn = {HUB_ARN.flag: "arn:aws:eks:us-west-2:111122223333:cluster/fleet-hub"}
     await set_up_hub(plane.client(), HubSetup(info, (NAME,), arn, deploy=False, catalog=catalog))
 
-    finding = one((await findings(plane, catalog=catalog))["signer"])
+    finding = one((await findings(plane, catalog=catalog))["issuing"])
 
-    assert (finding.level, finding.reason) == (Level.OK, "not tried: clusters register without certificates here")
+    assert (finding.severity, finding.sentence) == (
+        Severity.OK,
+        "not tried: clusters register without certificates here",
+    )
 
 
 def test_hub_that_issues_no_certificates_is_told_which_drivers_need_none() -> None:
@@ -188,9 +199,9 @@ def test_hub_that_issues_no_certificates_is_told_which_drivers_need_none() -> No
 async def test_a_hub_without_controllers_is_not_well(plane: Plane) -> None:
     await a_hub(plane)
 
-    finding = one((await findings(plane))["controllers"])
+    finding = one((await findings(plane))["processes"])
 
-    assert (finding.level, finding.command) == (Level.FAILURE, "watchword hub")
+    assert (finding.severity, finding.command) == (Severity.FAILURE, "watchword hub")
 
 
 async def test_the_pod_of_an_operator_that_is_pending_is_named(plane: Plane) -> None:
@@ -208,12 +219,12 @@ async def test_the_pod_of_an_operator_that_is_pending_is_named(plane: Plane) -> 
     status = {"phase": "Pending", "conditions": [unscheduled]}
     await client.patch(PODS, ObjectKey.of(pod), {"status": status}, subresource="status")
 
-    (pending, missing, unseen) = (await findings(plane))["operator"]
+    (pending, missing) = (await findings(plane))["processes"]
 
-    assert pending.reason == f"pod {OPERATOR.namespace}/operator-1 is pending: no node fits"
+    assert pending.sentence == f"pod {OPERATOR.namespace}/operator-1 is pending: no node fits"
     assert pending.command == f"kubectl -n {OPERATOR.namespace} describe pod operator-1"
-    assert "cluster-manager-controller" in missing.reason
-    assert "has not looked at ClusterManager cluster-manager yet" in unseen.reason
+    assert "cluster-manager-controller" in missing.sentence
+    assert missing.command == "watchword init"
 
 
 APPLIED = {"type": "Applied", "status": "True", "message": "as wanted"}
@@ -236,7 +247,7 @@ APPLIED = {"type": "Applied", "status": "True", "message": "as wanted"}
 def test_judge_what_the_operator_reports(rows: list[Object], said: list[str]) -> None:
     manager: Object = {"metadata": {"name": "cluster-manager", "generation": 2}, "status": {"conditions": rows}}
 
-    reasons = [finding.reason for finding in decide_report_findings("ClusterManager", manager)]
+    reasons = [finding.sentence for finding in decide_report_findings("ClusterManager", manager)]
 
     assert len(reasons) == len(said)
     assert all(part in reason for part, reason in zip(said, reasons, strict=True))
@@ -249,8 +260,8 @@ async def test_tokens_without_signature_are_found(plane: Plane) -> None:
 
     finding = one((await findings(plane))["discovery"])
 
-    assert finding.level is Level.FAILURE
-    assert token.id in finding.reason
+    assert finding.severity is Severity.FAILURE
+    assert token.id in finding.sentence
     assert token.secret.reveal() not in repr(finding)
 
 
@@ -261,8 +272,8 @@ async def test_a_refusal_to_sign_is_passed_on(plane: Plane) -> None:
 
     finding = one((await findings(plane))["discovery"])
 
-    assert (finding.level, finding.command) == (Level.FAILURE, "watchword init")
-    assert "it names a stranger's CA" in finding.reason
+    assert (finding.severity, finding.command) == (Severity.FAILURE, "watchword init")
+    assert "it names a stranger's CA" in finding.sentence
 
 
 async def test_controllers_that_stopped_are_found(plane: Plane) -> None:
@@ -270,7 +281,7 @@ async def test_controllers_that_stopped_are_found(plane: Plane) -> None:
     spec = {"holderIdentity": "hub-1", "renewTime": rfc3339_micro(plane.clock.now() - timedelta(minutes=5))}
     await plane.client().create(LEASES, LEASES.manifest(LEASE, spec=spec))
 
-    assert one((await findings(plane))["controllers"]).level is Level.FAILURE
+    assert one((await findings(plane))["processes"]).severity is Severity.FAILURE
 
 
 async def test_silent_clusters_and_leftovers_are_found(plane: Plane) -> None:
@@ -284,8 +295,8 @@ async def test_silent_clusters_and_leftovers_are_found(plane: Plane) -> None:
     found = await findings(plane)
 
     assert one(found["leftovers"]).command == "kubectl delete namespace gone"
-    assert "cluster edge: it fell silent" in [row.reason for row in found["fleet"]]
-    assert not has_no_failure(await run_doctor(CheckContext(plane.client(), plane.clock)))
+    assert "cluster edge: it fell silent" in [row.line for row in found["clusters"]]
+    assert urgent(await Examination(plane.client(), plane.clock).run())
 
 
 def _silent() -> Object:
@@ -308,38 +319,38 @@ def _silent() -> Object:
     [
         pytest.param(
             a_credential("client certificate", "edge", InventoryHealth.EXPIRED),
-            Level.FAILURE,
-            "watchword rejoin --cluster-name edge",
+            Severity.FAILURE,
+            "watchword token create --for-cluster edge --print-join-command",
             id="certificate of a cluster",
         ),
         pytest.param(
             a_credential(ACCOUNT_TOKEN, "edge", InventoryHealth.OVERDUE),
-            Level.FAILURE,
+            Severity.FAILURE,
             "watchword serviceaccount show robot -n edge",
             id="token of a managed service account",
         ),
         pytest.param(
-            a_credential(JOIN_TOKEN, "", InventoryHealth.EXPIRED),
-            Level.FAILURE,
-            "watchword token create",
-            id="join token",
+            a_credential(AUTHORITY, "", InventoryHealth.PENDING),
+            Severity.WARNING,
+            "watchword init",
+            id="authority that ends soon",
+        ),
+        pytest.param(
+            a_credential(PULL_SECRET, "", InventoryHealth.OVERDUE),
+            Severity.FAILURE,
+            "watchword pull-secrets list --unhealthy",
+            id="pull secret",
         ),
         pytest.param(
             replace(a_credential("token", "edge", InventoryHealth.PENDING, note=STILL_OLD), use=CredentialUse.PREVIOUS),
-            Level.WARNING,
-            "watchword status",
+            Severity.WARNING,
+            "watchword doctor --cluster edge",
             id="renewed and not used",
         ),
     ],
 )
-def test_every_kind_of_credential_has_its_next_command(row: CredentialRow, level: Level, command: str) -> None:
-    finding = one(decide_fleet_findings(Inventory((), (), [row], {})))
+def test_every_kind_of_credential_has_its_next_command(row: CredentialRow, level: Severity, command: str) -> None:
+    finding = credential_finding(row)
 
-    assert (finding.level, finding.command) == (level, command)
-
-
-@pytest.mark.parametrize("kind", [AUTHORITY, PULL_SECRET])
-def test_kind_with_a_check_of_its_own_is_not_reported_twice(kind: str) -> None:
-    row = a_credential(kind, "", InventoryHealth.EXPIRED)
-
-    assert decide_fleet_findings(Inventory((), (), [row], {})) == []
+    assert finding is not None
+    assert (finding.severity, finding.command) == (level, command)

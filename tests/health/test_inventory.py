@@ -18,6 +18,7 @@ from watchword.api.sensitive import Sensitive
 from watchword.cli.addon import addon_row
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
+from watchword.health.facts import HubFacts
 from watchword.health.formatting import format_renewal
 from watchword.health.inventory import (
     build_inventory,
@@ -27,7 +28,7 @@ from watchword.health.inventory import (
     forecast_expiry,
     inventory_document,
 )
-from watchword.health.inventory_rows import HubFacts, natural_sort_key
+from watchword.health.inventory_rows import natural_sort_key
 from watchword.health.states import InventoryHealth
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
@@ -148,7 +149,7 @@ def test_one_unreadable_object_hides_no_other() -> None:
     assert [(row.name, row.health.label) for row in inventory.clusters] == [("bad", "Failing"), ("good", "Good")]
     assert sorted(inventory.unreadable) == ["cluster bad"]
     assert "cannot be read" in inventory.unreadable["cluster bad"]
-    assert {row.holder for row in inventory.credentials} >= {"agent of good", "account robot"}
+    assert {row.holder for row in inventory.credentials} >= {"agent of good", "account robot in edge"}
 
 
 def a_request(requester: str, *, addon: str = "", decided: bool = False) -> Object:

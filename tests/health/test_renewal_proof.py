@@ -12,11 +12,13 @@ from watchword.api.credential_report import CREDENTIAL_ID, CredentialUse, Creden
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339, rfc3339_micro
-from watchword.cli.status import describe_troubles, render_inventory
+from watchword.cli.status import describe_findings, render_inventory
 from watchword.health.audit_log import CredentialUsage, read_audit_logs
 from watchword.health.errors import AuditLogUnreadable
+from watchword.health.facts import AccountToken, HubFacts
+from watchword.health.hub_rules import decide_table_findings
 from watchword.health.inventory import credential_document
-from watchword.health.inventory_rows import AccountToken, CredentialRow, HubFacts, Inventory
+from watchword.health.inventory_rows import CredentialRow, Inventory
 from watchword.health.renewal_proof import STILL_OLD, UseEvidence, decide_account_use, decide_row_use
 from watchword.health.states import InventoryHealth
 from watchword.testing.virtual_time import EPOCH
@@ -141,7 +143,8 @@ def test_status_says_that_the_old_one_is_still_used() -> None:
     inventory = Inventory((), (), [late], {})
 
     assert STILL_OLD in render_inventory(inventory, EPOCH + HOUR, "table", 120)
-    assert list(describe_troubles(inventory)) == [f"client certificate of agent of edge: pending: {STILL_OLD}"]
+    line, _ = describe_findings(decide_table_findings(inventory))
+    assert line == f"warning: client certificate of agent of edge: {STILL_OLD}"
 
 
 @pytest.mark.parametrize(

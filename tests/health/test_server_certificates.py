@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from watchword.api.meta import Object
+from watchword.health.facts import HubFacts
 from watchword.health.inventory import build_inventory, forecast_expiry, requires_action
-from watchword.health.inventory_rows import HubFacts
 from watchword.health.states import InventoryHealth
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey

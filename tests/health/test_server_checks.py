@@ -10,9 +10,9 @@ from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.health.checks import CheckContext, CheckFinding, Level
-from watchword.health.deployments import CONTROLLERS, decide_server_findings
-from watchword.health.doctor import run_doctor
+from watchword.health.examination import Examination
+from watchword.health.finding import Finding, Severity
+from watchword.health.hub_rules import LOGS, decide_server_findings
 from watchword.operator.bundles import operator_bundle
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
@@ -50,8 +50,8 @@ def published(*, host: str = HOST, foreign: bool = False, now: datetime = NOW) -
 def test_server_that_agents_refuse_is_found_with_the_next_step(found: Object | None, days: int, said: str) -> None:
     (finding,) = decide_server_findings(SERVER, found, [HOST, "192.0.2.7"], now=NOW + timedelta(days=days))
 
-    assert (finding.level, finding.command) == (Level.FAILURE, CONTROLLERS)
-    assert said in finding.reason
+    assert (finding.severity, finding.command) == (Severity.FAILURE, LOGS)
+    assert said in finding.sentence
 
 
 def test_server_with_a_good_certificate_is_well() -> None:
@@ -65,8 +65,8 @@ async def a_hub(plane: Plane, *hosts: str) -> None:
     await plane.client().apply(NAMESPACES, a_namespace(CA_BUNDLE.namespace), force=True)
 
 
-async def findings(plane: Plane, check: str) -> list[CheckFinding]:
-    results = await run_doctor(CheckContext(plane.client(), plane.clock))
+async def findings(plane: Plane, check: str) -> list[Finding]:
+    results = await Examination(plane.client(), plane.clock).run()
     return next(list(result.findings) for result in results if result.check == check)
 
 
@@ -76,7 +76,7 @@ async def test_doctor_is_content_with_a_server_that_agents_trust(plane: Plane) -
 
     (finding,) = await findings(plane, "servers")
 
-    assert (finding.level, finding.reason) == (Level.OK, "agents can trust grpc-server")
+    assert (finding.severity, finding.sentence) == (Severity.OK, "agents can trust the servers of this hub's drivers")
 
 
 async def test_doctor_names_the_flag_where_no_host_is_published(plane: Plane) -> None:
@@ -85,18 +85,16 @@ async def test_doctor_names_the_flag_where_no_host_is_published(plane: Plane) ->
 
     (finding,) = await findings(plane, "servers")
 
-    assert (finding.level, finding.command) == (Level.WARNING, "watchword init --grpc-server-hosts HOST")
+    assert (finding.severity, finding.command) == (Severity.WARNING, "watchword init --grpc-server-hosts HOST")
 
 
 async def test_doctor_says_once_that_a_certificate_was_not_renewed(plane: Plane) -> None:
     await a_hub(plane, HOST)
     await plane.client().create(CONFIG_MAPS, published(now=plane.clock.now() - timedelta(days=29)))
 
-    (finding,) = await findings(plane, "servers")
-    others = await findings(plane, "fleet")
+    (finding,) = await findings(plane, "credentials")
 
-    assert "is the hub running? its controllers renew it" in finding.reason
-    assert not any("gRPC" in row.reason for row in others)
+    assert "is the hub running? its controllers renew it" in finding.sentence
 
 
 async def test_doctor_names_the_deployment_of_a_server_that_is_missing(plane: Plane) -> None:
@@ -105,6 +103,6 @@ async def test_doctor_names_the_deployment_of_a_server_that_is_missing(plane: Pl
     await plane.client().apply(NAMESPACES, a_namespace(ObjectKey.of(operator).namespace), force=True)
     await plane.client().create(DEPLOYMENTS, operator)
 
-    reasons = [finding.reason for finding in await findings(plane, "operator")]
+    reasons = [finding.sentence for finding in await findings(plane, "processes")]
 
     assert f"there is no Deployment {CA_BUNDLE.namespace}/cluster-manager-grpc-server" in reasons

@@ -42,7 +42,9 @@ TOLD = CredentialValidity(START, START + 100 * DAY, START + 50 * DAY)
             id="only its end is known",
         ),
         pytest.param(decide_authority_health, YEAR, 100, InventoryHealth.EXPIRED, id="an authority that has ended"),
-        pytest.param(decide_authority_health, YEAR, 10, InventoryHealth.DUE, id="an authority with ninety days left"),
+        pytest.param(
+            decide_authority_health, YEAR, 10, InventoryHealth.PENDING, id="an authority with ninety days left"
+        ),
         pytest.param(decide_authority_health, YEAR, 9, InventoryHealth.GOOD, id="an authority with more"),
         pytest.param(
             decide_expiring_health,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.names import Label
+from watchword.api.names import IMAGE, Label
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CRON_JOBS,
@@ -22,9 +22,9 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.kube.client import Client
-from watchword.operator.bundles import OPERATOR, BundleOptions, install_crds, operator_bundle
+from watchword.operator.bundles import BundleOptions, install_crds, operator_bundle
 from watchword.operator.process import OperatorOptions, run_operator
-from watchword.operator.rendering import MANAGED_BY
+from watchword.operator.rendering import MANAGED_BY, OPERATOR
 from watchword.testing.eventually import eventually
 from watchword.testing.plane import Plane
 
@@ -40,9 +40,9 @@ class Operated:
         self.own: Client = plane.client(user, groups)
         self.stop = asyncio.Event()
 
-    async def install(self) -> None:
+    async def install(self, image: str) -> None:
         await install_crds(self.admin)
-        for resource, obj in operator_bundle():
+        for resource, obj in operator_bundle(BundleOptions(image)):
             if resource is not CUSTOM_RESOURCE_DEFINITIONS:
                 await self.admin.apply(resource, obj, force=True)
 
@@ -63,10 +63,10 @@ class Operated:
 
 
 @pytest.fixture
-async def operated(plane: Plane) -> AsyncIterator[Operated]:
+async def operated(plane: Plane, request: pytest.FixtureRequest) -> AsyncIterator[Operated]:
     await plane.controllers("garbage-collector-controller", "namespace-controller")
     found = Operated(plane)
-    await found.install()
+    await found.install(getattr(request, "param", IMAGE))
     async with asyncio.TaskGroup() as group:
         group.create_task(found.run())
         yield found

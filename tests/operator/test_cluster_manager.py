@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from tests.operator.conftest import Operated
 from tests.operator.test_klusterlet import says
 
-from watchword.api.conditions import find_condition
-from watchword.api.meta import ObjectKey
+from watchword.api.conditions import Condition, find_condition
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
-from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, CRON_JOBS, DEPLOYMENTS
+from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, CRON_JOBS, DEPLOYMENTS, NAMESPACES
 
 HUB = "cluster-manager-controller"
 
@@ -24,6 +27,36 @@ async def test_a_cluster_manager_becomes_a_hub(operated: Operated) -> None:
     assert hub["spec"]["template"]["spec"]["containers"][0]["args"][0] == "hub"
     assert await operated.find(CRON_JOBS, "cluster-cleaner", HUB_NAMESPACE) is not None
     await _remove(operated)
+
+
+@pytest.mark.parametrize("operated", ["registry.test/w:7"], indirect=True)
+async def test_hub_runs_the_image_of_the_operator_where_its_resource_names_none(operated: Operated) -> None:
+    await operated.has(CLUSTER_MANAGERS, "cluster-manager", spec={})
+
+    await operated.until(CLUSTER_MANAGERS, "cluster-manager", says("Applied", "True"))
+
+    hub = await operated.admin.get(DEPLOYMENTS, ObjectKey(HUB_NAMESPACE, HUB))
+    assert hub["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.test/w:7"
+    await _remove(operated)
+
+
+async def test_namespace_of_the_hub_that_is_gone_is_named_with_what_to_do(operated: Operated) -> None:
+    await operated.has(CLUSTER_MANAGERS, "cluster-manager", spec={})
+    await operated.until(CLUSTER_MANAGERS, "cluster-manager", says("Applied", "True"))
+
+    await operated.admin.delete(NAMESPACES, ObjectKey.cluster(HUB_NAMESPACE))
+    manager = await operated.until(CLUSTER_MANAGERS, "cluster-manager", tells_of("is gone"))
+
+    condition = find_condition(manager or {}, "Applied")
+    assert condition is not None
+    assert condition.message == (
+        f"the namespace {HUB_NAMESPACE} is gone, and with it the rights of the operator in it: "
+        "run `watchword init` again"
+    )
+
+
+def tells_of(text: str) -> Callable[[Object | None], bool]:
+    return lambda found: text in ((find_condition(found or {}, "Applied") or Condition.true("", "")).message or "")
 
 
 async def test_an_unknown_driver_is_a_condition(operated: Operated) -> None:

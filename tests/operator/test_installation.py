@@ -18,7 +18,9 @@ from watchword.api.resources import (
     KLUSTERLETS,
     NAMESPACES,
     NETWORK_POLICIES,
+    POD_DISRUPTION_BUDGETS,
     POD_MONITORS,
+    SERVICE_ACCOUNTS,
     SERVICE_MONITORS,
 )
 from watchword.operator.bundles import install_crds
@@ -38,6 +40,7 @@ VALUES = {
     "agent": {"clusterName": "edge", "resources": {"limits": {"memory": "3Gi"}}},
     "pullSecrets": {"onlyUsed": True, "registries": ["registry.example"]},
 }
+NO_KINDS_OF_THE_EMBEDDED = (NETWORK_POLICIES, POD_DISRUPTION_BUDGETS)
 SETTINGS = read_installation(VALUES)
 
 
@@ -63,7 +66,7 @@ async def test_server_accepts_every_object_in_a_dry_run(plane: Plane, rows: list
 
     # Monitors are no kinds of Kubernetes, and the embedded control plane has no network to make policies for.
     monitors = (POD_MONITORS, SERVICE_MONITORS)
-    unserved = (CUSTOM_RESOURCE_DEFINITIONS, *monitors, *([NETWORK_POLICIES] if plane.name == "embedded" else []))
+    unserved = (CUSTOM_RESOURCE_DEFINITIONS, *monitors, *(NO_KINDS_OF_THE_EMBEDDED if plane.name == "embedded" else ()))
     for resource, obj in rows:
         if resource not in unserved:
             await client.apply(resource, obj, manager="rehearsal", force=True, dry_run=True)
@@ -96,10 +99,36 @@ def test_settings_reach_the_pods(deployment: Object, replicas: int, memory: str)
     assert pod["tolerations"] == [{"key": "role", "operator": "Exists"}]
 
 
-def test_clean_up_of_clusters_pulls_its_image_with_the_same_secret() -> None:
-    job = the_only(CRON_JOBS, hub_manifests(the_only(CLUSTER_MANAGERS, SETTINGS.hub_rows())))
+def test_clean_up_of_clusters_runs_where_the_hub_runs_and_ends() -> None:
+    job = the_only(CRON_JOBS, hub_manifests(the_only(CLUSTER_MANAGERS, SETTINGS.hub_rows())))["spec"]["jobTemplate"]
 
-    assert job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "first"}]
+    pod = job["spec"]["template"]["spec"]
+    assert (pod["nodeSelector"], pod["imagePullSecrets"]) == ({"role": "infra"}, [{"name": "first"}])
+    assert pod["tolerations"] == [{"key": "role", "operator": "Exists"}]
+    assert job["spec"]["activeDeadlineSeconds"] == 300
+
+
+def test_servers_of_drivers_have_the_replicas_of_the_hub() -> None:
+    manager = CLUSTER_MANAGERS.manifest(
+        ObjectKey.cluster("cluster-manager"),
+        metadata={"annotations": {Annotation.REPLICAS: "2"}},
+        spec={"registrationConfiguration": {"registrationDrivers": [{"authType": "grpc"}]}},
+    )
+
+    deployments = [obj["spec"] for resource, obj in hub_manifests(manager) if resource is DEPLOYMENTS]
+
+    assert [spec["replicas"] for spec in deployments] == [2, 2]
+
+
+def test_tokens_are_mounted_by_the_pods_that_ask_for_them_alone() -> None:
+    rows = [*SETTINGS.hub_rows(), *SETTINGS.agent_rows(), *SETTINGS.pull_secret_rows()]
+    rows += [*hub_manifests(the_only(CLUSTER_MANAGERS, rows)), *agent_manifests(the_only(KLUSTERLETS, rows))]
+
+    accounts = [obj for resource, obj in rows if resource is SERVICE_ACCOUNTS]
+    pods = [obj["spec"]["template"]["spec"] for resource, obj in rows if resource is DEPLOYMENTS]
+
+    assert {obj["automountServiceAccountToken"] for obj in accounts} == {False}
+    assert {pod["automountServiceAccountToken"] for pod in pods} == {True}
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "", "²"])

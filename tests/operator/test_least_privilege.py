@@ -28,9 +28,10 @@ from watchword.api.resources import (
 )
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.operator.bundles import OPERATOR, operator_bundle
+from watchword.operator.bundles import operator_bundle
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.operator.rbac import ELECTION_RIGHTS, OPERATOR_OWN_RIGHTS, OPERATOR_RIGHTS
+from watchword.operator.rendering import OPERATOR
 from watchword.registration.catalog import CATALOG
 from watchword.registration.driver import HasServer
 from watchword.testing.errors import EventuallyTimeout

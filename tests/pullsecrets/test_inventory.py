@@ -12,12 +12,14 @@ from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import BOUND, CONFIGURATION
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES
 from watchword.api.time import rfc3339
-from watchword.cli.status import describe_troubles, render_inventory, summarise
+from watchword.cli.status import describe_findings, render_inventory, summarise
 from watchword.credentials.bound_token import BoundToken
+from watchword.health.facts import HubFacts
 from watchword.health.hub_observer import observe_hub
 from watchword.health.hub_reader import read_hub_facts
+from watchword.health.hub_rules import decide_table_findings
 from watchword.health.inventory import build_inventory, forecast_expiry, inventory_document, requires_action
-from watchword.health.inventory_rows import PULL_SECRET, CredentialRow, HubFacts
+from watchword.health.inventory_rows import PULL_SECRET, CredentialRow
 from watchword.health.states import InventoryHealth
 from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty
 from watchword.pullsecrets.pull_secret import PullSecret
@@ -111,11 +113,11 @@ def test_broken_pull_secrets_are_counted_beside_healthy_ones() -> None:
     inventory = build_inventory(HubFacts(pull_secrets=secrets), now=NOW)
 
     assert [row.count for row in inventory.credentials] == [3, MANY - 3]
-    (line,) = describe_troubles(inventory)
+    line, command = describe_findings(decide_table_findings(inventory))
     assert line.startswith(
-        "pull secret of 3 service accounts: expired: team-a/account-0-dockercfg-1234567890 and 2 more"
+        "failure: pull secret of 3 service accounts: team-a/account-0-dockercfg-1234567890 and 2 more"
     )
-    assert "watchword pull-secrets list --unhealthy" in line
+    assert command == "  next: watchword pull-secrets list --unhealthy"
     assert inventory.troubles == 3
 
 
@@ -138,12 +140,16 @@ async def test_status_reads_and_follows_the_pull_secrets_of_a_cluster(private_cl
 
     facts = await read_hub_facts(private_cluster.client)
     read = build_inventory(facts, now=now)
-    async with observe_hub(private_cluster.client, dict(facts.unseen), pull_secrets=True) as observer:
+    async with observe_hub(
+        private_cluster.client, dict(facts.unseen), pull_secrets=True, absent=facts.absent
+    ) as observer:
         followed = build_inventory(observer.facts(), now=now)
 
     for inventory in (read, followed):
         assert PULL_SECRET in {row.kind for row in inventory.credentials}
-        assert list(describe_troubles(inventory)) == []  # this cluster is no hub, and need not be one
+        assert (
+            list(describe_findings(decide_table_findings(inventory))) == []
+        )  # this cluster is no hub, and need not be one
         page = render_inventory(inventory, now, "wide", None)
         assert PULL_SECRET in page
         assert token_of(secret) not in page

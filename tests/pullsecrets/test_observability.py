@@ -12,9 +12,8 @@ from tests.pullsecrets.harness import PullSecretHarness, token_of
 from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import CONFIGURATION
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
-from watchword.health.checks import CheckContext
-from watchword.health.doctor import decide_pull_secret_findings, run_doctor
-from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, list_pull_secrets
+from watchword.health.examination import Examination
+from watchword.pullsecrets.inventory import PullSecretHealth, list_pull_secrets
 from watchword.runtime.metrics import Metrics
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.leak_search import Canary
@@ -83,10 +82,10 @@ async def test_doctor_names_a_configuration_that_is_not_followed(private_cluster
     config = CONFIG_MAPS.manifest(CONFIGURATION, data={"registries": "https://x"})
     await private_cluster.client.apply(CONFIG_MAPS, config)
 
-    results = await run_doctor(CheckContext(private_cluster.client, private_cluster.plane.clock))
+    results = await Examination(private_cluster.client, private_cluster.plane.clock).run()
 
-    (found,) = next(result.findings for result in results if result.check == "image pull secrets")
-    assert (found.level, "'https://x' is not a registry" in found.reason) == ("failure", True)
+    (found,) = next(result.findings for result in results if result.check == "processes")
+    assert (found.severity.label, "'https://x' is not a registry" in found.sentence) == ("failure", True)
 
 
 async def test_doctor_examines_a_cluster_that_has_pull_secrets_and_is_in_no_fleet(
@@ -96,10 +95,10 @@ async def test_doctor_examines_a_cluster_that_has_pull_secrets_and_is_in_no_flee
     await private_cluster.account("builder")
     await private_cluster.listed("builder")
 
-    results = await run_doctor(CheckContext(private_cluster.client, private_cluster.plane.clock))
+    results = await Examination(private_cluster.client, private_cluster.plane.clock).run()
 
-    found = {result.check: [finding.level.value for finding in result.findings] for result in results}
-    assert found["image pull secrets"] == ["ok"]
+    found = {result.check: [finding.severity.label for finding in result.findings] for result in results}
+    assert found["pull secrets"] == ["ok"]
     assert "membership" not in found
 
 
@@ -133,19 +132,3 @@ async def test_command_runs_the_controllers_and_lists_what_they_made(
     assert rows["builder"]["secret"] == secret["metadata"]["name"]
     assert running.returncode == 0
     assert token_of(secret).split(".")[2] not in (logged + listed).decode()
-
-
-@pytest.mark.parametrize(
-    ("health", "level"),
-    [
-        pytest.param((PullSecretHealth.EXPIRED, PullSecretHealth.HEALTHY), ["failure"], id="one has expired"),
-        pytest.param((PullSecretHealth.OVERDUE,), ["warning"], id="one is late"),
-        pytest.param((PullSecretHealth.LEGACY, PullSecretHealth.HEALTHY), ["warning"], id="one is legacy"),
-        pytest.param((PullSecretHealth.HEALTHY,), ["ok"], id="all is well"),
-        pytest.param((), [], id="there are none"),
-    ],
-)
-def test_doctor_judges_pull_secrets_by_the_worst(health: tuple[PullSecretHealth, ...], level: list[str]) -> None:
-    rows = [PullSecretRow(ObjectKey("team", f"secret-{n}"), "builder", each) for n, each in enumerate(health)]
-
-    assert [finding.level.value for finding in decide_pull_secret_findings(rows)] == level

@@ -33,11 +33,11 @@ from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.credentials.errors import AmbiguousDriver, UnknownDriver
 from watchword.credentials.secret_data import decode_data
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.health.cluster_checks import Membership, decide_credential_findings
-from watchword.health.hub_checks import decide_fleet_findings
+from watchword.health.cluster_side import Membership, decide_credential_findings
 from watchword.health.hub_reader import read_hub_facts
 from watchword.health.inventory import build_inventory, count_unknown_expiry, forecast_expiry
 from watchword.health.inventory_rows import CredentialRow
+from watchword.health.row_findings import inventory_findings
 from watchword.health.states import InventoryHealth
 from watchword.operator.cluster_manager_manifests import hub_flags
 from watchword.operator.klusterlet_manifests import agent_flags
@@ -109,12 +109,11 @@ async def test_credential_without_expiry_is_good_in_inventory_and_doctor(voucher
     assert (row.validity.expires, row.next_rotation) == (None, None)
     secret = await vouchers.members.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}"))
     (finding,) = decide_credential_findings(
-        decode_data(secret),
-        Membership(name, AGENTS_NAMESPACE, "hub.test:6443"),
-        now=vouchers.members.plane.clock.now(),
-        catalog=vouchers.catalog,
+        Membership(name, AGENTS_NAMESPACE, "hub.test:6443", decode_data(secret)),
+        vouchers.members.plane.clock.now(),
+        vouchers.catalog,
     )
-    assert finding.reason == f"acme vouches for {name} does not expire"
+    assert finding.sentence == f"acme vouches for {name} does not expire"
 
 
 async def test_credential_without_expiry_is_neither_forecast_nor_reported(vouchers: VoucherFleet) -> None:
@@ -128,7 +127,7 @@ async def test_credential_without_expiry_is_neither_forecast_nor_reported(vouche
     own = replace(inventory, credentials=[row for row in inventory.credentials if row.cluster == name])
     assert forecast_expiry(own, now=now, within=now.max.replace(tzinfo=now.tzinfo) - now) == []
     assert count_unknown_expiry(own) == 0
-    assert not [finding for finding in decide_fleet_findings(own) if name in finding.reason]
+    assert not [finding for _, finding in inventory_findings(own) if finding.cluster == name]
 
 
 async def test_denied_cluster_is_revoked_by_its_driver(vouchers: VoucherFleet) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import pairwise
 from random import Random
 
 import orjson
@@ -19,7 +20,16 @@ from watchword.runtime.controller import Controller, RequeueDecision, decide_req
 from watchword.runtime.informer import Reduction, WatchScope
 from watchword.runtime.metrics import Metrics, ReconcileResult
 from watchword.runtime.raw_objects import Facts
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Terminal, Trigger, TriggerSource
+from watchword.runtime.reconcile import (
+    ControllerSpec,
+    Done,
+    Outcome,
+    RetryAfter,
+    Terminal,
+    Trigger,
+    TriggerSource,
+    note_refusal,
+)
 
 A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
 HOUR = timedelta(hours=1)
@@ -304,14 +314,45 @@ async def test_a_poison_object_is_slowed_after_five_failures() -> None:
         assert len(reconciler.visits) < 35
 
 
-async def test_a_terminal_failure_waits_for_a_change() -> None:
+async def refuses() -> Outcome:
+    note_refusal("NameConflict")
+    return Done()
+
+
+@pytest.mark.parametrize(
+    "step", [pytest.param(refuses, id="refused"), pytest.param(raises(Terminal("no such driver")), id="terminal")]
+)
+async def test_what_waits_for_something_that_triggers_nothing_is_looked_at_less_and_less_often(
+    step: Callable[[], Awaitable[Outcome]],
+) -> None:
+    reconciler = Scripted({A: [step] * 30})
+    async with running(reconciler):
+        await asyncio.sleep(86400)
+
+    times = [at for name, at in reconciler.visits if name == "a"]
+    pauses = [after - before for before, after in pairwise(times)]
+    assert 48 <= pauses[0] <= 60
+    assert all(before < after for before, after in pairwise(pauses[2:6]))
+    assert all(2880 <= pause <= 3600 for pause in pauses[10:])
+    assert len(times) > 24
+
+
+async def test_refusal_that_is_over_is_not_looked_at_again() -> None:
+    reconciler = Scripted({A: [refuses, refuses]})
+    async with running(reconciler):
+        await asyncio.sleep(86400)
+
+    assert [name for name, _ in reconciler.visits] == ["a", "b", "a", "a"]
+
+
+async def test_a_terminal_failure_is_tried_again_at_a_change() -> None:
     reconciler = Scripted({A: [raises(Terminal("no such driver"))]})
     async with running(reconciler) as (_, cache):
-        await asyncio.sleep(86400)
+        await asyncio.sleep(5)
         cache.informer(SECRETS).handle_update(ObjectChange("MODIFIED", raw("a", 6), "6"))
-        await asyncio.sleep(1)
+        await asyncio.sleep(86400)
 
-    assert reconciler.visits == [("a", 0), ("b", 0), ("a", 86400)]
+    assert reconciler.visits == [("a", 0), ("b", 0), ("a", 5)]
 
 
 async def test_a_reconcile_past_its_deadline_is_cancelled_and_tried_again() -> None:

@@ -38,6 +38,7 @@ class ClusterExpectation:
     intent: Intent = Intent.MEMBER
     faults: int = 0  # under way now
     calm_since: timedelta = timedelta(0)
+    member_since: timedelta = timedelta(0)  # when it was last accepted again, or created again
 
     def is_calm(self, *, since: timedelta) -> bool:
         """Whether no fault has touched the cluster since an instant."""

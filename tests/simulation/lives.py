@@ -10,6 +10,7 @@ from tests.simulation.catalog import FURTHER
 from tests.simulation.settings import SimulationSettings
 
 SPARSE, DENSE = 2.0, 20.0  # incidents a day
+DRIFT = 0.001  # seconds for each pass of the loop, in every other life
 LARGEST_SEED = 10**9
 
 FOUND_SEEDS = (7101, 91012, 31415933, *range(555001, 555011))
@@ -25,12 +26,14 @@ PILLARS: tuple[tuple[str, ...], ...] = ((), *((pillar.name,) for pillar in FURTH
 """What small lives have besides registration, add-ons and works, in turn."""
 
 SMALL_LIVES = tuple(
-    SimulationSettings(seed=seed, clusters=clusters, days=20, incidents_per_day=incidents)
+    SimulationSettings(seed=seed, clusters=clusters, days=20, incidents_per_day=incidents, drift=DRIFT * (seed % 2))
     for seed, (clusters, incidents) in zip(range(101, 201), cycle(SMALL_FLEETS), strict=False)
 )
 
 PILLAR_LIVES = tuple(
-    SimulationSettings(seed=seed, clusters=clusters, days=12, incidents_per_day=DENSE / 4, pillars=pillars)
+    SimulationSettings(
+        seed=seed, clusters=clusters, days=12, incidents_per_day=DENSE / 4, drift=DRIFT * (seed % 2), pillars=pillars
+    )
     for seed, clusters, pillars in zip(range(201, 269), cycle((1, 2)), cycle(PILLARS[1:]), strict=False)
 )
 """Short lives with many incidents, each with one further pillar."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from random import Random
 
 import orjson
 from msgspec import Struct
 from tests.helpers.fleet import BOOTSTRAP_USER
+from tests.simulation.network import is_write
 
 from watchword.accounts.hub.definition import install as install_accounts
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import MANAGED_CRDS
+from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE
 from watchword.api.resources import NAMESPACES
@@ -39,7 +42,11 @@ from watchword.testing.virtual_time import EPOCH, VirtualClock, run_virtual
 
 NO_BOOKMARKS = 10.0 * 365 * 86400  # seconds: watches are cut by faults, not found silent
 CURVE_ORDER_BITS = 255
+EVENTS_STAY = timedelta(hours=13)  # longer than from one look to the next
 NAMESPACES_AT_START = (AGENT_NAMESPACE, ADDON_NAMESPACE)
+NO_SPACE = orjson.dumps(
+    {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503, "message": "no space left on device"}
+)
 ADMIN = StaticToken(Sensitive("the-administrator-of-a-simulation"), User("admin", groups=(SUPERUSERS,)))
 JOINING = StaticToken(Sensitive("the-bootstrap-of-a-simulation"), User(BOOTSTRAP_USER, groups=(MANAGED_CLUSTER_GROUP,)))
 
@@ -109,6 +116,7 @@ class SimulatedPlane:
         self._random = random
         self._handler = InterruptibleHandler()
         self._outages = 1  # it has to be started once
+        self.refused_writes = 0  # reasons to refuse every write
 
     @property
     def ca_pem(self) -> bytes:
@@ -127,6 +135,7 @@ class SimulatedPlane:
             client_authorities=lambda: self.believed,
             admin_tokens=(ADMIN, JOINING),
             controllers=self.controllers,
+            event_ttl=EVENTS_STAY,
         )
         access = access_control_factory(rules, now=self.clock.now, entropy=self._random.randbytes)
         plane = ControlPlane(
@@ -164,7 +173,12 @@ class SimulatedPlane:
 
     def transport(self) -> InProcessTransport:
         """Return a transport without an identity: `with_identity` gives it one."""
-        return InProcessTransport(self._handler.handle)
+        return InProcessTransport(self._handle)
+
+    async def _handle(self, request: Request) -> Response:
+        if self.refused_writes and is_write(request):
+            return Response(503, (("Content-Type", "application/json"),), NO_SPACE)
+        return await self._handler.handle(request)
 
     def as_token(self, token: str) -> InProcessTransport:
         """Return a transport that shows a token."""

@@ -33,6 +33,7 @@ class SimulationSettings(Struct, frozen=True):
     background_faults: FaultPlan = BACKGROUND_FAULTS
     check_every: timedelta = timedelta(hours=12)
     steps: int = 2  # in that time: how often consumers use what they have, and reports are compared with servers
+    drift: float = 0.0  # seconds that each pass of the loop takes: time also advances while code runs
     pillars: tuple[str, ...] = ()  # besides registration, add-ons and works
 
     def __post_init__(self) -> None:

@@ -86,7 +86,7 @@ def simulate(
     """Live one life in virtual time; without a script, what happens is drawn from the seed."""
     images = images or PlaneImages.make()
     with capture_log() as log:
-        return run_virtual(_run(settings, images, script, log), seed=settings.seed)
+        return run_virtual(_run(settings, images, script, log), seed=settings.seed, drift=settings.drift)
 
 
 async def _run(

@@ -27,8 +27,8 @@ from watchword.credentials.certificates.request_validation import read_cluster_r
 from watchword.credentials.driver_options import Settings
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.token_limits import record_token_use, token_secret_key_of
-from watchword.health.deployments import find_deployment_trouble
 from watchword.health.formatting import format_key
+from watchword.health.processes import find_deployment_trouble
 from watchword.kube.errors import Conflict, Forbidden
 from watchword.operator.cluster_manager_manifests import (
     CLUSTER_MANAGER,
@@ -199,8 +199,10 @@ class ClusterAcceptor(Struct, frozen=True):
 
 
 def validate_accepted(found: Object | None) -> str:
-    """Return what an accepted cluster still lacks; empty when it has its rights."""
+    """Return what an accepted cluster still lacks; empty when it has its rights. Raises for what no waiting ends."""
     said = find_condition(found or {}, ConditionType.HUB_ACCEPTED)
+    if said is not None and said.reason == "NameConflict":
+        raise OperationRefused(f"the hub cannot give the cluster its rights: {said.message}")
     if said is not None and said.status == "True":
         return ""
     return f"the hub has not given the cluster its rights yet{f' ({said.message})' if said else ''}"

@@ -14,7 +14,7 @@ from watchword.admin.apply import apply_all, keep_unnamed, select_settings
 from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.admin.wait import ObjectWaiter
 from watchword.admin.workloads import FIELD_MANAGER as DEPLOYER
-from watchword.admin.workloads import await_deployments, operator_objects
+from watchword.admin.workloads import await_deployments, choose_image, operator_objects
 from watchword.api.bootstrap import (
     ANNOTATION_SIGNING_REFUSED,
     CLUSTER_INFO,
@@ -41,7 +41,6 @@ from watchword.discovery.setup import FIELD_MANAGER, REQUESTERS_BINDING, Discove
 from watchword.discovery.token_secret import TokenRecord
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.operator.bundles import OPERATOR
 from watchword.operator.cluster_manager_manifests import (
     CLUSTER_MANAGER,
     enabled_servers,
@@ -49,7 +48,7 @@ from watchword.operator.cluster_manager_manifests import (
     hub_settings,
 )
 from watchword.operator.feature_gates import is_enabled
-from watchword.operator.rendering import cluster_role_with_binding, service_account
+from watchword.operator.rendering import OPERATOR, cluster_role_with_binding, service_account
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import installation
 from watchword.registration.hub.executor_policy import EXECUTOR_GATE
@@ -174,6 +173,8 @@ async def read_present(client: Client, setup: HubSetup) -> HubSetup:
         binding = await client.find(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(REQUESTERS_BINDING))
         nodes = any(subject.get("name") == NODE_GROUP for subject in (binding or {}).get("subjects") or [])
     merged = replace(setup, present=found or {}, deploy=deploy, approve_nodes=nodes)
+    if deploy and not (merged.image or merged.kept.get("imagePullSpec")):
+        merged = replace(merged, image=await choose_image(client))
     objections = validate_hub_setup(merged)
     if objections:
         raise InvalidInput("; ".join(objections))

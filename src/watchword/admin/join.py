@@ -14,7 +14,7 @@ from watchword.admin.apply import apply_all, keep_unnamed, select_settings
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
 from watchword.admin.workloads import FIELD_MANAGER as DEPLOYER
-from watchword.admin.workloads import operator_objects
+from watchword.admin.workloads import choose_image, operator_objects
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
@@ -39,14 +39,14 @@ from watchword.credentials.driver_options import (
 )
 from watchword.credentials.secret_data import decode_data, encode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.health.deployments import DeploymentTrouble, find_deployment_trouble
+from watchword.health.processes import DeploymentTrouble, find_deployment_trouble
 from watchword.health.states import is_accepted, is_denied
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig_files import dump_kubeconfig
-from watchword.operator.bundles import OPERATOR
 from watchword.operator.conditions import AGENT_REASONS, HUB_CONNECTION_DEGRADED
 from watchword.operator.klusterlet_manifests import agent_deployment
+from watchword.operator.rendering import OPERATOR
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import BringsBootstrapData, ClusterDriver, ReachesServer
 
@@ -215,6 +215,8 @@ async def join(
     if deploy is None:
         deploy = not membership.present or await client.find(DEPLOYMENTS, OPERATOR) is not None
     if deploy:
+        if not (membership.image or (membership.present.get("spec") or {}).get("imagePullSpec")):
+            membership = replace(membership, image=await choose_image(client))
         image, namespace = str(membership.spec["imagePullSpec"]), membership.agent_namespace
         rows, manager = await operator_objects(client, image, agent_namespace=namespace), DEPLOYER
     else:

@@ -7,13 +7,15 @@ from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct
 
+from watchword import __version__
 from watchword.admin.apply import list_if_served
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, is_deleting
-from watchword.api.names import IMAGE
+from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -24,13 +26,14 @@ from watchword.api.resources import (
     PODS,
 )
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.health.deployments import find_deployment_trouble, format_selector
+from watchword.health.processes import find_deployment_trouble, format_selector
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.operator.bundles import OPERATOR, BundleOptions, operator_bundle
+from watchword.operator.bundles import BundleOptions, operator_bundle
 from watchword.operator.cluster_manager_manifests import hub_manifests
 from watchword.operator.klusterlet_manifests import agent_deployment, namespace_of
 from watchword.operator.process import LEASE as OPERATOR_LEASE
+from watchword.operator.rendering import OPERATOR, image_of_operator
 
 
 async def await_deployments(
@@ -112,6 +115,28 @@ async def read_log(client: Client, pod: ObjectKey, wanted: LogRequest) -> AsyncI
 
 
 FIELD_MANAGER = "watchword-deploy"
+UNPUBLISHED = (
+    f"which image should run? None is published yet. Build it with `make image`, push it with `skopeo copy "
+    f"oci:dist/image docker://REGISTRY/watchword:{__version__}`, and name it with --image or {IMAGE_VARIABLE}"
+)
+
+
+class _Version(Struct, rename="camel"):
+    git_version: str = ""
+
+
+async def choose_image(client: Client) -> str:
+    """Return the image for what the command line names none: that of the operator here, or of an embedded plane.
+
+    `OperationRefused` says how to get one.
+    """
+    operator = await client.find(DEPLOYMENTS, OPERATOR)
+    if operator is not None:
+        return image_of_operator(operator)
+    server = msgspec.json.decode(await client.read("/version"), type=_Version)
+    if "+watchword." not in server.git_version:  # nodes of the embedded control plane run this program itself
+        raise OperationRefused(UNPUBLISHED)
+    return IMAGE
 
 
 async def operator_objects(

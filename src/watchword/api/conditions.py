@@ -15,6 +15,10 @@ Status = Literal["True", "False", "Unknown"]
 _VERSIONS = frozenset({"resourceVersion", "generation", "managedFields"})
 
 
+FALSE_BY_DEFAULT = frozenset({"ClusterSetEmpty", "Deleting", "Progressing", "RevocationPending", "Superseded"})
+"""Condition types whose status False is the normal one."""
+
+
 class Condition(Struct, frozen=True):
     """One condition; `reason` is for programs, `message` for people."""
 
@@ -34,6 +38,13 @@ class Condition(Struct, frozen=True):
     @classmethod
     def unknown(cls, type_: str, reason: str, message: str = "") -> Condition:
         return cls(type_, "Unknown", reason, message)
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether it says that something is not as it should be, until its cause is gone."""
+        if self.type.endswith("Degraded"):
+            return self.status == "True"
+        return self.status == "False" and self.type not in FALSE_BY_DEFAULT
 
 
 def conditions_of(obj: Mapping[str, Any]) -> list[Object]:

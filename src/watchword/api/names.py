@@ -40,6 +40,7 @@ SHARED_GROUP_AND_ROLE_NAMES = frozenset({"managed-clusters", "registration", "wo
 RESERVED_CLUSTER_NAMES = HUB_NAMESPACES | SHARED_GROUP_AND_ROLE_NAMES
 
 # Secrets and leases
+AGENT_VERSION_CLAIM = "agentversion.watchword.dev"  # the claim in which an agent reports its release
 HUB_KUBECONFIG_SECRET = "hub-kubeconfig-secret"  # noqa: S105 - the name of a Secret, not its content
 BOOTSTRAP_KUBECONFIG_SECRET = "bootstrap-hub-kubeconfig"  # noqa: S105 - the name of a Secret, not its content
 CLUSTER_LEASE = "managed-cluster-lease"

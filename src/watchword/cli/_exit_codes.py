@@ -76,7 +76,7 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         NotTrusted,
         SourceRefused,
     )
-    from watchword.health.errors import AuditLogUnreadable, NotAHub
+    from watchword.health.errors import AuditLogUnreadable, NotAHub, UnknownCluster
     from watchword.kube.errors import ConfigError, Forbidden, NotFound, Unauthorized, Unreachable
     from watchword.pki.errors import PkiError
     from watchword.pullsecrets.credential_provider import CredentialRequestRefused
@@ -93,6 +93,7 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
         (SourceRefused, ExitCode.NOT_USABLE),
         (OperationRefused, ExitCode.REFUSED),
         (NotAHub, ExitCode.REFUSED),
+        (UnknownCluster, ExitCode.NOT_FOUND),
         (ExportRefused, ExitCode.REFUSED),
         (AuditLogUnreadable, ExitCode.NOT_USABLE),
         (InvalidInput, ExitCode.NOT_USABLE),

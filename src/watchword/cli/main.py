@@ -42,16 +42,23 @@ GROUPS: dict[str, dict[str, str]] = {
         "token": "Create, list and delete bootstrap tokens.",
         "rotate": "Renew credentials now.",
         "revoke": "Revoke credentials of any kind.",
+        "inspect": "Show one credential: subject, issuer, where it is stored, next renewal.",
         "forecast": "List credentials that expire soon.",
         "discover": "Find and verify a cluster, and print how to connect to it.",
         "pull-secrets": "Keep image pull secrets with short-lived tokens, or list them.",
     },
+    WORK: {
+        "clusterset": "Create cluster sets, fill them, and bind them to namespaces.",
+        "work": "Apply objects to clusters through the hub, and see what became of them.",
+    },
     ADMINISTRATION: {
+        "upgrade": "Upgrade the hub of this cluster, then agents.",
         "backup": "Back up a control plane of this machine, or a hub, to one file.",
         "restore": "Restore a control plane of this machine, or a hub, from a backup.",
         "clean": "Remove the hub from this cluster.",
         "manifests": "Print manifests to apply to a cluster, without contacting a server.",
         "aws": "Prepare AWS accounts for clusters that register by IAM.",
+        "version": "Print the versions of this program, of the hub and of the agents.",
         "completion": "Print the shell code that completes commands.",
     },
     PROCESSES: {

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from watchword.api.names import IMAGE, IMAGE_VARIABLE
+from watchword.api.names import IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import option
+from watchword.cli.options import option, text
 from watchword.cli.process_options import identity, process_options, run_until_stopped
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.runtime.clock import SystemClock
@@ -18,7 +18,7 @@ from watchword.runtime.clock import SystemClock
 
 @click.command("operator")
 @option("--namespace", default="open-cluster-management", help="Namespace of the operator's leader election lease.")
-@option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image to deploy when the resource names none.")
+@text("--image", envvar=IMAGE_VARIABLE, help="Image to deploy when the resource names none; by default the operator's.")
 @click.option(
     "--install/--no-install", default=True, help="Apply the CustomResourceDefinitions that the operator needs."
 )

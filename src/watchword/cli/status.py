@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,12 +21,17 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.options import flag
 from watchword.cli.output import echo, echo_line, render_table, terminal_width
 from watchword.health.audit_log import read_audit_logs
+from watchword.health.examination import Examination
+from watchword.health.facts import HubFacts
+from watchword.health.finding import CheckResult, finding_document, urgent
 from watchword.health.formatting import format_count, format_renewal, format_time_left, format_timestamp
 from watchword.health.hub_observer import observe_hub
-from watchword.health.hub_reader import read_hub_facts, read_inventory, require_hub
+from watchword.health.hub_reader import read_hub_facts, require_fleet, require_hub
+from watchword.health.hub_rules import decide_hub_findings
 from watchword.health.inventory import build_inventory, inventory_document
 from watchword.health.inventory_rows import CredentialRow, Inventory
 from watchword.health.states import InventoryHealth
+from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 WIDE = 150  # columns, from which on everything is shown
@@ -65,8 +70,8 @@ def command(
     """List clusters, add-ons and credentials with expiry and health.
 
     Clusters, add-ons and credentials of any hub, what needs attention first; pull secrets in one row for each
-    state. What this user may not read is named, and the rest is shown. With --check nothing is printed when
-    all is well.
+    state. What this user may not read is named, and the rest is shown. --check prints the findings of
+    `doctor`, here or on a cluster, and nothing when all is well.
     """
     if watch and (check or logs):
         raise click.UsageError("--check and --audit-log look once and end, --watch stays: give one of them")
@@ -74,51 +79,56 @@ def command(
         with suppress(KeyboardInterrupt):
             run(_watch(connection, output))
         return ExitCode.DONE
-    now = datetime.now(UTC)
-    inventory = run(_read(connection, now, logs))
     if check:
-        return _check(inventory, now, output)
-    _show(inventory, now, output)
+        return _check(run(_examine(connection, logs)), output)
+    now = datetime.now(UTC)
+    facts = run(_read(connection, logs))
+    inventory, results = build_inventory(facts, now=now), decide_hub_findings(facts, now=now)
+    _show(inventory, results, now, output)
     shown = inventory.clusters or inventory.addons or inventory.credentials
     return ExitCode.REFUSED if "clusters" in inventory.unseen and not shown else ExitCode.DONE
 
 
-async def _read(connection: ClusterConnection, now: datetime, logs: Sequence[Path]) -> Inventory:
-    usage = read_audit_logs(logs) if logs else None
+async def _read(connection: ClusterConnection, logs: Sequence[Path]) -> HubFacts:
     async with connection.client() as client:
-        return await read_inventory(client, now, usage)
+        return require_fleet(await read_hub_facts(client, usage=read_audit_logs(logs) if logs else None))
 
 
-def _check(inventory: Inventory, now: datetime, output: str) -> int:
-    lines = list(describe_troubles(inventory))
+async def _examine(connection: ClusterConnection, logs: Sequence[Path]) -> list[CheckResult]:
+    async with connection.client() as client:
+        usage = read_audit_logs(logs) if logs else None
+        return await Examination(client, SystemClock(), usage).run()
+
+
+def _check(results: Sequence[CheckResult], output: str) -> int:
+    found = urgent(results)
     if output in ("json", "yaml"):
-        echo(render_inventory(inventory, now, output, None), nl=False)
+        echo(format_document([finding_document(*row) for row in found], output), nl=False)
     else:
-        for line in lines:
+        for line in describe_findings(results):
             echo_line(line)
-    return ExitCode.ATTENTION if lines else ExitCode.DONE
+    return ExitCode.ATTENTION if found else ExitCode.DONE
 
 
-def describe_troubles(inventory: Inventory) -> Iterator[str]:
-    """Yield one line for each thing that needs attention, or that could not be looked at."""
-    yield from (f"not checked: {what} ({why})" for what, why in inventory.unseen.items())
-    rows = [
-        *((f"cluster {row.name}", row.health, row.note) for row in inventory.clusters),
-        *((f"add-on {row.name} on {row.cluster}", row.health, row.note) for row in inventory.addons),
-        *((f"{row.kind} of {row.holder}", row.health, row.note) for row in inventory.credentials),
-    ]
-    yield from (
-        f"{what}: {health.label.lower()}{f': {note}' if note else ''}"
-        for what, health, note in rows
-        if health.needs_attention
-    )
+def describe_findings(results: Iterable[CheckResult]) -> Iterator[str]:
+    """Yield one line for each thing that needs attention, and one for its next command."""
+    for _, finding in urgent(results):
+        yield f"{finding.severity.label}: {finding.line}"
+        if finding.command:
+            yield f"  next: {finding.command}"
 
 
-def _show(inventory: Inventory, now: datetime, output: str) -> None:
-    _print_unreadable(inventory)
+def _show(inventory: Inventory, results: Sequence[CheckResult], now: datetime, output: str) -> None:
+    if output in ("json", "yaml"):
+        findings = [finding_document(*row) for row in urgent(results)]
+        echo(format_document({**inventory_document(inventory, now), "findings": findings}, output), nl=False)
+        return
     width = terminal_width()
+    own = [CheckResult(each.check, [row for row in each.findings if not row.about]) for each in results]
+    for line in describe_findings(own):  # what has a row says it there
+        echo_line(line, err=width is None)
     echo(render_inventory(inventory, now, output, width), nl=False)
-    if width is not None and output in ("table", "wide") and inventory.clusters:
+    if width is not None and inventory.clusters:
         echo(f"\n{summarise(inventory)}")
 
 
@@ -127,7 +137,7 @@ async def _watch(connection: ClusterConnection, output: str) -> None:
         await require_hub(client)
         facts = await read_hub_facts(client)
         readable = facts.pull_secrets is not None
-        async with observe_hub(client, dict(facts.unseen), pull_secrets=readable) as observer:
+        async with observe_hub(client, dict(facts.unseen), pull_secrets=readable, absent=facts.absent) as observer:
             await _follow(observer, output)
 
 
@@ -245,8 +255,3 @@ def _credentials(inventory: Inventory, now: datetime, width: int | None, *, wide
     long = ("CREDENTIAL", "HOLDER", "SUBJECT", "ISSUED", "EXPIRES", "LEFT", "NEXT ROTATION", "HEALTH", "NOTE")
     rows = [cells(row) for row in inventory.credentials]
     return render_table(long if wide else short, rows, width=width) if rows else ""
-
-
-def _print_unreadable(inventory: Inventory) -> None:
-    for what, why in inventory.unseen.items():
-        echo_line(f"not shown: {what} ({why})", err=True)

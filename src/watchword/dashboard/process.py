@@ -83,8 +83,9 @@ async def run_dashboard(
 @asynccontextmanager
 async def observe_readable(client: Client) -> AsyncIterator[HubObserver]:
     """Follow what this client may read of a hub, and the rest as soon as it may."""
-    unseen = {source.name: why for source, why in (await probe_sources(client)).items() if why}
-    async with observe_hub(client, unseen) as observer, follow_readable(client, observer):
+    missing = {source.name: why for source, why in (await probe_sources(client)).items()}
+    unseen = {name: why for name, why in missing.items() if why}
+    async with observe_hub(client, unseen, absent=missing) as observer, follow_readable(client, observer):
         yield observer
 
 

@@ -13,8 +13,8 @@ from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.pull_secrets import DOCKERCFG_TYPE
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
-from watchword.health.hub_observer import EVENT_SOURCE, SOURCES, HubObserver, facts_by_source
-from watchword.health.inventory_rows import HubFacts
+from watchword.health.facts import EVENT_SOURCE, OPTIONAL, SOURCES, HubFacts, facts_by_source
+from watchword.health.hub_observer import HubObserver
 from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound
@@ -65,7 +65,7 @@ class Source(Struct, frozen=True):
 
 
 DASHBOARD_SOURCES: tuple[Source, ...] = (
-    *(Source(name, *where, divisible=name in ("clusters", "add-ons")) for name, where in SOURCES.items()),
+    *(Source(name, *where, name in ("clusters", "add-ons"), name in OPTIONAL) for name, where in SOURCES.items()),
     *(Source(ACCOUNTS, kind, WatchScope(), divisible=True, optional=True) for kind in ACCOUNT_KINDS),
     Source(
         PULL_SECRETS, SECRETS, WatchScope(fields=f"type={DOCKERCFG_TYPE}"), divisible=True, project=project_pull_secret
@@ -74,8 +74,9 @@ DASHBOARD_SOURCES: tuple[Source, ...] = (
 )
 
 SHOWN_KINDS = frozenset(source.resource for source in DASHBOARD_SOURCES)
-CLUSTERS, REQUESTS = (
-    next(source for source in DASHBOARD_SOURCES if source.name == name) for name in ("clusters", "certificate requests")
+CLUSTERS, REQUESTS, HUB_SOURCE = (
+    next(source for source in DASHBOARD_SOURCES if source.name == name)
+    for name in ("clusters", "certificate requests", "Deployments")  # who sees processes sees what is found of them
 )
 
 

@@ -9,6 +9,7 @@ import orjson
 from msgspec import Struct, field
 
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, SIGNATURE_PREFIX
+from watchword.api.meta import Object
 from watchword.api.resources import CONFIG_MAPS
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.errors import DiscoveryError, DiscoveryReason
@@ -91,9 +92,17 @@ def _decode(body: bytes) -> PublishedClusterInfo:
         decoded = orjson.loads(body)
     except orjson.JSONDecodeError as cause:
         raise MalformedResponse("the response is not JSON: is this address a Kubernetes API server?") from cause
-    data = decoded.get("data") if isinstance(decoded, dict) else None
-    if not isinstance(data, dict) or not isinstance(data.get(KUBECONFIG_KEY), str):
+    found = read_published(decoded) if isinstance(decoded, dict) else None
+    if found is None:
         raise MalformedResponse("cluster-info holds no kubeconfig yet: run `watchword init` on the hub")
+    return found
+
+
+def read_published(config_map: Object) -> PublishedClusterInfo | None:
+    """Return what the ConfigMap holds, None when it holds no kubeconfig."""
+    data = config_map.get("data")
+    if not isinstance(data, dict) or not isinstance(data.get(KUBECONFIG_KEY), str):
+        return None
     prefix = len(SIGNATURE_PREFIX)
     signatures = {key[prefix:]: str(value) for key, value in data.items() if key.startswith(SIGNATURE_PREFIX)}
     return PublishedClusterInfo(data[KUBECONFIG_KEY], signatures)

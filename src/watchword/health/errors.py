@@ -11,5 +11,9 @@ class NotAHub(HealthError):
     """The server does not serve ManagedClusters."""
 
 
+class UnknownCluster(HealthError):
+    """The hub has no cluster of that name."""
+
+
 class AuditLogUnreadable(HealthError):
     """A file that was given as an audit log cannot be read."""

@@ -3,55 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.api.accounts import ACCOUNT_KINDS
-from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Object, Resource
-from watchword.api.names import CLUSTER_LEASE, Label
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CONFIG_MAPS,
-    EVENTS,
-    LEASES,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTERS,
-    SECRETS,
-)
-from watchword.discovery.cluster_info import read_cluster_info
-from watchword.discovery.errors import ClusterInfoRefused
-from watchword.discovery.token_secret import TokenRecord, read_token_secret
-from watchword.health.inventory_rows import HubFacts
+from watchword.api.resources import EVENTS, MANAGED_CLUSTERS, SECRETS
+from watchword.health.facts import SOURCES, HubFacts, facts_by_source, sort_by_creation
 from watchword.health.recent_events import FleetEvent, collect_fleet_events
 from watchword.kube.client import Client
-from watchword.pki.certificates import Certificate
 from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, project_pull_secret
-from watchword.registration.catalog import CATALOG
 from watchword.runtime.cache import Cache
 from watchword.runtime.informer import DeltaHandler, WatchScope
 from watchword.runtime.raw_objects import Projection
-
-SERVER_SOURCES = {
-    f"the certificates of the {server.name}": (CONFIG_MAPS, server.published_scope)
-    for server in CATALOG.servers
-    if server.published_scope is not None
-}
-SOURCES: dict[str, tuple[Resource, WatchScope]] = {
-    "clusters": (MANAGED_CLUSTERS, WatchScope()),
-    "add-ons": (MANAGED_CLUSTER_ADDONS, WatchScope()),
-    "certificate requests": (CERTIFICATE_SIGNING_REQUESTS, WatchScope(labels=Label.CLUSTER_NAME)),
-    "join tokens": (SECRETS, WatchScope(TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")),
-    "the hub's authority": (
-        CONFIG_MAPS,
-        WatchScope(CLUSTER_INFO.namespace, fields=f"metadata.name={CLUSTER_INFO.name}"),
-    ),
-    **SERVER_SOURCES,
-}
-EVENT_SOURCE = (EVENTS, WatchScope())
-LEASE_SOURCE = (LEASES, WatchScope(fields=f"metadata.name={CLUSTER_LEASE}"))
 
 
 class HubObserver(Struct):
@@ -61,23 +28,20 @@ class HubObserver(Struct):
     unseen: dict[str, str] = field(default_factory=dict)
     with_pull_secrets: bool = False  # among the facts; they are followed then
     changes: int = 0
-    _read_from: tuple[str, ...] = ()
-    _read: tuple[Certificate, ...] = ()
     _listeners: list[DeltaHandler] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def facts(self) -> HubFacts:
-        return HubFacts(
-            clusters=self.clusters(),
-            addons=self.addons(),
-            requests=self.requests(),
-            tokens=read_tokens(self._list("join tokens")),
-            authorities=self._authorities(),
-            pull_secrets=self._pull_secrets(),
-            servers=[obj for name in SERVER_SOURCES for obj in self._list(name)],
-            accounts=self.accounts(),
-            unseen=self.unseen,
-        )
+        found = facts_by_source({name: self._list(name) for name in SOURCES}, self.unseen)
+        return replace(found, accounts=self.accounts(), pull_secrets=self._pull_secrets())
+
+    def own_facts(self) -> HubFacts:
+        """Return what the rules about the hub itself need, without decoding its fleet."""
+        fleet = ("clusters", "add-ons", "leases of clusters")
+        found = {name: self._list(name) for name in SOURCES if name not in fleet}
+        names = self.cache.keys(MANAGED_CLUSTERS) if self.cache.informers(MANAGED_CLUSTERS) else ()
+        clusters: list[Object] = [{"metadata": {"name": key.name}} for key in names]
+        return replace(facts_by_source(found, self.unseen), clusters=clusters)
 
     def clusters(self) -> Sequence[Object]:
         return self._list("clusters")
@@ -92,14 +56,6 @@ class HubObserver(Struct):
     def requests(self) -> Sequence[Object]:
         """Return the certificate requests of clusters and add-ons, the oldest first."""
         return sort_by_creation(self._list("certificate requests"))
-
-    def _authorities(self) -> tuple[Certificate, ...]:
-        """Read the authorities anew only when their text has changed: certificates are slow to read."""
-        published = self._list("the hub's authority")
-        texts = tuple(str((each.get("data") or {}).get(KUBECONFIG_KEY)) for each in published)
-        if texts != self._read_from:
-            self._read_from, self._read = texts, read_authorities(published)
-        return self._read
 
     def recent_events(self) -> Sequence[FleetEvent]:
         """Return what happened, the latest last."""
@@ -142,7 +98,9 @@ class HubObserver(Struct):
 
     def _list(self, source: str) -> Sequence[Object]:
         resource, scope = SOURCES[source]
-        return () if source in self.unseen else self.cache.list(resource, namespace=scope.namespace)
+        found = (informer for informer in self.cache.informers(resource) if informer.scope == scope)
+        rows = {key: obj for informer in found for key, obj in informer.store.select()}
+        return [rows[key] for key in sorted(rows)]
 
 
 @asynccontextmanager
@@ -152,11 +110,12 @@ async def observe_hub(
     *,
     extra: Sequence[tuple[Resource, WatchScope]] = (),
     pull_secrets: bool = False,
+    absent: Collection[str] = (),
 ) -> AsyncIterator[HubObserver]:
     """Follow everything that can be seen of a hub; entered once all of it is known."""
     cache = Cache.of(client)
     observer = HubObserver(cache, unseen, pull_secrets)
-    visible = [row for name, row in SOURCES.items() if name not in unseen]
+    visible = [row for name, row in SOURCES.items() if name not in unseen and name not in absent]
     for resource, scope in (*visible, *extra):
         observer.follow(resource, scope)
     if pull_secrets:
@@ -168,32 +127,3 @@ async def observe_hub(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-
-
-def facts_by_source(found: Mapping[str, Sequence[Object]]) -> HubFacts:
-    return HubFacts(
-        clusters=found.get("clusters", ()),
-        addons=found.get("add-ons", ()),
-        requests=sort_by_creation(found.get("certificate requests", ())),
-        tokens=read_tokens(found.get("join tokens", ())),
-        authorities=read_authorities(found.get("the hub's authority", ())),
-        servers=[obj for name in SERVER_SOURCES for obj in found.get(name, ())],
-    )
-
-
-def read_tokens(secrets: Sequence[Object]) -> list[TokenRecord]:
-    """Return the join tokens among Secrets; what is none has no effect, and is left out."""
-    return [record for record in map(read_token_secret, secrets) if isinstance(record, TokenRecord)]
-
-
-def read_authorities(config_maps: Sequence[Object]) -> tuple[Certificate, ...]:
-    for found in config_maps:
-        try:
-            return read_cluster_info((found.get("data") or {}).get(KUBECONFIG_KEY) or "").authorities
-        except ClusterInfoRefused:
-            continue
-    return ()
-
-
-def sort_by_creation(requests: Sequence[Object]) -> list[Object]:
-    return sorted(requests, key=lambda request: str(request["metadata"].get("creationTimestamp") or ""))

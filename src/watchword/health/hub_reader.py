@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -17,16 +17,23 @@ from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.bound_token import read_bound_token
 from watchword.health.audit_log import CredentialUsage
 from watchword.health.errors import NotAHub
-from watchword.health.hub_observer import SOURCES, facts_by_source
+from watchword.health.facts import (
+    FORBIDDEN,
+    OPTIONAL,
+    SOURCES,
+    UNKNOWN_KIND,
+    AccountToken,
+    HubFacts,
+    facts_by_source,
+)
 from watchword.health.inventory import build_inventory
-from watchword.health.inventory_rows import UNKNOWN_KIND, AccountToken, HubFacts, Inventory
+from watchword.health.inventory_rows import Inventory
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.runtime.informer import WatchScope
 
-FORBIDDEN = "the server does not let you read them"
 NOT_A_HUB = (
     "this cluster is not a hub: choose the hub with --kubeconfig or --context, or make this cluster a hub with "
     "`watchword init`"
@@ -43,36 +50,50 @@ async def require_hub(client: Client) -> None:
         return  # the kind is there
 
 
-async def read_inventory(client: Client, now: datetime, usage: CredentialUsage | None = None) -> Inventory:
+async def read_inventory(client: Client, now: datetime) -> Inventory:
     """Return the inventory; `NotAHub` when the cluster is not a hub and has no pull secrets either."""
-    facts = await read_hub_facts(client, usage=usage)
+    return build_inventory(require_fleet(await read_hub_facts(client)), now=now)
+
+
+def require_fleet(facts: HubFacts) -> HubFacts:
+    """Raise `NotAHub` when the facts are neither of a hub nor of a cluster with pull secrets."""
     if facts.missing.get("clusters") == UNKNOWN_KIND:
         raise NotAHub(NOT_A_HUB)
-    return build_inventory(facts, now=now)
+    return facts
 
 
 async def read_hub_facts(client: Client, *, usage: CredentialUsage | None = None) -> HubFacts:
     """Read everything at once; what this user may not see is named in `unseen`."""
-    names = list(SOURCES)
-    answers = await asyncio.gather(*(_read(client, *SOURCES[name]) for name in names))
-    found: dict[str, Sequence[Object]] = {}
-    unseen: dict[str, str] = {}
-    for name, answer in zip(names, answers, strict=True):
-        if isinstance(answer, str):
-            unseen[name] = answer
-        else:
-            found[name] = answer
+    found, unseen, absent = await read_sources(client, SOURCES)
     accounts, pull_secrets = await asyncio.gather(_read_accounts(client), _read_pull_secrets(client))
     if pull_secrets is None and await _has_pull_secrets(client):
         unseen["pull secrets"] = FORBIDDEN
     return replace(
-        facts_by_source(found),
+        facts_by_source(found, unseen),
         accounts=accounts,
         pull_secrets=pull_secrets,
-        unseen=unseen,
+        absent=absent,
         usage=usage,
         account_tokens=await _read_account_tokens(client) if usage is not None and accounts else {},
     )
+
+
+async def read_sources(
+    client: Client, sources: Mapping[str, tuple[Resource, WatchScope]]
+) -> tuple[dict[str, Sequence[Object]], dict[str, str], frozenset[str]]:
+    """List each source; return what was found, why others could not be read, and which kinds are not served."""
+    answers = await asyncio.gather(*(_read(client, *where) for where in sources.values()))
+    found: dict[str, Sequence[Object]] = {}
+    unseen: dict[str, str] = {}
+    absent: set[str] = set()
+    for name, answer in zip(sources, answers, strict=True):
+        if not isinstance(answer, str):
+            found[name] = answer
+        elif answer == UNKNOWN_KIND and name in OPTIONAL:
+            absent.add(name)
+        else:
+            unseen[name] = answer
+    return found, unseen, frozenset(absent)
 
 
 async def _read_accounts(client: Client) -> Sequence[Object]:

@@ -24,6 +24,8 @@ from watchword.credentials.certificates.name_ownership import read_name_owner
 from watchword.credentials.credential_kind import CredentialKind
 from watchword.credentials.errors import AmbiguousDriver
 from watchword.discovery.token_secret import TokenRecord
+from watchword.health.facts import HubFacts
+from watchword.health.formatting import format_age
 from watchword.health.inventory_rows import (
     AUTHORITY,
     JOIN_TOKEN,
@@ -31,7 +33,6 @@ from watchword.health.inventory_rows import (
     AddonRow,
     ClusterRow,
     CredentialRow,
-    HubFacts,
     Inventory,
     addon_order,
     cluster_order,
@@ -45,7 +46,6 @@ from watchword.health.states import (
     InventoryHealth,
     decide_authority_health,
     decide_cluster_health,
-    decide_expiring_health,
     decide_renewed_health,
     is_accepted,
     is_denied,
@@ -53,7 +53,9 @@ from watchword.health.states import (
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.hub.cluster_lease import lease_patience, renewal_time
 
+LATE_DECISION = timedelta(minutes=1)  # after the end of a lease, until the hub's controllers have said so
 Row = TypeVar("Row")
 MemberRows: TypeAlias = tuple[Row, CredentialRow | None]
 
@@ -108,14 +110,18 @@ CONSEQUENCES = {
 
 def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALOG) -> Inventory:
     requests = _by_cluster(facts.requests)
+    leases = {str(lease["metadata"].get("namespace")): lease for lease in facts.leases}
 
     def of_cluster(obj: Object) -> MemberRows[ClusterRow]:
         own = requests.get(obj["metadata"]["name"], ())
+        cluster = with_lease_age(decide_cluster_row(obj, own, catalog), obj, leases.get(obj["metadata"]["name"]), now)
         row = decide_cluster_credential_row(obj, own, now=now, catalog=catalog)
         if row is not None:
             evidence = cluster_evidence(catalog.find_credential(obj), issued_certificates(obj, own))
             row = decide_row_use(row, evidence, facts.usage, now=now)
-        return decide_cluster_row(obj, own, catalog), row
+            if cluster.health in (InventoryHealth.DENIED, InventoryHealth.LEFT):
+                row = replace(row, health=cluster.health, note="of no use: the hub gives the cluster no rights")
+        return cluster, row
 
     def of_addon(obj: Object) -> MemberRows[AddonRow]:
         addon = Addon.read(obj)
@@ -179,6 +185,17 @@ def decide_cluster_row(obj: Object, requests: Sequence[Object], catalog: Catalog
     return ClusterRow(cluster.name, accepted, joined, _yes_no_unknown(available), health, note, version)
 
 
+def with_lease_age(row: ClusterRow, obj: Object, lease: Object | None, now: datetime) -> ClusterRow:
+    """Distrust a condition that says Available once the lease is older than the hub's controllers would let it be."""
+    renewed = renewal_time(lease) if lease is not None else None
+    patience = lease_patience(Cluster.read(obj)) + LATE_DECISION
+    skips = annotations_of(obj).get(Annotation.SKIP_CLOCK_CHECK) == "true"
+    if row.health is not InventoryHealth.GOOD or renewed is None or skips or now - renewed <= patience:
+        return row
+    note = f"its agent renewed its lease {format_age(now - renewed)} ago"
+    return replace(row, health=InventoryHealth.FAILING, note=note, available="unknown")
+
+
 def decide_addon_row(obj: Object) -> AddonRow:
     addon = Addon.read(obj)
     said = ADDON_CATALOG.find_credential(addon)
@@ -203,8 +220,9 @@ def _hub_credentials(facts: HubFacts, now: datetime, catalog: Catalog) -> Iterab
     for authority in facts.authorities:
         validity = CredentialValidity(authority.not_before, authority.not_after)
         health = decide_authority_health(validity, now=now)
+        note = "publish its successor beside it in time" if health is InventoryHealth.PENDING else ""
         yield CredentialRow(
-            AUTHORITY, "", "the hub", authority.common_name, validity, health, consequence=CONSEQUENCES[AUTHORITY]
+            AUTHORITY, "", "the hub", authority.common_name, validity, health, note, CONSEQUENCES[AUTHORITY]
         )
     yield from decide_server_rows(facts.servers, now=now, catalog=catalog)
     for record in facts.tokens:
@@ -231,9 +249,11 @@ def decide_server_rows(published: Sequence[Object], *, now: datetime, catalog: C
 def _token_row(record: TokenRecord, now: datetime) -> CredentialRow:
     validity = CredentialValidity(expires=record.expires)
     note = "never expires: delete it once all clusters have joined" if record.expires is None else ""
+    if record.expires is not None and record.expires <= now:
+        note = "has ended, as it should; the hub's controllers delete it"
     subject = f"{bootstrap_user(record.token.id)}{f' ({record.description})' if record.description else ''}"
-    health, consequence = decide_expiring_health(validity, now=now), CONSEQUENCES[JOIN_TOKEN]
-    return CredentialRow(JOIN_TOKEN, "", "joining clusters", subject, validity, health, note, consequence)
+    good, consequence = InventoryHealth.GOOD, CONSEQUENCES[JOIN_TOKEN]
+    return CredentialRow(JOIN_TOKEN, "", "joining clusters", subject, validity, good, note, consequence)
 
 
 def decide_cluster_credential_row(

@@ -7,54 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from watchword.api.accounts import read_token_validity
+from watchword.accounts.hub.account_guard import ADDON_NOT_ENABLED
+from watchword.accounts.metrics import AccountPhase, decide_phase
+from watchword.api.accounts import ADDON_NAME, read_token_validity
 from watchword.api.conditions import find_condition
 from watchword.api.credential_report import CredentialUse, CredentialValidity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
-from watchword.discovery.token_secret import TokenRecord
-from watchword.health.audit_log import CredentialUsage
 from watchword.health.states import InventoryHealth, decide_expiring_health, decide_renewed_health
-from watchword.pki.certificates import Certificate
 from watchword.pullsecrets.inventory import PullSecretHealth, PullSecretRow, pull_secret_row
 from watchword.pullsecrets.pull_secret import PullSecret
 
 JOIN_TOKEN, AUTHORITY = "join token", "hub authority"
-FLEET = ("clusters", "add-ons")
 UNREADABLE = "unreadable"  # in place of what an object says that cannot be read
-UNKNOWN_KIND = "the server does not know the kind: is this a hub?"
-
-
-class AccountToken(Struct, frozen=True):
-    """Which token the Secret of a managed service account holds, without the token."""
-
-    user: str
-    credential_id: str
-
-
-class HubFacts(Struct, frozen=True):
-    """What was read from a hub; `unseen` contains what could not be read and why."""
-
-    clusters: Sequence[Object] = ()
-    addons: Sequence[Object] = ()
-    requests: Sequence[Object] = ()
-    tokens: Sequence[TokenRecord] = ()
-    authorities: Sequence[Certificate] = ()
-    accounts: Sequence[Object] = ()
-    pull_secrets: Sequence[PullSecret] | None = None  # None: they may not be read
-    servers: Sequence[Object] = ()  # the ConfigMaps with the certificates of drivers' servers
-    unseen: Mapping[str, str] = field(default_factory=dict)
-    usage: CredentialUsage | None = None  # by audit logs; None: none were given
-    account_tokens: Mapping[ObjectKey, AccountToken] = field(default_factory=dict)  # read only beside audit logs
-
-    @property
-    def missing(self) -> Mapping[str, str]:
-        """What should have been read and was not: a cluster with pull secrets alone need not be a hub."""
-        if not self.pull_secrets or any(self.unseen.get(kind) != UNKNOWN_KIND for kind in FLEET):
-            return self.unseen
-        return {kind: why for kind, why in self.unseen.items() if kind not in FLEET}
 
 
 class ClusterRow(Struct, frozen=True):
@@ -96,6 +63,7 @@ class CredentialRow(Struct, frozen=True):
     use: CredentialUse = CredentialUse.UNKNOWN  # whether the holder uses the one last issued
     count: int = 1  # how many alike the row stands for; the validity is that of the first to expire
     addon: str = ""  # whose credential it is; empty for all others
+    command: str = ""  # what mends it, where the row alone tells
 
     @property
     def next_rotation(self) -> datetime | None:
@@ -162,30 +130,49 @@ ACCOUNT_CONSEQUENCE = "programs that use it are refused by the cluster"
 
 
 def decide_account_row(obj: Object, *, now: datetime) -> CredentialRow | None:
-    """Say until when the token of a managed service account lives; None before there is one."""
-    validity = read_token_validity(obj)
-    if validity is None:
-        return None
+    """Return the token of a managed service account; None for one without a token of its own that lacks nothing."""
+    validity, phase = read_token_validity(obj), decide_phase(obj)
     scheduled = find_condition(obj, ConditionType.ROTATION_SCHEDULED)
     renewed = scheduled is None or scheduled.status != "False"
-    decide = decide_renewed_health if renewed else decide_expiring_health
-    metadata = obj["metadata"]
+    key = ObjectKey.of(obj)
+    health, note = InventoryHealth.GOOD, "" if renewed else "rotation is off"
+    if validity is not None:
+        health = (decide_renewed_health if renewed else decide_expiring_health)(validity, now=now)
+    elif phase is AccountPhase.REPORTED:
+        return None
+    present, command = find_condition(obj, ConditionType.ALL_ACCOUNTS_PRESENT), ""
+    settled = (AccountPhase.REPORTED,) if validity is None else (AccountPhase.REPORTED, AccountPhase.WAITING)
+    if phase not in settled and not health.needs_attention:
+        health = InventoryHealth.FAILING if phase is AccountPhase.FAILED else InventoryHealth.PENDING
+        note = _describe_phase(obj, phase)
+        if present is not None and present.reason == ADDON_NOT_ENABLED:
+            health = InventoryHealth.PENDING
+            command = f"watchword addon enable {ADDON_NAME} -c {key.namespace}"
     return CredentialRow(
         ACCOUNT_TOKEN,
-        metadata["namespace"],
-        f"account {metadata['name']}",
-        metadata["name"],
-        validity,
-        decide(validity, now=now),
-        note="" if renewed else "rotation is off",
+        key.namespace,
+        f"account {key.name} in {key.namespace}",
+        key.name,
+        validity or CredentialValidity(),
+        health,
+        note,
         consequence=ACCOUNT_CONSEQUENCE,
-        renewed=renewed,
+        renewed=renewed and validity is not None,
+        command=command,
     )
+
+
+def _describe_phase(obj: Object, phase: AccountPhase) -> str:
+    if phase is AccountPhase.REVOKING:
+        return "deleted, and not confirmed as revoked by its cluster yet"
+    told = (find_condition(obj, name) for name in (ConditionType.ALL_ACCOUNTS_PRESENT, ConditionType.TOKEN_REPORTED))
+    said = next((each.message for each in told if each is not None and each.status == "False" and each.message), "")
+    return said or "no agent has reported its token: is the add-on managed-serviceaccount enabled on its cluster?"
 
 
 def unreadable_account(obj: Object, cause: str) -> CredentialRow:
     key = ObjectKey.of(obj)
-    holder = f"account {key.name}"
+    holder = f"account {key.name} in {key.namespace}"
     return CredentialRow(
         ACCOUNT_TOKEN, key.namespace, holder, key.name, CredentialValidity(), InventoryHealth.FAILING, cause
     )

@@ -14,7 +14,8 @@ from watchword.api.credential_report import CredentialUse, certificate_id, decid
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.health.audit_log import CredentialUsage
-from watchword.health.inventory_rows import CredentialRow, HubFacts, decide_account_row
+from watchword.health.facts import HubFacts
+from watchword.health.inventory_rows import CredentialRow, decide_account_row
 from watchword.health.states import InventoryHealth
 from watchword.pki.certificates import Certificate
 

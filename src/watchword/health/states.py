@@ -62,7 +62,7 @@ def decide_authority_health(validity: CredentialValidity, *, now: datetime) -> I
         return InventoryHealth.UNKNOWN
     if now >= validity.expires:
         return InventoryHealth.EXPIRED
-    return InventoryHealth.DUE if now >= validity.expires - AUTHORITY_WARNING_PERIOD else InventoryHealth.GOOD
+    return InventoryHealth.PENDING if now >= validity.expires - AUTHORITY_WARNING_PERIOD else InventoryHealth.GOOD
 
 
 def decide_expiring_health(validity: CredentialValidity, *, now: datetime) -> InventoryHealth:

@@ -18,6 +18,8 @@ from watchword.api.pull_secrets import ANNOTATION_PULL_SECRET
 from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
     MANAGED_SERVICE_ACCOUNTS,
     NAMESPACES,
     SECRETS,
@@ -36,7 +38,8 @@ from watchword.pullsecrets.pull_secret import PullSecret, project_pull_secret
 from watchword.runtime.clock import Clock
 
 ACCOUNT = ObjectKey("demo", "robot")
-CLUSTER_SET = "global"
+CLUSTER_SET = "demo"  # of the clusters with the add-on
+SET_MEMBER = {"watchword.dev/demo": "accounts"}
 ENABLED_ON = 2  # the first clusters: one for each driver
 REGISTRY, AUDIENCE = "registry.example:5000", "registry.example"
 PULLING_ACCOUNT = ObjectKey("default", "default")
@@ -52,7 +55,12 @@ async def start_accounts(fleet: LocalFleet) -> list[LocalControlPlane]:
         ObjectKey(ACCOUNT.namespace, CLUSTER_SET), spec={"clusterSet": CLUSTER_SET}
     )
     addons = [MANAGED_CLUSTER_ADDONS.manifest(ObjectKey(member.name, ADDON_NAME), spec={}) for member in members]
+    selector = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": SET_MEMBER}}
+    chosen = MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(CLUSTER_SET), spec={"clusterSelector": selector})
+    for member in members:
+        await client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(member.name), {"metadata": {"labels": SET_MEMBER}})
     for resource, manifest in (
+        (MANAGED_CLUSTER_SETS, chosen),
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(ACCOUNT.namespace))),
         (MANAGED_CLUSTER_SET_BINDINGS, binding),
         *((MANAGED_CLUSTER_ADDONS, addon) for addon in addons),

@@ -24,7 +24,7 @@ from watchword.api.bootstrap import CLUSTER_INFO
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import CLUSTER_LEASE, ConditionType, Label
-from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
@@ -34,7 +34,8 @@ from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.discover import ClusterDiscovery
 from watchword.discovery.polling import PollAgain, PollOptions, ignore_progress, poll_until
 from watchword.discovery.token_secret import TokenStore
-from watchword.health.hub_observer import EVENT_SOURCE, LEASE_SOURCE, observe_hub
+from watchword.health.facts import EVENT_SOURCE
+from watchword.health.hub_observer import observe_hub
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.examples import (
     PULLING_ACCOUNT as ACCOUNT,
@@ -53,11 +54,9 @@ from watchword.local.trials import CLUSTER_SETTINGS, HUB_SETTINGS, JOIN_SETTINGS
 from watchword.processes.hub import LEASE as HUB_LEASE
 from watchword.registration.catalog import CATALOG
 from watchword.registration.driver import RequestsCertificate
-from watchword.runtime.informer import WatchScope
 
 ReportDetail: TypeAlias = Callable[[str], None]
 """Reports progress of the step that is running."""
-HUB_LEASE_SOURCE = (LEASES, WatchScope(HUB_LEASE.namespace, fields=f"metadata.name={HUB_LEASE.name}"))
 
 
 def is_ready_for_decision(cluster: Object | None, requests: Sequence[Object], *, by_request: bool = True) -> bool:
@@ -130,9 +129,7 @@ async def make_hub(fleet: LocalFleet, report: ReportDetail) -> str:
     settings = fleet.cloud.trial.hub_settings if fleet.cloud is not None else HUB_SETTINGS.get(driver, {})
     info = ClusterInfo((server,), fleet.authorities)
     await set_up_hub(fleet.hub.client, HubSetup(info, drivers=drivers, settings=settings))
-    fleet.observer = await fleet.stack.enter_async_context(
-        observe_hub(fleet.hub.client, {}, extra=(EVENT_SOURCE, LEASE_SOURCE, HUB_LEASE_SOURCE))
-    )
+    fleet.observer = await fleet.stack.enter_async_context(observe_hub(fleet.hub.client, {}, extra=(EVENT_SOURCE,)))
     report("operator at work, waiting for the controllers")
     await fleet.hub_observer.until(lambda: is_renewed_since(fleet.lease(HUB_LEASE), fleet.since))
     return server

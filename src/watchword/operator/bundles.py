@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.crds.operator import CLUSTER_MANAGER
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, IMAGE, Label
+from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, IMAGE, Label
 from watchword.api.rbac import rules_of
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
@@ -23,6 +23,7 @@ from watchword.operator.cluster_manager_manifests import CONTROLLER
 from watchword.operator.klusterlet_manifests import addon_namespace, namespace_of
 from watchword.operator.rendering import (
     MANAGED_BY,
+    OPERATOR,
     PodSettings,
     Workload,
     WorkloadAccess,
@@ -42,9 +43,6 @@ DEFINITIONS: tuple[Object, ...] = (*MANAGED_CRDS, CLUSTER_MANAGER)
 async def install_crds(client: Client) -> None:
     """Apply the definitions that are missing or differ, and wait until their kinds are served."""
     await establish_crds(client, DEFINITIONS, manager=MANAGED_BY)
-
-
-OPERATOR = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-operator")
 
 
 class BundleOptions(Struct, frozen=True):
@@ -149,7 +147,7 @@ def _operator_deployment(options: BundleOptions) -> Manifest:
         Workload(
             key=OPERATOR,
             image=options.image,
-            arguments=["operator", f"--namespace={OPERATOR.namespace}", f"--image={options.image}"],
+            arguments=["operator", f"--namespace={OPERATOR.namespace}"],
             replicas=options.pods.replicas,
             pod=options.pods.fields,
             resources=options.pods.resources or {"requests": {"cpu": "2m", "memory": "64Mi"}},

@@ -10,15 +10,16 @@ from msgspec import Struct
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.conditions import Condition
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, is_deleting
-from watchword.api.names import HUB_NAMESPACE, IMAGE, Finalizer
+from watchword.api.names import HUB_NAMESPACE, Finalizer
 from watchword.api.resources import CLUSTER_MANAGERS, DEPLOYMENTS, NAMESPACES
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Conflict
 from watchword.operator import conditions
 from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
 from watchword.operator.cluster_manager_manifests import accounts_binding, hub_manifests
-from watchword.operator.conditions import add_finalizer, remove_finalizer, report_status
+from watchword.operator.conditions import add_finalizer, describe_failure, remove_finalizer, report_status
 from watchword.operator.feature_gates import HUB_FEATURES, is_enabled
+from watchword.operator.rendering import OPERATOR, image_of_operator
 from watchword.operator.validation import validate_cluster_manager
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
@@ -33,7 +34,7 @@ class ClusterManagerReconciler(Struct, frozen=True):
     reader: Reader
     client: Client
     status: StatusWriter
-    image: str = IMAGE
+    image: str = ""  # empty: that of the operator itself
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Deploy the hub, or remove its controllers; clusters and their kinds stay."""
@@ -53,13 +54,15 @@ class ClusterManagerReconciler(Struct, frozen=True):
 
     async def _deploy(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
         try:
-            rows = await applier.apply(found, hub_manifests(found, image=self.image))
+            image = self.image or image_of_operator(self.reader.get(DEPLOYMENTS, OPERATOR))
+            rows = await applier.apply(found, hub_manifests(found, image=image))
             if not is_enabled(found, ACCOUNTS_GATE):
                 await applier.remove(found, [accounts_binding(found)])
         except (ApiStatusError, BeingDeleted, NameConflict) as trouble:
             if isinstance(trouble, Conflict):
                 raise
-            applied = Condition.false(conditions.APPLIED, "ClusterManagerApplyFailed", str(trouble))
+            message = await describe_failure(self.client, trouble, HUB_NAMESPACE, remedy="watchword init")
+            applied = Condition.false(conditions.APPLIED, "ClusterManagerApplyFailed", message)
             await self._report(found, [applied])
             raise
         applied = Condition.true(conditions.APPLIED, "ClusterManagerApplied", "everything is as the spec says")

@@ -13,10 +13,11 @@ from watchword.api.resources import CRON_JOBS, NAMESPACES, SERVICES
 from watchword.api.validation import DurationError, parse_duration
 from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
 from watchword.operator.feature_gates import HUB_FEATURES, format_gates, is_enabled
-from watchword.operator.klusterlet_manifests import pod_fields, pull_secret_fields, resources_of
+from watchword.operator.klusterlet_manifests import pod_fields, resources_of
 from watchword.operator.rbac import ACCOUNTS_ROLE, CLEANER_ROLE, HUB_ROLE
 from watchword.operator.rendering import (
     CONTAINER_SECURITY,
+    JOB_DEADLINE,
     POD_SECURITY,
     Workload,
     cluster_binding,
@@ -29,7 +30,6 @@ from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import AnnotatesHubAccount, ClusterDriver, HasServer, HubServer
 
 CLUSTER_MANAGER = "cluster-manager"
-REPLICAS = 1
 EXPOSED_PORT = 443
 
 
@@ -61,7 +61,7 @@ def server_workload(manager: Object, server: HubServer, image: str) -> list[Mani
         service_account=server.service_account,
         image=str(own.get("imagePullSpec") or spec.get("imagePullSpec") or image),
         arguments=server.arguments,
-        replicas=REPLICAS,
+        replicas=replicas_of(manager),
         secrets=server.secrets,
         config_maps=server.config_maps,
         pod=pod_fields(manager),
@@ -197,13 +197,13 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
     servers = [row for server in enabled_servers(manager) for row in server_workload(manager, server, image)]
     return [
         deployment(workload),
-        cleaner_job(chosen, left_cluster_retention(manager), pull_secret_fields(manager)),
+        cleaner_job(chosen, left_cluster_retention(manager), pod_fields(manager)),
         *servers,
     ]
 
 
 def replicas_of(manager: Object) -> int:
-    """Return how many replicas of the controllers run: one, unless the annotation has a positive number."""
+    """Return how many replicas of the controllers and of each server run: one, unless the annotation says more."""
     text = annotations_of(manager).get(Annotation.REPLICAS, "")
     return max(int(text), 1) if text.isdecimal() and text.isascii() and len(text) <= 4 else 1
 
@@ -217,6 +217,7 @@ def cleaner_job(image: str, retention: str = "", pod_fields: Mapping[str, Any] |
     }
     pod = {
         "serviceAccountName": CLEANER.name,
+        "automountServiceAccountToken": True,
         "restartPolicy": "Never",
         "containers": [container],
         "securityContext": dict(POD_SECURITY),
@@ -225,7 +226,8 @@ def cleaner_job(image: str, retention: str = "", pod_fields: Mapping[str, Any] |
     spec = {
         "schedule": "*/10 * * * *",
         "concurrencyPolicy": "Forbid",
-        "jobTemplate": {"spec": {"backoffLimit": 1, "template": {"spec": pod}}},
+        # A Job that cannot start, of an image that cannot be pulled, makes room for the next.
+        "jobTemplate": {"spec": {"backoffLimit": 1, "activeDeadlineSeconds": JOB_DEADLINE, "template": {"spec": pod}}},
     }
     key = ObjectKey(HUB_NAMESPACE, CLEANER_JOB)
     return CRON_JOBS, CRON_JOBS.manifest(key, metadata={"labels": labels_for(CLEANER_JOB)}, spec=spec)

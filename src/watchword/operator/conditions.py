@@ -10,9 +10,10 @@ from datetime import datetime
 from watchword.api.conditions import Condition, is_true
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, finalizers_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
+from watchword.api.resources import NAMESPACES
 from watchword.api.time import rfc3339
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError, NotFound
+from watchword.kube.errors import ApiStatusError, Forbidden, KubeError, NotFound
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.operator.applier import generations, related_resources
 from watchword.operator.feature_gates import gates_of
@@ -138,6 +139,19 @@ async def report_status(
     if deployed:
         fields |= {"generations": generations(deployed), "relatedResources": related_resources(deployed)}
     await status.write(resource, found, StatusChange(conditions=tuple(said), fields=fields))
+
+
+async def describe_failure(client: Client, trouble: Exception, namespace: str, *, remedy: str) -> str:
+    """Say why applying failed; where the namespace is gone, with the operator's rights in it, also what to do."""
+    if not isinstance(trouble, Forbidden | NotFound):
+        return str(trouble)
+    try:
+        found = await client.find(NAMESPACES, ObjectKey.cluster(namespace))
+    except ApiStatusError:
+        return str(trouble)
+    if found is not None:
+        return str(trouble)
+    return f"the namespace {namespace} is gone, and with it the rights of the operator in it: run `{remedy}` again"
 
 
 async def add_finalizer(client: Client, resource: Resource, found: Object, finalizer: str) -> Object:

@@ -17,7 +17,7 @@ from watchword.operator.pull_secret_manifests import PullSecretBundleOptions, pu
 from watchword.operator.rendering import PodSettings, WorkloadAccess
 
 Values = Mapping[str, Any]
-SWITCHES = ("networkPolicy", "podMonitor", "serviceMonitor")
+SWITCHES = ("networkPolicy", "podMonitor", "serviceMonitor", "podDisruptionBudget")
 SECTIONS = ("image", "nodePlacement", *SWITCHES, "operator", "hub", "agent", "pullSecrets")
 
 

@@ -13,16 +13,17 @@ from msgspec import Struct
 
 from watchword.api.conditions import Condition
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, finalizers_of, is_deleting, uid_of
-from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, IMAGE, Finalizer
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, DEPLOYMENTS, KLUSTERLETS, NAMESPACES, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError, NotFound
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.operator import conditions
 from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
-from watchword.operator.conditions import add_finalizer, remove_finalizer, report_status
+from watchword.operator.conditions import add_finalizer, describe_failure, remove_finalizer, report_status
 from watchword.operator.feature_gates import AGENT_FEATURES
 from watchword.operator.klusterlet_manifests import addon_namespace, agent_manifests, namespace_of
+from watchword.operator.rendering import OPERATOR, image_of_operator
 from watchword.operator.validation import validate_klusterlet
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
@@ -141,7 +142,7 @@ class KlusterletReconciler(Struct, frozen=True):
     client: Client
     status: StatusWriter
     clock: Clock
-    image: str = IMAGE
+    image: str = ""  # empty: that of the operator itself
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         found = self.reader.get(KLUSTERLETS, key)
@@ -161,12 +162,14 @@ class KlusterletReconciler(Struct, frozen=True):
     async def _deploy(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
         try:
             bootstrap = fingerprint(self._secret(found, BOOTSTRAP_KUBECONFIG_SECRET))
-            wanted = agent_manifests(found, image=self.image, bootstrap=bootstrap)
+            image = self.image or image_of_operator(self.reader.get(DEPLOYMENTS, OPERATOR))
+            wanted = agent_manifests(found, image=image, bootstrap=bootstrap)
             rows = await applier.apply(found, wanted)
         except (ApiStatusError, BeingDeleted, NameConflict) as trouble:
             if isinstance(trouble, Conflict):
                 raise
-            applied = Condition.false(conditions.APPLIED, "KlusterletApplyFailed", str(trouble))
+            message = await describe_failure(self.client, trouble, namespace_of(found), remedy="watchword join")
+            applied = Condition.false(conditions.APPLIED, "KlusterletApplyFailed", message)
             await self._report(found, [applied, self._features(found)])
             raise
         applied = Condition.true(conditions.APPLIED, "KlusterletApplied", "everything is as the spec says")

@@ -9,7 +9,7 @@ from random import Random
 from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, BOOTSTRAP_NAMESPACE, HUB_KUBECONFIG_SECRET, IMAGE, Label
+from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, BOOTSTRAP_NAMESPACE, HUB_KUBECONFIG_SECRET, Label
 from watchword.api.resources import (
     APPLIED_MANIFEST_WORKS,
     CLUSTER_MANAGERS,
@@ -34,9 +34,12 @@ from watchword.registration.catalog import CATALOG
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
+from watchword.runtime.event_loop import run_until_stopped
+from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 
 DEPLOYED = (
@@ -57,7 +60,7 @@ def register_informers(cache: Cache) -> None:
         cache.informer(SECRETS, WatchScope(fields=f"metadata.name={name}"))
 
 
-def controllers(connection: ApiServerConnection, clock: Clock, *, image: str = IMAGE) -> list[ControllerSpec]:
+def controllers(connection: ApiServerConnection, clock: Clock, *, image: str = "") -> list[ControllerSpec]:
     """Return both controllers: the kind each reconciles, what else triggers it, its reconciler."""
     cache = connection.cache
     agents = KlusterletReconciler(cache, connection.client, connection.status, clock, image)
@@ -92,7 +95,7 @@ class OperatorOptions(Struct, frozen=True):
 
     identity: str = "operator"
     namespace: str = BOOTSTRAP_NAMESPACE  # where its lease is
-    image: str = IMAGE  # what it deploys when a spec names none
+    image: str = ""  # what it deploys when a spec names none; empty: its own
     install: bool = True
     elect: bool = True
     health: tuple[str, int] | None = None
@@ -103,8 +106,11 @@ async def run_operator(
     client: Client, options: OperatorOptions, *, clock: Clock, random: Random, stop: asyncio.Event | None = None
 ) -> None:
     """Run the operator's controllers until asked to stop; raises what the manager raises."""
+    stop, metrics = stop or asyncio.Event(), Metrics()
     if options.install:
-        await install_crds(client)
+        first = FirstRequests(random, metrics, options.health)
+        if not await run_until_stopped(stop, first.run(lambda: install_crds(client))):
+            return
     manager = Manager(
         ManagerOptions(
             name="watchword.dev/operator",
@@ -115,6 +121,7 @@ async def run_operator(
         ),
         clock=clock,
         random=random,
+        metrics=metrics,
     )
     connection = manager.connect(client)
     register_informers(connection.cache)

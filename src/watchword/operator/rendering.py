@@ -8,12 +8,13 @@ from typing import Any
 from msgspec import Struct, field
 
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import Label
+from watchword.api.names import BOOTSTRAP_NAMESPACE, IMAGE, Label
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     DEPLOYMENTS,
     NETWORK_POLICIES,
+    POD_DISRUPTION_BUDGETS,
     POD_MONITORS,
     RBAC_GROUP,
     ROLE_BINDINGS,
@@ -24,7 +25,9 @@ from watchword.api.resources import (
 )
 
 MANAGED_BY = "watchword-operator"
+OPERATOR = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-operator")
 HEALTH_PORT = 8000
+JOB_DEADLINE = 300  # seconds, for Jobs whose work takes less than a minute
 CONTAINER_SECURITY: Object = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,
@@ -69,6 +72,12 @@ class Workload(Struct, frozen=True):
     annotations: Mapping[str, str] = field(default_factory=dict)  # of the pods: another value means new pods
 
 
+def image_of_operator(deployed: Object | None) -> str:
+    """Return the image of the operator's own Deployment: what it deploys where a resource names none."""
+    pod = (((deployed or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
+    return str(next((row.get("image") for row in pod.get("containers") or () if row.get("image")), IMAGE))
+
+
 def labels_for(name: str) -> dict[str, str]:
     return {Label.MANAGED_BY: MANAGED_BY, "app": name}
 
@@ -82,6 +91,8 @@ def deployment(workload: Workload) -> Manifest:
     volumes += [{"name": name, "configMap": {"name": name, "optional": True}} for name in workload.config_maps]
     pod: Object = {
         "serviceAccountName": workload.service_account or workload.key.name,
+        "automountServiceAccountToken": True,
+        "topologySpreadConstraints": [_spread(workload.key.name)],
         "containers": [_container(workload)],
         "volumes": [*volumes, {"name": "tmp", "emptyDir": {}}],
         "securityContext": dict(POD_SECURITY),
@@ -96,6 +107,17 @@ def deployment(workload: Workload) -> Manifest:
         "template": {"metadata": metadata, "spec": pod},
     }
     return DEPLOYMENTS, DEPLOYMENTS.manifest(workload.key, metadata={"labels": labels}, spec=spec)
+
+
+def _spread(name: str) -> Object:
+    """Return that replicas run on different nodes where there are several."""
+    selector = {"matchLabels": {"app": name}}
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": selector,
+    }
 
 
 def _container(workload: Workload) -> Object:
@@ -123,10 +145,12 @@ def _from_pod(name: str, path: str) -> Object:
 
 
 def service_account(name: str, namespace: str, annotations: Mapping[str, str] | None = None) -> Manifest:
+    """Return an account whose token only those pods mount that ask for it."""
     metadata: Object = {"labels": labels_for(name)}
     if annotations:
         metadata["annotations"] = dict(annotations)
-    return SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(ObjectKey(namespace, name), metadata=metadata)
+    key = ObjectKey(namespace, name)
+    return SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(key, metadata=metadata, automountServiceAccountToken=False)
 
 
 def cluster_role_with_binding(name: str, rules: Sequence[Object], subject: ObjectKey) -> tuple[Manifest, Manifest]:
@@ -174,12 +198,14 @@ class WorkloadAccess(Struct, frozen=True):
     network_policy: bool = False
     pod_monitor: bool = False
     service_monitor: bool = False
+    disruption_budget: bool = False
 
     def rows(self, workload: ObjectKey) -> list[Manifest]:
         return [
             *([network_policy(workload)] if self.network_policy else []),
             *([pod_monitor(workload)] if self.pod_monitor else []),
             *([metrics_service(workload), service_monitor(workload)] if self.service_monitor else []),
+            *([disruption_budget(workload)] if self.disruption_budget else []),
         ]
 
 
@@ -191,6 +217,14 @@ def network_policy(workload: ObjectKey) -> Manifest:
         "ingress": [{"ports": [{"port": HEALTH_PORT, "protocol": "TCP"}]}],
     }
     return NETWORK_POLICIES, NETWORK_POLICIES.manifest(
+        workload, metadata={"labels": labels_for(workload.name)}, spec=spec
+    )
+
+
+def disruption_budget(workload: ObjectKey) -> Manifest:
+    """Return a budget by which a drain evicts one replica at a time; a single replica is evicted as well."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": workload.name}}}
+    return POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS.manifest(
         workload, metadata={"labels": labels_for(workload.name)}, spec=spec
     )
 

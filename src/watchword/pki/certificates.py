@@ -64,6 +64,10 @@ class Certificate(HiddenFields, frozen=True, dict=True):
         return CertificateSubject(self.common_name, self.organisations)
 
     @property
+    def issuer(self) -> str:
+        return self.handle.issuer.rfc4514_string()
+
+    @property
     def pem(self) -> bytes:
         return armour(self.der)
 

@@ -57,6 +57,7 @@ from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import run_until_stopped, running
+from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions, first_error
 from watchword.runtime.metrics import Metrics
@@ -188,9 +189,10 @@ async def _run_agent(
     own = Cache.of(cluster, runtime.follow)
     own.informer(SECRETS, WatchScope.single(options.secret_key))
     async with running(own.run(), "own secret"):  # read from the watch that is needed anyway
-        system = await cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
-        if not await run_until_stopped(stop, own.sync()):
+        first = FirstRequests(runtime.random, runtime.metrics, options.health)
+        if not await run_until_stopped(stop, first.run(own.sync)):
             return
+        system = await cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
         identity = restore_identity(system, own.get(SECRETS, options.secret_key), options)
         await _Agent(cluster, options, runtime, identity, own, is_held_kept=is_held_kept).run(stop)
 

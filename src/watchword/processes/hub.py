@@ -30,6 +30,8 @@ from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import controllers as registration
+from watchword.registration.hub import installation
+from watchword.registration.hub.agent_token_policy import install_agent_token_policy
 from watchword.registration.hub.cluster_cleanup import RETENTION
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.credential_events import credential_event_controllers
@@ -38,13 +40,13 @@ from watchword.registration.hub.credential_metrics import (
     expiry_controllers,
     revocation_controllers,
 )
-from watchword.registration.hub.installation import HubInstaller
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.event_loop import run_until_stopped
+from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
@@ -110,6 +112,11 @@ class HubOptions:
     services: Mapping[str, HubService] = field(default_factory=dict)  # that run beside the controllers
 
 
+async def _install(client: Client, options: HubOptions) -> None:
+    await installation.install(client, demands_executor=options.demands_executor)
+    await install_agent_token_policy(client)
+
+
 async def run_hub(
     client: Client,
     options: HubOptions,
@@ -125,9 +132,8 @@ async def run_hub(
     """
     stop = stop or asyncio.Event()
     if options.install:
-        installer = HubInstaller(client, random, demands_executor=options.demands_executor)
-        installation = installer.install(options.health, options.metrics)
-        if not await run_until_stopped(stop, installation):
+        first = FirstRequests(random, options.metrics, options.health)
+        if not await run_until_stopped(stop, first.run(lambda: _install(client, options))):
             return
     manager = Manager(
         ManagerOptions(

@@ -21,7 +21,7 @@ from watchword.runtime.errors import ControllerRuntimeError, FieldContested
 from watchword.runtime.informer import DeltaHandler
 from watchword.runtime.metrics import Metrics, ReconcileResult
 from watchword.runtime.raw_objects import Delta
-from watchword.runtime.reconcile import ControllerSpec, Outcome, RetryAfter, Terminal, Trigger
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Terminal, Trigger, collect_refusals
 from watchword.runtime.work_queue import WorkQueue
 
 KEYS_IN_A_TURN = 2
@@ -29,6 +29,10 @@ KEYS_IN_A_TURN = 2
 
 Controllers of a kind then read the same objects at about the same time, and the cache decodes them once.
 """
+
+
+FIRST_RECHECK, LONGEST_RECHECK = timedelta(minutes=1), timedelta(hours=1)
+"""When a reconcile that reported a refusal, and waits for nothing else, is repeated."""
 
 
 class RequeueDecision(Struct, frozen=True):
@@ -75,6 +79,8 @@ class Controller:
         self._metrics = metrics.controller(spec.name)
         self._numbers = count(1)
         self._workers = self._idle_workers = 0
+        self._random = random
+        self._refused: dict[ObjectKey, float] = {}  # keys whose last reconcile reported a refusal → since when
         self._deadlines = deadlines or Deadlines()
         self._log: Any = structlog.get_logger("watchword.controller")
         queue = self.queue
@@ -167,6 +173,7 @@ class Controller:
         deadline = self._deadlines.after(self.spec.deadline.total_seconds())
         try:
             async with deadline:
+                refusals = collect_refusals()
                 outcome = await self.spec.reconciler.reconcile(key)
         except asyncio.CancelledError as error:
             if is_cancellation_requested():
@@ -175,7 +182,18 @@ class Controller:
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this key alone
             self._failed(key, error, decide_requeue(error, overdue=deadline.expired()), loop.time() - started)
         else:
+            if refusals and isinstance(outcome, Done):
+                outcome = self._recheck(key)
+            else:
+                self._refused.pop(key, None)
             self._succeeded(key, outcome, loop.time() - started)
+
+    def _recheck(self, key: ObjectKey) -> RetryAfter:
+        """Return when a refused key is looked at again: what it waits for may trigger nothing."""
+        now = asyncio.get_running_loop().time()
+        refused_for = timedelta(seconds=now - self._refused.setdefault(key, now))
+        longest = min(max(refused_for, FIRST_RECHECK), LONGEST_RECHECK)
+        return RetryAfter(longest * self._random.uniform(0.8, 1.0))
 
     def _succeeded(self, key: ObjectKey, outcome: Outcome, seconds: float) -> None:
         self.queue.forget(key)
@@ -197,6 +215,7 @@ class Controller:
             facts |= {"failures": self.queue.failures(key), "retry_in": round(delay, 3)}
         else:
             self.queue.forget(key)
+            self.queue.add_after(key, self._recheck(key).delay.total_seconds())
         if not decision.expected:
             self._log.error("reconcile failed", **facts, exc_info=error)
         elif decision.result is ReconcileResult.CONFLICT:

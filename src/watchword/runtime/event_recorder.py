@@ -22,6 +22,7 @@ from watchword.kube.errors import KubeError
 from watchword.runtime.clock import Clock
 from watchword.runtime.errors import ControllerRuntimeError
 from watchword.runtime.logs import redact_text
+from watchword.runtime.reconcile import note_refusal
 from watchword.runtime.work_queue import DelayQueue
 
 NOTE_LIMIT = 1024
@@ -118,10 +119,12 @@ class EventRecorder:
         self._record("Normal", obj, reason, note, action or reason)
 
     def warning(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
+        note_refusal(reason)
         self._record("Warning", obj, reason, note, action or reason)
 
     def refusal(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
         """Record and count that a request was refused: once, however often it is seen."""
+        note_refusal(reason)
         if self._record("Warning", obj, reason, note, reason):
             self._counts.denied(reason)
 

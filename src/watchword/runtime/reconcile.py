@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
@@ -13,7 +14,11 @@ from watchword.runtime.raw_objects import Facts
 
 
 class Done(Struct, frozen=True):
-    """No further work until the key is triggered again."""
+    """No further work until the key is triggered again.
+
+    A reconcile that has reported a refusal is repeated all the same, less and less often: its cause may be gone without
+    an event that triggers the key.
+    """
 
 
 class RetryAfter(Struct, frozen=True):
@@ -27,6 +32,23 @@ Outcome: TypeAlias = Done | RetryAfter
 
 class Terminal(Exception):
     """Retrying cannot help until a person or another object changes something."""
+
+
+_refusals: ContextVar[list[str] | None] = ContextVar("refusals", default=None)
+
+
+def note_refusal(reason: str) -> None:
+    """Note that the present reconcile reports a refusal; `StatusWriter` and `EventRecorder` do so."""
+    noted = _refusals.get()
+    if noted is not None:
+        noted.append(reason)
+
+
+def collect_refusals() -> list[str]:
+    """Return the list to which the refusals of the reconcile that begins now are added."""
+    noted: list[str] = []
+    _refusals.set(noted)
+    return noted
 
 
 class Reconciler(Protocol):

@@ -17,7 +17,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.diff import merge_patch
 from watchword.runtime.errors import CacheError
 from watchword.runtime.raw_objects import is_newer
-from watchword.runtime.reconcile import Reader
+from watchword.runtime.reconcile import Reader, note_refusal
 
 
 class StatusChange(Struct, frozen=True):
@@ -79,6 +79,9 @@ class StatusWriter(Struct, frozen=True):
 
         For fields that others write, too: a retry would undo what they wrote.
         """
+        for condition in change.conditions:
+            if condition.is_refusal:
+                note_refusal(condition.reason)
         status = choose_status_patch(obj, change, now=self.clock.now())
         if status is None:
             return obj

@@ -34,11 +34,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     processes raise `VirtualTimeError`, and a program in which every task waits raises `Deadlock`.
     """
 
-    def __init__(self, *, seed: int | None = None) -> None:
+    def __init__(self, *, seed: int | None = None, drift: float = 0.0) -> None:
         self._now = 0.0
+        self._drift = drift  # seconds that each pass of the loop takes
         self._order = None if seed is None else random.Random(seed)  # noqa: S311 - replayable, not secret
         self.random = random.Random(seed or 0)  # noqa: S311 - replayable, not secret
-        super().__init__(_VirtualSelector(self._idle))
+        super().__init__(_VirtualSelector(self._idle, self._busy))
         self._clock_resolution = _RESOLUTION
 
     def time(self) -> float:
@@ -98,6 +99,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _timers(self) -> list[asyncio.TimerHandle]:
         return self._scheduled  # type: ignore[attr-defined,no-any-return]  # asyncio's timer heap
 
+    def _busy(self) -> None:
+        self._now += self._drift
+
     def _idle(self) -> None:
         if self._timers:
             self._now = max(self._now, self._timers[0].when())
@@ -115,9 +119,10 @@ class _Timer(asyncio.TimerHandle):
 class _VirtualSelector(selectors.BaseSelector):
     """Holds the loop's own wake-up pipe, refuses everything else, and never waits for a timer."""
 
-    def __init__(self, idle: Callable[[], None]) -> None:
+    def __init__(self, idle: Callable[[], None], busy: Callable[[], None]) -> None:
         self._real = selectors.DefaultSelector()
         self._idle = idle
+        self._busy = busy
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         if self._real.get_map():
@@ -135,6 +140,7 @@ class _VirtualSelector(selectors.BaseSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout == 0:
+            self._busy()
             return []  # callbacks are ready; the pipe only wakes a loop that waits
         if threading.active_count() > 1 and (events := self._real.select(0)):  # nothing else writes to the pipe
             return events
@@ -164,8 +170,9 @@ class VirtualClock:
         return self.epoch + timedelta(seconds=self._loop.time()) + self.skew
 
 
-def run_virtual(main: Coroutine[Any, Any, T], *, seed: int | None = None) -> T:
-    with asyncio.Runner(loop_factory=partial(VirtualLoop, seed=seed)) as runner:
+def run_virtual(main: Coroutine[Any, Any, T], *, seed: int | None = None, drift: float = 0.0) -> T:
+    """Run in virtual time; with a drift, the time also advances while code runs."""
+    with asyncio.Runner(loop_factory=partial(VirtualLoop, seed=seed, drift=drift)) as runner:
         return runner.run(main)
 
 

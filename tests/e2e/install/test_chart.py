@@ -111,7 +111,12 @@ def test_helm_has_no_objection_to_the_chart() -> None:
     ],
 )
 def test_kustomize_base_is_what_manifests_prints(part: str, flags: tuple[str, ...]) -> None:
-    assert objects_by_name(run("kubectl", "kustomize", BASES / part)) == manifests(part, *flags)
+    found = {} if part == "pull-secrets" else objects_by_name(run("kubectl", "kustomize", BASES / "kinds"))
+    found |= objects_by_name(run("kubectl", "kustomize", BASES / part))
+    wanted = manifests(part, *flags)
+    for deployed in (obj for obj in wanted.values() if obj["kind"] in ("ClusterManager", "Klusterlet")):
+        del deployed["spec"]["imagePullSpec"]  # the operator deploys its own image
+    assert found == wanted
 
 
 @needs_kubectl
@@ -119,13 +124,12 @@ def test_overlay_names_the_image_once(tmp_path: Path) -> None:
     shutil.copytree(BASES, tmp_path / "kustomize")
     overlay = tmp_path / "kustomize" / "overlay"
     overlay.mkdir()
-    shutil.copy(BASES / "image.yaml", overlay)  # kustomize reads no configuration outside of the overlay
     image = {"name": "ghcr.io/watchword/watchword", "newName": "registry.example/watchword", "newTag": "7"}
-    text = dump({"resources": ["../hub"], "configurations": ["image.yaml"], "images": [image]})
+    text = dump({"resources": ["../hub"], "images": [image]})
     (overlay / "kustomization.yaml").write_text(text)
 
     found = objects_by_name(run("kubectl", "kustomize", overlay))
 
     operator = found["Deployment", "open-cluster-management", "watchword-operator"]
     assert operator["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/watchword:7"
-    assert found["ClusterManager", "", "cluster-manager"]["spec"]["imagePullSpec"] == "registry.example/watchword:7"
+    assert "ghcr.io" not in dump(list(found.values()))

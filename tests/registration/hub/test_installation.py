@@ -15,10 +15,13 @@ from watchword.api.resources import NAMESPACES
 from watchword.kube.client import Client
 from watchword.kube.errors import Untrusted
 from watchword.kube.transport import Transport
+from watchword.operator.process import OperatorOptions, run_operator
 from watchword.processes.hub import HubOptions, run_hub
-from watchword.registration.hub.installation import HubInstaller
+from watchword.registration.hub import installation
+from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.metrics import Metrics
 from watchword.testing.plane import Plane
+from watchword.testing.process import free_port
 
 
 class Network(FaultyTransport):
@@ -36,7 +39,8 @@ class Network(FaultyTransport):
 async def test_hub_waits_for_its_api_server(plane: Plane) -> None:
     client = plane.fresh_client()
     network = Network(client.transport)
-    installing = asyncio.create_task(HubInstaller(client.over(network), Random(1)).install(None, Metrics()))
+    first = FirstRequests(Random(1), Metrics())
+    installing = asyncio.create_task(first.run(lambda: installation.install(client.over(network))))
     await network.tried.wait()
     assert not installing.done()
 
@@ -63,4 +67,29 @@ async def test_hub_does_not_wait_for_a_server_that_it_does_not_trust() -> None:
         raise Untrusted("its certificate is signed by another authority", maybe_processed=False)
 
     with pytest.raises(Untrusted):
-        await HubInstaller(Client.from_handler(untrusted), Random(1)).install(None, Metrics())
+        await FirstRequests(Random(1), Metrics()).run(lambda: installation.install(Client.from_handler(untrusted)))
+
+
+@pytest.mark.real_time
+async def test_operator_that_waits_for_its_api_server_is_alive_and_not_ready(plane: Plane) -> None:
+    client, stop, port = plane.fresh_client(), asyncio.Event(), free_port()
+    network = Network(client.transport)
+    options = OperatorOptions(health=("127.0.0.1", port))
+    work = run_operator(client.over(network), options, clock=plane.clock, random=Random(1), stop=stop)
+    running = asyncio.create_task(work)
+    await network.tried.wait()
+
+    answers = [await status_of(port, path) for path in ("/healthz", "/readyz")]
+
+    stop.set()
+    await running
+    assert answers == [b"HTTP/1.1 200", b"HTTP/1.1 503"]
+
+
+async def status_of(port: int, path: str) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read(12)
+    writer.close()
+    await writer.wait_closed()
+    return answer

@@ -26,7 +26,6 @@ from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.api.names import ADDON_NAMESPACE, Annotation, ConditionType, Label, addon_service_account
 from watchword.api.resources import (
-    EVENTS,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
@@ -48,6 +47,7 @@ from watchword.runtime.manager import ManagerOptions
 from watchword.testing.builders import an_addon
 
 HUB = "accounts-hub"
+STORED_EVENTS = Resource("", "v1", "events", "Event")  # both groups are stored as this
 ROBOT, CREW = "robot", "crew"
 TEAM = "team-a"  # a namespace, and the set that is bound to it
 CREDENTIAL = ObjectKey(ADDON_NAMESPACE, CREDENTIAL_SECRET)
@@ -119,7 +119,7 @@ class Accounts(Pillar):
         random = Random(member.random.random())
         account = ObjectKey(ADDON_NAMESPACE, ADDON_NAME)
         hub = member.over(CredentialTransport(self.fleet.hub, member, CREDENTIAL), member.to_hub, run)
-        local = member.over(PodTransport(member.plane, account), member.to_cluster, run)
+        local = member.over(PodTransport(member.plane, member.stored, account), member.to_cluster, run)
         timing = AccountsAgentTiming(
             lease=DAY.total_seconds() / 3,
             authority=DAY.total_seconds(),
@@ -198,8 +198,9 @@ class Accounts(Pillar):
 
     def _says_revoked(self, uid: str) -> bool:
         return any(
-            event.get("reason") == "AccountRevoked" and (event.get("regarding") or {}).get("uid") == uid
-            for event in self.fleet.stored.list(EVENTS)
+            event.get("reason") == "AccountRevoked"
+            and uid in str(event.get("involvedObject") or event.get("regarding"))
+            for event in self.fleet.stored.list(STORED_EVENTS)
         )
 
     def held(self) -> Iterator[HeldCredential]:
@@ -285,6 +286,14 @@ class Accounts(Pillar):
     async def local_account_lost(self, incident: Incident) -> AsyncIterator[None]:
         """The ServiceAccount is deleted on the cluster."""
         await self._local(incident, None)
+        yield
+
+    @incident(1, HOUR)
+    async def agent_account_replaced(self, incident: Incident) -> AsyncIterator[None]:
+        """The ServiceAccount that the agent runs as is deleted and created again: what it owned goes with it."""
+        client, key = self.fleet.members[incident.target].client(), ObjectKey(ADDON_NAMESPACE, ADDON_NAME)
+        if await quietly(client.delete(SERVICE_ACCOUNTS, key)):
+            await quietly(client.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(key)))
         yield
 
     @incident(1, MINUTE, DAY)

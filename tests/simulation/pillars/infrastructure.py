@@ -136,6 +136,29 @@ class Infrastructure(Pillar):
             if step is skew:
                 yield
 
+    @incident(2, MINUTE, HOUR)
+    async def clock_jump(self, incident: Incident) -> AsyncIterator[None]:
+        """The clock of the cluster jumps while its programs run, perhaps in the middle of a reconcile, and back."""
+        clock, skew = self.fleet.members[incident.target].clock, incident.choose(SKEWS)
+        clock.skew += skew
+        yield
+        clock.skew -= skew
+
+    @incident(1, MINUTE, 6 * HOUR, fleet_wide=True, excuses=True)
+    async def disk_full(self, _: Incident) -> AsyncIterator[None]:
+        """The hub's API server answers reads, and refuses every write."""
+        self.fleet.hub.refused_writes += 1
+        yield
+        self.fleet.hub.refused_writes -= 1
+
+    @incident(1, MINUTE, 6 * HOUR, excuses=True)
+    async def cluster_disk_full(self, incident: Incident) -> AsyncIterator[None]:
+        """The cluster's API server answers reads, and refuses every write."""
+        plane = self.fleet.members[incident.target].plane
+        plane.refused_writes += 1
+        yield
+        plane.refused_writes -= 1
+
     @incident(1, 10 * DAY, fleet_wide=True)
     async def authority(self, incident: Incident) -> AsyncIterator[None]:
         """The hub's certificate authority changes; the one before is distrusted ten days later."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tests.simulation.administrator import quietly
-from tests.simulation.cluster import SECRET, SimulatedCluster
+from tests.simulation.cluster import SECRET, SimulatedCluster, as_certificate
 from tests.simulation.fleet import Intent
-from tests.simulation.held_credentials import HeldCredential, cluster_credential, secrets_in
+from tests.simulation.held_credentials import ADDON, HeldCredential, cluster_credential, secrets_in
 from tests.simulation.incidents import Incident, incident
 from tests.simulation.pillar import Pillar
+from tests.simulation.planes import replayable_client
 from tests.simulation.settings import DAY, HOUR, MINUTE
 
 from watchword.api.conditions import find_condition, is_true
@@ -32,6 +34,7 @@ from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     LEASES,
+    MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     NAMESPACES,
     ROLE_BINDINGS,
@@ -40,8 +43,8 @@ from watchword.api.resources import (
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.pki.certificates import parse_certificate
 
-UNDECIDED_FOR = 2 * HOUR
-"""Longer than this no request of a cluster that is well waits for a decision."""
+UNDECIDED_FOR = 6 * HOUR
+"""In peace: longer than this no request of a cluster that is well waits for a decision."""
 
 
 @dataclass
@@ -102,8 +105,11 @@ class Registration(Pillar):
             return None
         held, standing = cluster_credential(member), self.fleet.standing[name]
         is_well = held is not None and held.expires_at > self.fleet.now and standing.intent is Intent.MEMBER
-        is_late = self.fleet.now - created > UNDECIDED_FOR
-        return name if is_well and is_late and standing.is_calm(since=created - self.fleet.clock.epoch) else None
+        asked = created - self.fleet.clock.epoch
+        is_late = self.fleet.elapsed - asked > UNDECIDED_FOR and standing.is_calm(
+            since=self.fleet.elapsed - UNDECIDED_FOR
+        )
+        return name if is_well and is_late and asked > standing.member_since else None
 
     def unsettled(self) -> Iterator[tuple[str, str]]:
         """Every cluster is accepted, joined and available, and has a credential."""
@@ -167,7 +173,7 @@ class Registration(Pillar):
         yield
         await self.prober.expect_denied_refused(self.fleet.members[name])
         await self.admin.accept(name, accepted=True)
-        standing.intent = Intent.MEMBER
+        standing.intent, standing.member_since = Intent.MEMBER, self.fleet.elapsed
 
     @incident(1.5, MINUTE, 2 * DAY, excuses=True)
     async def removal(self, incident: Incident) -> AsyncIterator[None]:
@@ -182,7 +188,7 @@ class Registration(Pillar):
         await self.prober.expect_deleted_refused(self.fleet.members[name])
         if not await self.admin.create_again(name, deleted_uid):
             self.violations.add(f"the deletion of {name} never ended", name)
-        standing.intent = Intent.MEMBER
+        standing.intent, standing.member_since = Intent.MEMBER, self.fleet.elapsed
 
     @incident(2, HOUR)
     async def object_deleted(self, incident: Incident) -> AsyncIterator[None]:
@@ -205,6 +211,51 @@ class Registration(Pillar):
         patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: rfc3339(self.fleet.now)}}}
         await quietly(self.admin.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(incident.target), patch))
         yield
+
+    @incident(1, HOUR)
+    async def rotation_while_joining(self, incident: Incident) -> AsyncIterator[None]:
+        """A renewal is requested as soon as the hub knows the cluster, and again while it is under way."""
+        key = ObjectKey.cluster(incident.target)
+        while self.fleet.stored.get(MANAGED_CLUSTERS, key) is None:
+            await asyncio.sleep(1)
+            if self.fleet.elapsed > incident.at + incident.lasts:
+                break
+        for _ in range(2):
+            patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: rfc3339(self.fleet.now)}}}
+            await quietly(self.admin.client.patch(MANAGED_CLUSTERS, key, patch))
+            await asyncio.sleep(1 + incident.amount * 5)
+        yield
+
+    @incident(2, HOUR)
+    async def hostile_cluster(self, incident: Incident) -> AsyncIterator[None]:
+        """With its own credential, a cluster writes extremes to every field that it may write."""
+        name, member = incident.target, self.fleet.members[incident.target]
+        if member.certificate() is not None:
+            client = replayable_client(as_certificate(self.fleet.hub, member.held()["tls.crt"]))
+            for resource, key, patch, subresource in extreme_writes(name, incident.amount):
+                await quietly(client.patch(resource, key, patch, subresource=subresource))
+        yield
+
+
+def extreme_writes(cluster: str, amount: float) -> Iterator[tuple[Resource, ObjectKey, Object, str]]:
+    """Yield patches with values that no agent of ours would write."""
+    long, number = "x" * int(1 + amount * 60_000), "9" * int(1 + amount * 300)
+    instant = "0001-01-01T00:00:00Z" if amount < 0.5 else "9999-12-31T23:59:59Z"
+    condition = {"type": "Extreme", "status": "True", "reason": "R", "message": long[:32768]}
+    statuses: list[Object] = [
+        {"version": {"kubernetes": long}},
+        {"capacity": {"cpu": number, long[:63]: f"{number}Gi"}, "allocatable": {"memory": f"-{number}"}},
+        {"clusterClaims": [{"name": f"claim-{index}", "value": long[:100]} for index in range(int(amount * 500))]},
+        {"conditions": [{**condition, "lastTransitionTime": instant}]},
+    ]
+    own = ObjectKey.cluster(cluster)
+    yield from ((MANAGED_CLUSTERS, own, {"status": status}, "status") for status in statuses)
+    yield MANAGED_CLUSTERS, own, {"metadata": {"labels": {"extreme": long[:63]}, "annotations": {"extreme": long}}}, ""
+    lease = {"renewTime": instant.replace("Z", ".000000Z"), "leaseDurationSeconds": 2**31 - 1, "holderIdentity": long}
+    yield LEASES, ObjectKey(cluster, CLUSTER_LEASE), {"spec": lease}, ""
+    registration = {"type": long[:100], "kubeClient": {"subject": {"user": long[:200], "groups": [number]}}}
+    addon = {"registrations": [registration], "namespace": long[:300], "conditions": [condition]}
+    yield MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON), {"status": addon}, "status"
 
 
 BINDINGS = (registration_binding, work_binding)

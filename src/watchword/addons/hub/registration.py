@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,13 +19,12 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, RO
 from watchword.kube.errors import Conflict, Forbidden, KubeError
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
 NOT_ACCEPTED, PENDING, REFUSED = "ClusterNotAccepted", "PermissionConfigPending", "PermissionRefused"
 SET_FAILED = "SetPermissionFailed"
-RECHECK_INTERVAL = timedelta(minutes=1)
 
 
 class RegistrationReconciler(Struct, frozen=True):
@@ -59,9 +56,7 @@ class RegistrationReconciler(Struct, frozen=True):
         }
         change = StatusChange(conditions=(condition,), fields=fields)
         await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
-        # What others wait for triggers the reconciler; a role, a right of the hub or a foreign object does not.
-        is_settled = condition.status == "True" or condition.reason in (NOT_ACCEPTED, PENDING)
-        return Done() if is_settled else RetryAfter(RECHECK_INTERVAL)
+        return Done()
 
     def _instance(self, found: Object) -> AddonInstance | None:
         addon = Addon.read(found)

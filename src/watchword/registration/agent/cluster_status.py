@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from watchword import __version__
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_report import format_issued, format_used
 from watchword.api.meta import Object, ObjectKey, labels_of
-from watchword.api.names import LEASE_EXPIRED_REASON, ConditionType, Label
+from watchword.api.names import AGENT_VERSION_CLAIM, LEASE_EXPIRED_REASON, ConditionType, Label
 from watchword.api.quantity import UNITS, parse_quantity, quantity_suffix
 from watchword.api.resources import CLUSTER_CLAIMS, LEASES, MANAGED_CLUSTERS, NODES
 from watchword.api.time import rfc3339_micro
@@ -181,6 +182,12 @@ def choose_claims(claims: Sequence[Object], policy: ClaimPolicy) -> list[dict[st
     return [{"name": name, "value": value} for name, value in (*reserved, *custom) if value]
 
 
+def with_agent_version(claims: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the claims with the release of this agent, which no ClusterClaim can replace."""
+    own = {"name": AGENT_VERSION_CLAIM, "value": __version__}
+    return [own, *(claim for claim in claims if claim["name"] != AGENT_VERSION_CLAIM)]
+
+
 def cluster_status_fields(version: str, nodes: Sequence[Object], claims: list[dict[str, str]]) -> dict[str, Any]:
     return {
         "version": {"kubernetes": version},
@@ -216,7 +223,7 @@ class ClusterStatusReconciler(Struct, frozen=True):
         if says_lease_expired(found) and not self.lease.is_renewed(key):
             return RetryAfter(LEASE_RECHECK)  # the hub is the one writer of this condition until the lease is renewed
         health = await self.health.check()
-        claims = choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy)
+        claims = with_agent_version(choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy))
         facts = cluster_status_fields(health.version, self.cluster.list(NODES), claims) if health.version else {}
         session = self.session
         reported = decide_credential_conditions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
@@ -149,6 +150,13 @@ def set_binding_policy_manifests() -> tuple[Manifest, Manifest]:
     return bound_policy(PolicyName.SET_BINDING, about, {f"{_BINDING_UNCHANGED} || {_MAY_BIND}": message})
 
 
+UNGUARDED = (
+    "the API server lets every user who may create a ManagedCluster accept it: "
+    "install the admission policy with `watchword init` and try again"
+)
+"""What to do when the server does not refuse."""
+
+
 class AcceptanceGuard(Struct):
     """Knows whether the server refuses acceptance by those not entitled, by trying it without storing anything."""
 
@@ -157,14 +165,6 @@ class AcceptanceGuard(Struct):
     _enforced_until: datetime | None = None
     _unenforced_until: datetime | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def advice(self) -> str:
-        """What to do when the server does not refuse."""
-        return (
-            "the API server lets every user who may create a ManagedCluster accept it: "
-            "install the admission policy with `watchword init` and try again"
-        )
 
     async def is_enforced(self) -> bool:
         """Whether those not entitled are refused; a yes is trusted for some minutes, a no for some seconds."""
@@ -188,11 +188,17 @@ class AcceptanceGuard(Struct):
         return not await _is_admitted(joining, accepted=True) and not await _is_admitted(joining, note="probe")
 
     async def _is_installed(self) -> bool:
-        for resource, wanted in policy_manifests():
-            present = await self.client.find(resource, ObjectKey.of(wanted))
-            if present is None or choose_changes(_only(present, wanted), wanted) is not None:
-                return False
-        return True
+        found = [await self.client.find(kind, ObjectKey.of(wanted)) for kind, wanted in policy_manifests()]
+        return is_installed([each for each in found if each is not None])
+
+
+def is_installed(present: Iterable[Object]) -> bool:
+    """Whether the policy about ManagedClusters and its binding are stored as they should be."""
+    found = {str(each.get("kind")): each for each in present}
+    return all(
+        resource.kind in found and choose_changes(_only(found[resource.kind], wanted), wanted) is None
+        for resource, wanted in policy_manifests()
+    )
 
 
 async def _is_admitted(client: Client, *, accepted: bool = False, note: str = "") -> bool:

@@ -36,7 +36,7 @@ from watchword.credentials.errors import DriverError, NotGranted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.registration.hub import cluster_rbac
-from watchword.registration.hub.acceptance_policy import AcceptanceGuard
+from watchword.registration.hub.acceptance_policy import UNGUARDED, AcceptanceGuard
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.cluster_lease import lease_manifest
 from watchword.registration.hub.cluster_sets import DEFAULT_SET
@@ -45,11 +45,11 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, with_preconditions
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, Terminal
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
 POLICY_RECHECK = timedelta(seconds=5)
-DRIVER_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the cluster, which triggers the reconciler
+HINDERED_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the cluster, which triggers the reconciler
 
 
 class AcceptanceDecision(Enum):
@@ -102,7 +102,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
                 if not await self._is_acceptance_enforced(cluster):
                     return RetryAfter(POLICY_RECHECK)
                 if not await self._grant(cluster):
-                    return RetryAfter(DRIVER_RECHECK)
+                    return RetryAfter(HINDERED_RECHECK)
             case AcceptanceDecision.DENY:
                 await self._deny(cluster)
             case AcceptanceDecision.RECORD_DENIAL:
@@ -115,11 +115,11 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         """Whether clusters cannot accept themselves; a server may enforce the policy some time after it is stored."""
         if is_true(cluster.object, ConditionType.HUB_ACCEPTED) or await self.guard.is_enforced():
             return True
-        await self._set_not_accepted(cluster.object, "AdmissionPolicyMissing", self.guard.advice)
+        await self._set_not_accepted(cluster.object, "AdmissionPolicyMissing", UNGUARDED)
         return False
 
     async def _grant(self, cluster: Cluster) -> bool:
-        """Give the cluster what it is entitled to; return False while its driver is not ready."""
+        """Give the cluster what it is entitled to; return False while something that is not watched hinders it."""
         try:
             driver = self.drivers.of(cluster)
         except DriverError as objection:
@@ -132,7 +132,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
             await self._write_access(Cluster.read(current))
         except NameConflict as conflict:
             await self._set_not_accepted(current, "NameConflict", str(conflict))
-            raise Terminal(str(conflict)) from conflict
+            return False  # what is in the way belongs to others, whose objects are not watched
         except BeingDeleted as leftover:
             await self._set_not_accepted(current, "LeftoversGoing", str(leftover))
             raise

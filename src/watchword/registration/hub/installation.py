@@ -1,14 +1,8 @@
-"""Applies what the hub's controllers need, as soon as its API server can be reached."""
+"""Applies what the hub's controllers need."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
-from random import Random
-from typing import Any
-
-import structlog
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import HUB_CRDS
@@ -23,18 +17,13 @@ from watchword.api.resources import (
     RBAC_GROUP,
     SERVICE_ACCOUNTS,
 )
-from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
-from watchword.kube.errors import Unreachable, Untrusted
 from watchword.registration.hub.acceptance_policy import policy_manifests, set_binding_policy_manifests
-from watchword.registration.hub.agent_token_policy import install_agent_token_policy
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES, rule
 from watchword.registration.hub.cluster_sets import BUILT_IN_SETS, DEFAULT_SET
 from watchword.registration.hub.executor_policy import executor_policy_manifests
 from watchword.registration.hub.request_budget import request_policy_manifests
-from watchword.runtime.health import HealthEndpoints, serve_health
 from watchword.runtime.manifests import apply_manifests
-from watchword.runtime.metrics import Metrics
 
 FIELD_MANAGER = "watchword-hub"
 BOOTSTRAP_ROLE = "open-cluster-management:bootstrap"
@@ -81,42 +70,3 @@ def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]
 async def install(client: Client, *, demands_executor: bool = False) -> None:
     """Apply everything; what is there already as wanted stays as it is."""
     await apply_manifests(client, manifests(demands_executor=demands_executor), manager=FIELD_MANAGER)
-
-
-BACKOFF = Backoff(first=1.0, limit=30.0)
-
-
-class HubInstaller:
-    """Waits for the API server and says so: in the log, and at the health port, which answers meanwhile."""
-
-    def __init__(self, client: Client, random: Random, *, demands_executor: bool = False) -> None:
-        self._client = client
-        self._demands_executor = demands_executor
-        self._random = random
-        self._trouble = "not reached yet"
-        self._log: Any = structlog.get_logger("watchword.registration.hub")
-
-    async def install(self, health: tuple[str, int] | None, metrics: Metrics) -> None:
-        """Apply everything; raises `KubeError` when that is refused, and `Untrusted` at once."""
-        endpoints = HealthEndpoints(metrics.registry, readiness={"api server": lambda: self._trouble})
-        async with AsyncExitStack() as stack:
-            if health is not None:
-                await stack.enter_async_context(serve_health(endpoints, *health))
-            await self._until_reached()
-
-    async def _until_reached(self) -> None:
-        failures = 0
-        while True:
-            try:
-                await install(self._client, demands_executor=self._demands_executor)
-                await install_agent_token_policy(self._client)
-            except Untrusted:
-                raise  # waiting does not change a certificate
-            except Unreachable as error:
-                failures += 1
-                self._trouble = str(error)
-                pause = BACKOFF.delay(failures, self._random)
-                self._log.warning("waiting for the API server", error=self._trouble, next_attempt_in=f"{pause:.0f}s")
-                await asyncio.sleep(pause)
-            else:
-                return

@@ -1,0 +1,47 @@
+"""`watchword inspect`: whose a credential is, who issued it, where it lies, until when; never the credential."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from watchword.admin.inspect import CredentialInspector
+from watchword.api.meta import Object
+from watchword.cli.common_options import output_option, show_result
+from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
+from watchword.runtime.clock import SystemClock
+
+
+@click.group("inspect")
+def command() -> None:
+    """Show one credential: subject, issuer, where it is stored, next renewal.
+
+    The credential itself is never printed.
+    """
+
+
+def _add(name: str, method: str, metavar: str, summary: str) -> None:
+    @command.command(name, help=summary)
+    @click.argument("what", metavar=metavar, shell_complete=complete_clusters if name == "cluster" else None)
+    @output_option()
+    @connection_options
+    def verb(connection: ClusterConnection, what: str, output: str) -> None:
+        facts = connection.run(lambda client: getattr(CredentialInspector(client, SystemClock()), method)(what))
+        show_result(facts, output, lambda: describe(facts))
+
+
+_add("cluster", "cluster", "CLUSTER", "Show the credential of a cluster's agent for the hub.")
+_add("addon", "addon", "CLUSTER/NAME", "Show the credential of an add-on for the hub.")
+_add("serviceaccount", "account", "NAMESPACE/NAME", "Show the token of a managed service account.")
+_add("secret", "secret", "NAMESPACE/NAME", "Show the credential in a Secret of any cluster: certificate or token.")
+
+
+def describe(facts: Object) -> str:
+    """Return one line for each fact, and one for each certificate of a chain."""
+    lines = []
+    for name, value in facts.items():
+        title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
+        shown = ("\n" + " " * 14).join(map(str, value)) if isinstance(value, list) else str(value)
+        lines.append(f"{title + ':':<14}{shown or '-'}")
+    return "\n".join(lines)

@@ -1,0 +1,88 @@
+"""Findings about the rows of an inventory: which need attention, and the next command for each."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from watchword.health.finding import Finding, Severity
+from watchword.health.inventory_rows import (
+    ACCOUNT_TOKEN,
+    AUTHORITY,
+    PULL_SECRET,
+    AddonRow,
+    ClusterRow,
+    CredentialRow,
+    Inventory,
+)
+from watchword.health.states import InventoryHealth
+
+
+def inventory_findings(inventory: Inventory) -> Iterator[tuple[str, Finding]]:
+    """Yield what needs attention with the name of its table; a failing add-on stands for its credential."""
+    failing = {(row.cluster, row.name) for row in inventory.addons if addon_finding(row) is not None}
+    for cluster in inventory.clusters:
+        if (found := cluster_finding(cluster)) is not None:
+            yield "clusters", found
+    for addon in inventory.addons:
+        if (found := addon_finding(addon)) is not None:
+            yield "add-ons", found
+    for row in inventory.credentials:
+        if (row.cluster, row.addon) not in failing and (found := credential_finding(row)) is not None:
+            yield "credentials", found
+
+
+def decide_severity(health: InventoryHealth) -> Severity:
+    if health < InventoryHealth.PENDING:
+        return Severity.FAILURE
+    return Severity.WARNING if health.needs_attention else Severity.OK
+
+
+def cluster_finding(row: ClusterRow) -> Finding | None:
+    severity = decide_severity(row.health)
+    if severity is Severity.OK:
+        return None
+    name = shlex.quote(row.name)
+    command = f"watchword doctor --cluster {name}"
+    if row.accepted == "no" and row.health is InventoryHealth.PENDING:
+        command = f"watchword accept --clusters {name}"
+    reason = f"Cluster{row.health.label}"
+    return Finding(severity, reason, row.note, command, f"cluster {row.name}", row.name)
+
+
+def addon_finding(row: AddonRow) -> Finding | None:
+    severity = decide_severity(row.health)
+    if severity is Severity.OK:
+        return None
+    command = f"watchword addon show {shlex.quote(row.name)} --cluster {shlex.quote(row.cluster)}"
+    about = f"add-on {row.name} on {row.cluster}"
+    return Finding(severity, f"AddOn{row.health.label}", row.note, command, about, row.cluster)
+
+
+def credential_finding(row: CredentialRow) -> Finding | None:
+    severity = decide_severity(row.health)
+    if severity is Severity.OK:
+        return None
+    note = row.note or row.health.label.lower()
+    about = f"{row.kind} of {row.holder}"
+    return Finding(severity, f"Credential{row.health.label}", note, _command(row), about, row.cluster)
+
+
+def _command(row: CredentialRow) -> str:
+    if row.command:
+        return row.command
+    cluster = shlex.quote(row.cluster)
+    commands = {
+        AUTHORITY: "watchword init",
+        ACCOUNT_TOKEN: f"watchword serviceaccount show {shlex.quote(row.subject)} -n {cluster}",
+        PULL_SECRET: "watchword pull-secrets list --unhealthy",
+    }
+    if row.kind in commands:
+        return commands[row.kind]
+    if row.addon:
+        return f"watchword addon show {shlex.quote(row.addon)} --cluster {cluster}"
+    if not row.cluster:  # the certificate of a driver's server
+        return "watchword logs hub"
+    if row.health is InventoryHealth.EXPIRED:
+        return f"watchword token create --for-cluster {cluster} --print-join-command"
+    return f"watchword doctor --cluster {cluster}"

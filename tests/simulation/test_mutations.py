@@ -1,0 +1,134 @@
+"""Faults that were mended are put back into the code, and a life finds each of them; without the fault it is clean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.helpers.fault_injection import FaultPlan
+from tests.simulation.incidents import Incident
+from tests.simulation.planes import PlaneImages
+from tests.simulation.settings import DAY, HOUR, SimulationSettings
+from tests.simulation.simulation import SimulationScript, simulate
+
+from watchword.accounts.agent.account import AgentAccount, ServiceAccounts
+from watchword.accounts.hub import controllers as account_controllers
+from watchword.addons.agent import controllers as addon_agent
+from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.names import Annotation
+from watchword.api.resources import MANAGED_CLUSTERS, SERVICE_ACCOUNTS
+from watchword.credentials.driver import WantedCredential
+from watchword.registration.agent.hub_credential import HubCredentialReconciler
+
+
+def use_the_first_uid(self: ServiceAccounts) -> AgentAccount:
+    """Name an owner that is gone once the agent's ServiceAccount was created again: all that is made is collected."""
+    return self.agent
+
+
+def believe_every_end(_: Object) -> bool:
+    """Report tokens as refused whenever an account is gone, also when its cluster never answered."""
+    return True
+
+
+LIFE = SimulationSettings(seed=1, clusters=1, days=5, quiet=2 * DAY, background_faults=FaultPlan())
+
+
+async def remove_what_is_cached(self: ServiceAccounts, name: str, **_: Any) -> bool:
+    """Take a ServiceAccount whose label was removed for one that is gone: tokens that work are reported revoked."""
+    found = self.reader.get(SERVICE_ACCOUNTS, ObjectKey(self.namespace, name))
+    if found is not None:
+        await self.client.delete(SERVICE_ACCOUNTS, ObjectKey.of(found))
+    return found is not None
+
+
+def rotate_while_joining(self: HubCredentialReconciler) -> WantedCredential:
+    """Honour a requested rotation also while the cluster joins: it asks twice, as a stranger, with two keys."""
+    found = self.hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.identity.cluster))
+    asked = annotations_of(found or {}).get(Annotation.ROTATION_REQUEST, "")
+    return WantedCredential(
+        self.identity.cluster,
+        self.identity.subject,
+        requester=self.session.requester,
+        refused_id=self.session.refused_id,
+        rotation=asked,
+    )
+
+
+def never_ask_the_hub(*_: Any) -> None:
+    """Show no token of an add-on to the hub: one of a withdrawn signing key stays until it expires."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("where", "name", "fault", "incidents", "noticed"),
+    [
+        pytest.param(
+            ServiceAccounts,
+            "remove",
+            remove_what_is_cached,
+            (Incident(DAY, "account_unmarked_and_deleted", "edge-1", HOUR, 0.5),),
+            "accepts a token of robot, whose revocation was reported",
+            id="false revocation",
+        ),
+        pytest.param(
+            HubCredentialReconciler,
+            "wanted",
+            rotate_while_joining,
+            (
+                Incident(timedelta(0), "hub_outage", "", HOUR, 0.5),
+                Incident(HOUR / 2, "rotation_while_joining", "edge-1", HOUR, 0.5),
+            ),
+            "waits undecided",
+            id="rotation during a join",
+        ),
+        pytest.param(
+            ServiceAccounts,
+            "_agent_now",
+            use_the_first_uid,
+            (Incident(DAY, "agent_account_replaced", "edge-1", HOUR, 0.5),),
+            "it has the ServiceAccounts ['managed-serviceaccount']",
+            id="owner that is gone",
+        ),
+        pytest.param(
+            account_controllers,
+            "is_confirmed",
+            believe_every_end,
+            (
+                Incident(DAY, "partition", "edge-1", DAY, 0.5),
+                Incident(DAY + HOUR, "account_deleted", "edge-1", HOUR, 0.5),
+                Incident(DAY + 2 * HOUR, "accounts_disabled", "edge-1", HOUR, 0.5),
+            ),
+            "accepts a token of robot, whose revocation was reported",
+            id="revocation that was never confirmed",
+        ),
+        pytest.param(
+            addon_agent,
+            "_add_evidence_monitor",
+            never_ask_the_hub,
+            (Incident(DAY, "hub_token_key", "", HOUR, 0.9),),
+            "the hub refuses the token of its add-on",
+            id="key change",
+        ),
+    ],
+)
+def test_fault_that_is_put_back_is_found(
+    images: PlaneImages,
+    monkeypatch: pytest.MonkeyPatch,
+    where: Any,
+    name: str,
+    fault: Callable[..., Any],
+    incidents: tuple[Incident, ...],
+    noticed: str,
+) -> None:
+    life, script = replace(LIFE, pillars=("accounts",)), SimulationScript(incidents)
+    clean = simulate(life, images, script)
+    monkeypatch.setattr(where, name, fault)
+
+    report = simulate(life, images, script)
+
+    assert clean.is_clean, str(clean)
+    assert any(noticed in violation.what for violation in report.violations), str(report)
