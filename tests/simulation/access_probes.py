@@ -12,7 +12,7 @@ from tests.simulation.held_credentials import ADDON
 from tests.simulation.planes import replayable_client
 from tests.simulation.violations import Violations
 
-from watchword.addons.token.decisions import TOKEN
+from watchword.addons.token.agent import TOKEN
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, CLUSTER_LEASE, ConditionType, addon_service_account

@@ -12,7 +12,7 @@ from typing import Any
 from tests.simulation.cluster import SimulatedCluster, as_certificate
 from tests.simulation.planes import HubPlane, SimulatedPlane
 
-from watchword.addons.token.decisions import TOKEN
+from watchword.addons.token.agent import TOKEN
 from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import DEPLOYMENTS, SECRETS

@@ -19,8 +19,8 @@ from tests.simulation.settings import DAY, HOUR, MINUTE
 from tests.simulation.timing import PATIENCE, SIGNER, follow_options
 
 from watchword.accounts.agent.process import AccountsAgentOptions, AccountsAgentTiming, run_accounts_agent
+from watchword.accounts.hub.controllers import AccountsManagerOptions, run_accounts_manager
 from watchword.accounts.hub.definition import CREDENTIAL_SECRET, DEPLOYMENT
-from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
 from watchword.api.accounts import ADDON_NAME, AccountSecret, copy_name
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
