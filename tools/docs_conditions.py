@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from tools.reasons import Said, Sources
+from tools.reasons import Said, read_sources
 from watchword.discovery.errors import DiscoveryReason
 
 HEAD = """# Conditions and events
@@ -25,7 +25,7 @@ HANDED_ON = "| reason | message | said by |\n|---|---|---|"
 
 def render_conditions(sources: Path) -> str:
     """Return the page: conditions by type, then reasons that several conditions hand on, then events."""
-    read = Sources(sources)
+    read = read_sources(sources)
     said = [each for each in read.conditions() if not each.module.startswith(DISCOVERY)]
     named = [each for each in said if each.subject]
     dependent = [each for each in said if not each.subject and each.tone]

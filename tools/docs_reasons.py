@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tools.reasons import Said, Sources
+from tools.reasons import Said, read_sources
 
 PAGES = ("troubleshooting.md", "troubleshooting-addons.md")
 ROW = re.compile(r"^\| (?P<reasons>`[^|]+`[^|]*) \| (?P<advice>.+) \|$")
@@ -29,7 +29,7 @@ EVENT_TYPES = ("Normal", "Warning")
 
 def render_reasons(root: Path) -> str:
     """Return the file: a row for each condition type or event and each of its reasons."""
-    sources = Sources(root / "src" / "watchword")
+    sources = read_sources(root / "src" / "watchword")
     advice: dict[str, str] = {}
     for page in PAGES:
         for reason, text in read_advice((root / "docs" / page).read_text()):

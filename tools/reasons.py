@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -49,7 +50,7 @@ class Module:
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Return every function, methods included."""
-        return (node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        return (node for node in _nodes(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,17 @@ class Speaker:
     tone: str = ""
 
 
+@cache
+def read_sources(root: Path) -> Sources:
+    """Return what a folder of sources says; it is read once, which takes seconds."""
+    return Sources(root)
+
+
+@cache
+def _nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree))
+
+
 class Sources:
     """Everything that is read, and what names mean in it."""
 
@@ -71,10 +83,12 @@ class Sources:
         known = [_parse(root, root / "api" / "names.py"), *self._event_modules]
         self._texts = {module.name: _texts(module.tree) for module in known}
 
+    @cache  # noqa: B019 - there is one of them
     def conditions(self) -> list[Said]:
         """Return what conditions say, each thing once, in order."""
         return sorted({said for module in self.modules for said in self._said(module)})
 
+    @cache  # noqa: B019 - there is one of them
     def events(self) -> list[Said]:
         """Return what events say, each thing once, in order."""
         return sorted({said for module in self._event_modules for said in self._told(module)})
@@ -238,13 +252,13 @@ def _assignments(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
 
 def _assigned(function: ast.AST, name: str, *, before: int) -> list[ast.expr]:
     """Return what a name was last given before a line: as good as running it, for code that reads downwards."""
-    statements = [node for node in ast.walk(function) if isinstance(node, ast.Assign | ast.AnnAssign)]
+    statements = [node for node in _nodes(function) if isinstance(node, ast.Assign | ast.AnnAssign)]
     found = [value for target, value in _assignments(statements) if target == name and value.lineno <= before]
     return sorted(found, key=lambda value: value.lineno)[-1:]
 
 
 def _loops(function: ast.AST, name: str) -> list[ast.expr]:
-    loops = [node for node in ast.walk(function) if isinstance(node, ast.For)]
+    loops = [node for node in _nodes(function) if isinstance(node, ast.For)]
     return [loop.iter for loop in loops if isinstance(loop.target, ast.Name) and loop.target.id == name]
 
 
@@ -264,7 +278,7 @@ def _imports(tree: ast.Module) -> dict[str, str]:
 
 
 def _calls(function: ast.AST) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(function) if isinstance(node, ast.Call))
+    return (node for node in _nodes(function) if isinstance(node, ast.Call))
 
 
 def _called(call: ast.Call) -> str:

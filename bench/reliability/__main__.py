@@ -16,6 +16,7 @@ BARS = {
     "rotations": "rotations that finish in time while requests fail and the hub restarts",
     "secrets": "secret bytes outside Secrets",
     "skew": "clocks of hub and clusters that differ",
+    "soak": "memory, descriptors, timers and files under rotations without pause",
     "upgrade": "two revisions that take turns on one data directory, during rotations",
 }
 

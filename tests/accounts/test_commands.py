@@ -168,3 +168,20 @@ async def test_refused_grant_says_what_to_run_on_the_cluster(
     printed = capsys.readouterr().err
     assert "kubectl create clusterrole watchword-account-grants" in printed
     assert f"on {member.name}, run" in printed
+
+
+async def test_account_in_an_unbound_namespace_is_not_waited_for(
+    fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await fleet.cluster()
+    namespace = await fleet.plane.namespace("team")
+
+    # Without the refusal the command would wait for its time limit, which is longer than that of the test.
+    argv = ("serviceaccount", "create", "robot", "-n", namespace, "--wait", "--timeout", "1h")
+    assert await watchword(fleet, *argv) == 4
+    assert "neither a cluster's nor bound to a cluster set" in capsys.readouterr().err
+
+
+async def test_an_audience_has_a_name(fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await watchword(fleet, "serviceaccount", "create", "robot", "-n", "edge", "--audiences", ",") == 2
+    assert "name an audience" in capsys.readouterr().err

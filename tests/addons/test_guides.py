@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.docs_reasons import PAGES, read_advice
-from tools.reasons import Sources
+from tools.reasons import read_sources
 from watchword.addons.definition import Grant
 from watchword.addons.rbac import config_syncer, read_only_reporter, status_writer
 from watchword.api import yaml
@@ -22,7 +22,7 @@ UNREPORTED = {"KeyCreated", "AutoApprovedByHubCSRApprovingController"}
 @pytest.fixture(scope="module")
 def reasons() -> dict[str, set[str]]:
     """Every reason that the code can report, with the modules that do."""
-    sources, found = Sources(SOURCE), dict[str, set[str]]()
+    sources, found = read_sources(SOURCE), dict[str, set[str]]()
     for said in (*sources.conditions(), *sources.events()):
         found.setdefault(said.reason, set()).add(said.module)
     return found

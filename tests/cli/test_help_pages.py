@@ -59,7 +59,8 @@ def test_every_command_has_an_example_that_parses(path: str, tmp_path: Path, mon
     for line in EXAMPLES[path]:
         words = shlex.split(line)
         assert words[: len(path.split())] == path.split()
-        ALL[path].make_context(path, words[len(path.split()) :])
+        root = click.Context(cli, help_option_names=["-h", "--help"])  # as the command line makes it
+        ALL[path].make_context(path, words[len(path.split()) :], parent=root)
 
 
 def test_examples_belong_to_commands_and_stand_in_their_help() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.docs import rendered
-from tools.reasons import Sources
+from tools.reasons import Sources, read_sources
 
 ROOT = Path(__file__).parents[2]
 REFERENCES = ("cli.md", "api.md", "conditions.md", "rights.md", "metrics.md")
@@ -94,7 +94,7 @@ def test_every_reason_that_troubleshooting_names_is_one_that_the_code_gives(page
 
 def test_every_failure_about_clusters_is_in_troubleshooting() -> None:
     pages = "".join((ROOT / "docs" / name).read_text() for name in ("troubleshooting.md", "troubleshooting-addons.md"))
-    said = Sources(ROOT / "src" / "watchword").conditions()
+    said = read_sources(ROOT / "src" / "watchword").conditions()
     bad = {each.reason for each in said if each.tone == "False" and each.subject in ABOUT_CLUSTERS}
 
     assert {reason for reason in bad if f"`{reason}`" not in pages} == set()

@@ -51,6 +51,14 @@ _NUMBERS = count(9000)
         pytest.param(None, LayoutRequest(0, 7000), [], 7000, id="a hub alone"),
         pytest.param(TWO, LayoutRequest(), ["cluster1", "cluster2"], 7000, id="as it was"),
         pytest.param(TWO, LayoutRequest(3, 7000), ["cluster1", "cluster2", "cluster3"], 7000, id="one more"),
+        pytest.param(None, LayoutRequest(None, 7000, names=("b", "a")), ["b", "a"], 7000, id="by name"),
+        pytest.param(
+            TWO,
+            LayoutRequest(names=("cluster2", "edge", "cluster1")),
+            ["cluster1", "cluster2", "edge"],
+            7000,
+            id="one more by name",
+        ),
     ],
 )
 def test_choose_blueprint(
@@ -69,6 +77,7 @@ def test_choose_blueprint(
         pytest.param(TWO, LayoutRequest(1), "has 2 clusters", id="fewer than there are"),
         pytest.param(TWO, LayoutRequest(1), "`watchword reset --data-dir /home/me/fleet`", id="the fleet is named"),
         pytest.param(TWO, LayoutRequest(None, 6443), "listens on port 7000", id="another port for a hub that is known"),
+        pytest.param(TWO, LayoutRequest(names=("cluster1", "edge")), "has the cluster cluster2", id="one is not named"),
         pytest.param(None, LayoutRequest(2, 65534), "no port 65536", id="beyond the last port"),
         pytest.param(TWO, LayoutRequest(registration_auth="grpc"), "register otherwise", id="another driver"),
     ],

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from watchword.admin.errors import InvalidInput
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339_micro
 from watchword.local.pods import parse_flags
 from watchword.local.steps import choose_steps, is_decided, is_ready_for_decision, is_settled
+from watchword.local.trials import require_libraries
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -77,3 +80,13 @@ def test_is_settled(cluster: Object | None, heard: timedelta, *, expected: bool)
 
 def test_rendered_flags_are_read_back() -> None:
     assert parse_flags(["operator", "--namespace=a", "--image=b=c"]) == {"namespace": "a", "image": "b=c"}
+
+
+def test_a_driver_whose_library_is_missing_is_refused_with_the_extra_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    require_libraries("grpc")
+    monkeypatch.setitem(sys.modules, "grpclib", None)  # as where the extra is not installed
+
+    with pytest.raises(InvalidInput, match=r"pip install 'watchword\[grpc\]'"):
+        require_libraries("grpc")

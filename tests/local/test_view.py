@@ -58,6 +58,7 @@ def a_view(clusters: int = 2, *, ready: bool = True, recent_events: int = 5) -> 
         commands=["kubectl --kubeconfig ~/.local/state/watchword/kubeconfig get managedclusters"] if ready else [],
         now=NOW,
         hint="Ctrl-C stops it",
+        driver="csr",
     )
 
 
@@ -87,7 +88,15 @@ def test_a_picture_never_exceeds_the_terminal(
 def test_an_ordinary_terminal_shows_everything_of_two_clusters() -> None:
     text = "\n".join(plain_text(line) for line in render_view(a_view(), TerminalSize(80, 24)))
 
-    for part in ("ready in 4.0 s", "CLUSTERS", "cluster2", "CREDENTIALS", "agent of cluster2", "364d", "in 270d"):
+    for part in (
+        "ready in 4.0 s: hub, 2 clusters, 2 credentials, by csr",
+        "CLUSTERS",
+        "cluster2",
+        "CREDENTIALS",
+        "agent of cluster2",
+        "364d",
+        "in 270d",
+    ):
         assert part.replace("364d", "365d") in text
     assert "event 4" in text
     assert "get managedclusters" in text

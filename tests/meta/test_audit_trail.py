@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tools.reasons import Sources
+from tools.reasons import read_sources
 from watchword.credentials.certificates.approval import APPROVED_REASON
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ def documented_reasons() -> set[str]:
 
 
 def test_guide_lists_every_reason_that_the_program_tells() -> None:
-    told = {event.reason for event in Sources(ROOT / "src" / "watchword").events()}
+    told = {event.reason for event in read_sources(ROOT / "src" / "watchword").events()}
 
     assert documented_reasons() == told
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,8 @@ class RealCluster:
     @property
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-        own = {"KUBECONFIG": str(self.node.kubeconfig), "WATCHWORD_IMAGE": self.image, "HOME": str(self.folder)}
+        own = {"KUBECONFIG": str(self.node.kubeconfig), "HOME": str(self.folder)}
+        own |= {"WATCHWORD_IMAGE": self.image} if self.image else {}
         folders = (self.node.settings.binaries, Path(sys.executable).parent, kept["PATH"], "/usr/sbin")
         return {**kept, **own, "PATH": ":".join(map(str, folders))}
 
@@ -43,7 +46,8 @@ class RealCluster:
             command, env=self.environment, cwd=self.folder, input=stdin, text=True, capture_output=True,
             timeout=PATIENCE, check=False,
         )  # fmt: skip
-        sys.stdout.write(f"$ {' '.join(command[:12])}\n{done.stdout}{done.stderr}")  # shown when the test fails
+        shown = "" if "json" in command else done.stdout
+        sys.stdout.write(f"$ {' '.join(command[:12])}\n{shown}{done.stderr}")  # with the failure of a test
         assert done.returncode == 0 or not check, f"{command} ended with {done.returncode}\n{done.stdout}{done.stderr}"
         return done
 
@@ -64,6 +68,9 @@ class RealCluster:
 
     def get(self, *arguments: str) -> Any:
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def secret_text(self, name: str, namespace: str, key: str) -> str:
+        return base64.b64decode(self.get("secret", name, "-n", namespace)["data"][key]).decode()
 
     def wait(self, condition: str, *arguments: str) -> None:
         self.kubectl("wait", f"--for={condition}", *arguments, f"--timeout={PATIENCE}s")
@@ -103,6 +110,33 @@ class RealCluster:
         self.watchword("unjoin", "--cluster-name", name)
         self.kubectl("delete", "managedcluster", name)
         self.watchword("clean", "--yes", "--delete-kinds")
+
+    def await_rollouts(self) -> None:
+        """Return once every Deployment runs as it should."""
+        for row in self.get("deployments", "-A")["items"]:
+            place, name = row["metadata"]["namespace"], row["metadata"]["name"]
+            self.kubectl("rollout", "status", "-n", place, f"deployment/{name}", f"--timeout={PATIENCE}s")
+
+    def await_server(self) -> None:
+        """Return once the API server answers again."""
+        ready = ("kubectl", "get", "--raw=/readyz")
+        self.poll(lambda: self.run(*ready, check=False).returncode == 0, "the API server is ready")
+
+    def await_renewal(self, *lease: str) -> None:
+        """Return once a Lease was renewed after this call."""
+        before = self.get(*lease)["spec"]["renewTime"]
+        self.poll(lambda: self.get(*lease)["spec"]["renewTime"] > before, f"{lease} is renewed")
+
+    def wait_for_other(self, lease: str, namespace: str, holder: str) -> None:
+        """Return once another replica holds a Lease."""
+        arguments = ("lease", lease, "-n", namespace)
+        self.poll(lambda: self.get(*arguments)["spec"].get("holderIdentity") not in ("", holder), f"{lease} moves")
+
+    def poll(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, f"waited {PATIENCE} s in vain until {what}"
+            time.sleep(1)
 
     def run_python(self, script: str, *, namespace: str, secret: str) -> str:
         """Run a script in a pod that has a Secret as files in /credential; return what it printed."""

@@ -199,8 +199,10 @@ class ClusterAcceptor(Struct, frozen=True):
 
 
 def validate_accepted(found: Object | None) -> str:
-    """Return what an accepted cluster still lacks; empty when it has its rights."""
+    """Return what an accepted cluster still lacks; empty when it has its rights. Raises for what no waiting ends."""
     said = find_condition(found or {}, ConditionType.HUB_ACCEPTED)
+    if said is not None and said.reason == "NameConflict":
+        raise OperationRefused(f"the hub cannot give the cluster its rights: {said.message}")
     if said is not None and said.status == "True":
         return ""
     return f"the hub has not given the cluster its rights yet{f' ({said.message})' if said else ''}"

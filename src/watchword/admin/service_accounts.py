@@ -38,6 +38,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 
 WORK_GRANTS_ROLE = "watchword-account-grants"
+NEEDS_A_PERSON = frozenset({"NoClusterNamespace", "InvalidAccount"})  # reasons that no waiting ends
 HOLDING = (Finalizer.ACCOUNT, Finalizer.ACCOUNT_REPLICAS)
 
 
@@ -219,7 +220,10 @@ def validate_granted(work: Object | None, right: AccountRight) -> str:
 
 
 def validate_reported(found: Object | None) -> str:
-    """Say what an account still lacks; empty when its token, or those of all its clusters, are at the hub."""
+    """Say what an account still lacks; empty when its token, or those of all its clusters, are at the hub.
+
+    Raises `OperationRefused` for what no waiting ends: a namespace that is bound to no set, a name that is taken.
+    """
     if found is None:
         return "the account is not there"
     in_set = bool((found.get("status") or {}).get("clusters"))
@@ -227,6 +231,9 @@ def validate_reported(found: Object | None) -> str:
     if is_true(found, wanted):
         return ""
     said = [row for row in conditions_of(found) if row.get("status") == "False" and row.get("message")]
+    for row in said:
+        if row.get("reason") in NEEDS_A_PERSON or "NameConflict: " in str(row["message"]):
+            raise OperationRefused(f"account {ObjectKey.of(found)} waits for a person: {row['message']}")
     return str(said[0]["message"]) if said else "the cluster's agent has not reported yet"
 
 

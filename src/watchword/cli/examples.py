@@ -12,7 +12,7 @@ CLUSTER_ARN = "--managed-cluster-arn arn:aws:eks:eu-west-1:444455556666:cluster/
 WIDTH = 78
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
-    "up": ("up", "up --clusters 5 --registration-auth grpc", "up --ephemeral --exit"),
+    "up": ("up", "up --clusters 5 --registration-auth grpc", "up --cluster-names paris,tokyo --exit"),
     "down": ("down",),
     "reset": ("reset --yes",),
     "init": ("init --wait", "init --registration-auth csr,grpc --dry-run"),

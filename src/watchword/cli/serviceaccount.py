@@ -235,6 +235,8 @@ def create(connection: ClusterConnection, name: str, output: str, wait: timedelt
     if flags["audiences"]:
         spec["audiences"] = list(split(flags["audiences"]))
         if not spec["audiences"]:
+            raise click.BadParameter("name an audience, or leave the option out", param_hint="--audiences")
+        if not spec["audiences"]:
             raise click.UsageError("--audiences names none: leave it out for the API server's, or name one")
     if flags["ttl"]:
         spec["ttlSecondsAfterCreation"] = int(parse_duration_flag(flags["ttl"], "--ttl").total_seconds())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import fleet_directory_of
+from watchword.cli.common_options import cluster_names, fleet_directory_of, split
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.options import flag, option, text
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 @click.option(
     "--clusters", type=click.IntRange(0, 200), help="Number of managed clusters; 2 for a new fleet, else unchanged."
 )
+@click.option(
+    "--cluster-names", multiple=True, help="Names of the managed clusters, separated by commas, instead of a number."
+)
 @text("--registration-auth", help="Registration driver of the clusters; csr for a new fleet, else unchanged.")
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Data directory of the fleet.")
 @flag("--ephemeral", help="Keep all state in memory; write nothing to disk.")
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 )
 @flag("--exit", "leave", help="Exit with 0 once the fleet is healthy, for scripts.")
 @option("--timeout", default="60s", help="With --exit: time limit until the fleet is healthy.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Where output is no terminal: print events and tables.")
 @flag("--json", "as_json", help="Print one JSON object per event.")
 @click.option(
     "--port",
@@ -60,6 +64,11 @@ def command(**flags: Any) -> None:
         raise click.UsageError("--ephemeral keeps nothing, so --data-dir has no meaning: leave one of them out")
     if flags["ephemeral"] and flags["encryption_key_file"] is not None:
         raise click.UsageError("--ephemeral keeps nothing to encrypt: leave --encryption-key-file out, or --ephemeral")
+    names = split(flags["cluster_names"])
+    if names and flags["clusters"] is not None:
+        raise click.UsageError("--cluster-names says how many clusters there are: leave --clusters out")
+    if "hub" in cluster_names(names or ["none"], "--cluster-names"):
+        raise click.UsageError("the hub is called hub: give the cluster another name")
     patience = parse_duration_flag(flags["timeout"], "--timeout")
     if sys.stdout.isatty() and not flags["as_json"]:
         click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
@@ -68,11 +77,12 @@ def command(**flags: Any) -> None:
     from watchword.registration.catalog import CATALOG
     from watchword.registration.driver import HasServer
 
+    verbose = bool(flags["verbosity"] or click.get_current_context().find_root().obj.verbosity)
     driver = CATALOG.find(flags["registration_auth"])
     named = driver.name if flags["registration_auth"] else ""
     needs_port = isinstance(driver, HasServer)
     options = UpOptions(
-        requested=LayoutRequest(flags["clusters"], flags["port"], named, needs_port),
+        requested=LayoutRequest(flags["clusters"], flags["port"], named, needs_port, names),
         in_memory=flags["ephemeral"],
         audit=flags["audit"],
         encryption_key_file=flags["encryption_key_file"],
@@ -81,12 +91,12 @@ def command(**flags: Any) -> None:
     )
     if flags["ephemeral"]:
         with temporary_fleet_directory() as folder:
-            _run(folder, options, as_json=flags["as_json"])
+            _run(folder, options, as_json=flags["as_json"], verbose=verbose)
     else:
-        _run(fleet_directory_of(flags["data_dir"]), options, as_json=flags["as_json"])
+        _run(fleet_directory_of(flags["data_dir"]), options, as_json=flags["as_json"], verbose=verbose)
 
 
-def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
+def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool, verbose: bool) -> None:
     from watchword.http.limits import raise_descriptor_limit
     from watchword.local.data_directory import discard_failed_start
     from watchword.local.output import choose_output
@@ -101,7 +111,7 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool) -> None:
     # Its pods run in this process, and their kubeconfigs come from works.
     os.environ.update(WORKLOADS.environment, AWS_EC2_METADATA_DISABLED="true")
     raise_descriptor_limit()
-    output = choose_output(sys.stdout, json=as_json)
+    output = choose_output(sys.stdout, json=as_json, verbose=verbose)
 
     async def main() -> None:
         stop = asyncio.Event()

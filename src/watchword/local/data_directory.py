@@ -67,6 +67,7 @@ class LayoutRequest(Struct, frozen=True):
     port: int | None = None  # of the hub; the clusters follow it
     registration_auth: str = ""  # empty: as before, or the default
     needs_server_port: bool = False  # whether that driver brings a server
+    names: tuple[str, ...] = ()  # of the clusters, instead of their number
 
 
 def read_layout(data: bytes) -> FleetLayout | None:
@@ -111,6 +112,12 @@ def choose_layout(
             f"this fleet's hub listens on port {recorded.hub.port}, and its clusters know it by that: leave --port "
             f"out, or begin anew with `{reset_command(folder)}`"
         )
+    gone = [each.name for each in recorded.clusters if requested.names and each.name not in requested.names]
+    if gone:
+        raise OperationRefused(
+            f"this fleet has the cluster {gone[0]}: name it in --cluster-names too, or begin anew with "
+            f"`{reset_command(folder)}`"
+        )
     if requested.clusters is not None and requested.clusters < len(recorded.clusters):
         raise OperationRefused(
             f"this fleet has {len(recorded.clusters)} clusters: give --clusters {len(recorded.clusters)} or more, or "
@@ -120,10 +127,14 @@ def choose_layout(
 
 
 def add_clusters(layout: FleetLayout, count: int, requested: LayoutRequest, free_port: FreePort) -> FleetLayout:
-    numbers = range(len(layout.clusters) + 1, count + 1)
+    present = {address.name for address in layout.clusters}
+    names = [name for name in requested.names if name not in present]
+    if not requested.names:
+        names = [f"cluster{number}" for number in range(len(layout.clusters) + 1, count + 1)]
     taken = {address.port for address in layout.addresses}  # the port is free just now
     others = (port for port in iter(free_port, None) if port not in taken)
-    added = tuple(_address(f"cluster{number}", number, requested, others.__next__) for number in numbers)
+    numbered = enumerate(names, len(layout.clusters) + 1)
+    added = tuple(_address(name, number, requested, others.__next__) for number, name in numbered)
     return msgspec.structs.replace(layout, clusters=(*layout.clusters, *added))
 
 

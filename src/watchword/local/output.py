@@ -26,7 +26,7 @@ from watchword.api.time import rfc3339
 from watchword.health.inventory import inventory_document
 from watchword.health.recent_events import FleetEvent
 from watchword.local.startup import StepState, StepStatus
-from watchword.local.view import ASCII_MARKS, UNICODE_MARKS, FleetView, render_view
+from watchword.local.view import ASCII_MARKS, UNICODE_MARKS, FleetView, render_foot, render_head, render_view
 
 CLOSE_TIMEOUT = 1.0  # seconds that the end of a program waits for a terminal that does not take what is written
 MAX_QUEUED = 10_000  # texts; beyond that, output to a terminal that does not read is lost
@@ -127,9 +127,10 @@ class TerminalOutput(UpOutput):
 
 
 class PlainOutput(UpOutput):
-    """Output for a log: one line per event."""
+    """Output for a log: one line per step, and what to try; `verbose` adds events and tables."""
 
     unicode: bool
+    verbose: bool = False
     _reported: set[FleetEvent] = field(default_factory=set)
 
     def step(self, line: StepStatus) -> None:
@@ -138,13 +139,19 @@ class PlainOutput(UpOutput):
             self._write(f"{mark} {line.title}: {line.detail} ({line.seconds:.1f} s)")
 
     def refresh(self, read_view: ViewReader) -> None:
+        if not self.verbose:
+            return
         for row in select_unreported(read_view().recent_events, self._reported):
             self._write(f"{row.at[11:19]}  {row.about}: {row.what}")
 
     def ready(self, read_view: ViewReader, seconds: float) -> None:  # noqa: ARG002 - the page says it
         view = read_view()
         self._reported.update(view.recent_events)
-        for line in render_view(replace(view, recent_events=(), unicode=self.unicode), TerminalSize(999, 999)):
+        shown = replace(view, recent_events=(), unicode=self.unicode)
+        size = TerminalSize(999, 999)
+        for line in (
+            render_view(shown, size) if self.verbose else [*render_head(shown, size), *render_foot(shown, size)]
+        ):
             self._write(plain_text(line).rstrip())
 
     def close(self, final_message: str) -> None:
@@ -188,10 +195,10 @@ def select_unreported(rows: Sequence[FleetEvent], reported: set[FleetEvent]) -> 
     return fresh
 
 
-def choose_output(stream: TextIO, *, json: bool) -> UpOutput:
+def choose_output(stream: TextIO, *, json: bool, verbose: bool = False) -> UpOutput:
     writer = BackgroundWriter(stream)
     if json:
         return JsonOutput(writer)
     if can_redraw(stream, os.environ):
         return TerminalOutput(writer, Screen(writer, supports_color(stream, os.environ), lambda: terminal_size(stream)))
-    return PlainOutput(writer, supports_unicode(stream))
+    return PlainOutput(writer, supports_unicode(stream), verbose)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from watchword.addons.token.driver import LIFETIME as TOKEN_LIFETIME
+from watchword.admin.errors import InvalidInput
 from watchword.admin.join import KLUSTERLET
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, HUB_SERVICE_ACCOUNT
@@ -36,6 +38,31 @@ HUB_SETTINGS: Mapping[str, Settings] = {"grpc": {HOSTS.flag: "localhost,127.0.0.
 """Flags of `init`, by driver."""
 CLUSTER_SETTINGS: Settings = {TOKEN_LIFETIME.flag: str(24 * 3600)}
 """Flags of `join`, by any driver."""
+
+
+LIBRARIES: Mapping[str, tuple[str, Sequence[str]]] = {
+    "grpc": ("grpc", ("grpclib", "google.protobuf")),
+    AwsIrsaDriver.name: ("aws,aws-emulator", ("boto3",)),
+}
+"""By driver: the extras of the package that bring its libraries, and the modules to look for."""
+
+
+def require_libraries(driver: str) -> None:
+    """Raise `InvalidInput` when the libraries of a driver are not installed: its first use is deep in a process."""
+    extras, modules = LIBRARIES.get(driver, ("", ()))
+    missing = [name for name in modules if not _is_installed(name)]
+    if missing:
+        raise InvalidInput(
+            f"the driver {driver} needs libraries that are not installed ({', '.join(missing)}): run "
+            f"pip install 'watchword[{extras}]'"
+        )
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package around it
+        return False
 
 
 class CloudTrial(Struct, frozen=True, kw_only=True):

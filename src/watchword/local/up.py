@@ -22,7 +22,9 @@ from watchword.local.pod_logs import EventLog
 from watchword.local.pods import FlagParsers
 from watchword.local.startup import StepTracker, full_disk_reasons, run_steps, track_steps
 from watchword.local.steps import choose_steps
+from watchword.local.trials import require_libraries
 from watchword.local.view import FleetView
+from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.event_loop import run_until_stopped
 
@@ -47,6 +49,7 @@ async def up(
     """Run a fleet until `stop` is set; the folder is locked. Raises what prevents the start."""
     recorded = folder.recorded()
     layout = choose_layout(recorded, options.requested, FreePorts(), folder.path)
+    require_libraries(layout.registration_auth)
     clock: Clock = SystemClock()
     fleet = LocalFleet(
         folder,
@@ -123,6 +126,7 @@ class ProgressDisplay(Struct):
             now=now,
             hint=self._hint(),
             unicode=supports_unicode(sys.stdout),
+            driver=fleet.layout.registration_auth or CATALOG.default,
         )
 
     def _hint(self) -> str:

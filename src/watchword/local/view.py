@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from watchword.admin.terminal import Style, StyledLine, TerminalSize
-from watchword.health.formatting import format_renewal, format_time_left
+from watchword.health.formatting import format_count, format_renewal, format_time_left
 from watchword.health.inventory_rows import ClusterRow, CredentialRow, Inventory
 from watchword.health.recent_events import FleetEvent
 from watchword.health.states import InventoryHealth
@@ -18,7 +18,6 @@ GAP = "  "
 KIND_FROM = 70  # columns, from which on the kind of a credential is shown
 SMALLEST_TABLE = 4  # an empty line, the headings, and a row, with another for the number of hidden ones
 LOW = 20  # rows, below which one command has to do
-NARROWEST = 12  # columns that the first one keeps
 UNICODE_MARKS = {StepState.DONE: "✓", StepState.FAILED: "✗", StepState.RUNNING: "•", StepState.WAITING: "·"}
 ASCII_MARKS = {StepState.DONE: "+", StepState.FAILED: "x", StepState.RUNNING: ">", StepState.WAITING: "."}
 STEP_STYLES = {
@@ -42,12 +41,30 @@ class FleetView(Struct, frozen=True):
     hint: str = ""  # how to end it
     dashboard: str = ""  # its address, which works once
     unicode: bool = True
+    driver: str = ""  # by which the clusters register
+
+
+def summarise_fleet(view: FleetView) -> str:
+    """Return what runs, counted: "hub, 2 clusters, 4 add-ons, 12 credentials, by csr"."""
+    inventory = view.inventory
+    if inventory is None:
+        return "hub"
+    counts = (
+        (len(inventory.clusters), "cluster"),
+        (len(inventory.addons), "add-on"),
+        (sum(row.count for row in inventory.credentials), "credential"),
+    )
+    parts = ["hub", *(format_count(count, noun) for count, noun in counts if count)]
+    return ", ".join([*parts, *([f"by {view.driver}"] if view.driver and inventory.clusters else [])])
+
+
+def render_head(view: FleetView, size: TerminalSize) -> list[StyledLine]:
+    return [[("watchword", Style.BOLD), (f" {view.title}", Style.PLAIN)], *_steps(view, size)]
 
 
 def render_view(view: FleetView, size: TerminalSize) -> list[StyledLine]:
     """Return the lines that fit: when space is short, events go first, then rows that need no attention."""
-    head: list[StyledLine] = [[("watchword", Style.BOLD), (f" {view.title}", Style.PLAIN)], *_steps(view, size)]
-    foot = _commands(view, size)
+    head, foot = render_head(view, size), render_foot(view, size)
     space = size.rows - 1 - len(head) - len(foot)
     inventory = view.inventory
     if inventory is None:
@@ -79,7 +96,7 @@ def _steps(view: FleetView, size: TerminalSize) -> list[StyledLine]:
     marks = UNICODE_MARKS if view.unicode else ASCII_MARKS
     seconds = sum(step.seconds for step in view.steps)
     if all(step.state is StepState.DONE for step in view.steps):
-        done = f" ready in {seconds:.1f} s: {view.steps[-1].detail}"
+        done = f" ready in {seconds:.1f} s: {summarise_fleet(view)}"
         return [[(marks[StepState.DONE], Style.GOOD), (done, Style.PLAIN)]]
     shown = view.steps
     if len(shown) > max(size.rows // 2, 1):  # a low terminal shows what is under way
@@ -125,7 +142,7 @@ def _credential_cells(rows: Sequence[CredentialRow], view: FleetView, *, with_ki
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], space: TerminalSize) -> list[StyledLine]:
-    """Return an empty line, the headings and as many rows as there is space for; the first column gives way."""
+    """Return an empty line, the headings and as many rows as there is space for; a narrow terminal cuts their ends."""
     enough = min(len(rows) + 2, SMALLEST_TABLE)
     if space.rows < enough or not rows:
         return []
@@ -133,21 +150,15 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], space: Termin
     left = len(rows) - len(shown)
     names = [f"{headers[0]} ({len(rows)})" if len(rows) > 5 else headers[0], *headers[1:]]
     widths = [max([len(name), *(len(row[i][0]) for row in shown)]) for i, name in enumerate(names)]
-    beyond = sum(widths[:-1]) + len(GAP) * (len(widths) - 1) + len(names[-1]) - space.columns
-    widths[0] = max(widths[0] - max(beyond, 0), min(NARROWEST, widths[0]))
-    heading = GAP.join(_cell(name, width) for name, width in zip(names, widths, strict=True)).rstrip()
+    heading = GAP.join(name.ljust(width) for name, width in zip(names, widths, strict=True)).rstrip()
     lines: list[StyledLine] = [[("", Style.PLAIN)], [(heading, Style.BOLD)]]
     for row in shown:
         *cells, (last, style) = row
-        padded = [(_cell(text, width) + GAP, paint) for (text, paint), width in zip(cells, widths[:-1], strict=True)]
+        padded = [(text.ljust(width) + GAP, paint) for (text, paint), width in zip(cells, widths[:-1], strict=True)]
         lines.append([*padded, (last, style)])
     if left:
         lines.append([(f"and {left} more", Style.DIM)])
     return lines
-
-
-def _cell(text: str, width: int) -> str:
-    return text.ljust(width) if len(text) <= width else f"{text[: width - 2]}.."
 
 
 def _event_rows(rows: Sequence[FleetEvent], space: int) -> list[StyledLine]:
@@ -160,7 +171,7 @@ def _event_rows(rows: Sequence[FleetEvent], space: int) -> list[StyledLine]:
     return lines
 
 
-def _commands(view: FleetView, size: TerminalSize) -> list[StyledLine]:
+def render_foot(view: FleetView, size: TerminalSize) -> list[StyledLine]:
     if not view.commands:
         return []
     shown = view.commands[:1] if size.rows < LOW else view.commands

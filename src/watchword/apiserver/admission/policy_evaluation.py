@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -195,6 +196,11 @@ class Policy(Struct, frozen=True):
 
 
 def environment_of(names: Iterable[str], *, authorizer: bool = True) -> Environment:
+    return _environment(frozenset(names), authorizer)
+
+
+@lru_cache(maxsize=256)  # the same one for the same names: what is compiled in it is found again
+def _environment(names: frozenset[str], authorizer: bool) -> Environment:  # noqa: FBT001 - a key of the cache
     known = _REQUEST | (_AUTHORIZER if authorizer else frozenset())
     return Environment(known | {f"variables.{name}" for name in names}, methods=METHODS)
 
