@@ -39,8 +39,12 @@ class OneAccount(Reader):
         return self.list(resource)
 
 
-def an_account(*, expires: datetime | None = None, uid: str = "u1") -> Object:
-    status = {} if expires is None else {"expirationTimestamp": rfc3339(expires), "tokenSecretRef": {"name": "robot"}}
+def an_account(*, expires: datetime | None = None, uid: str = "u1", revoked: bool = False) -> Object:
+    status: Object = {}
+    if expires is not None:
+        status = {"expirationTimestamp": rfc3339(expires), "tokenSecretRef": {"name": "robot"}}
+    if revoked:
+        status["conditions"] = [{"type": "AllServiceAccountPresent", "status": "False", "reason": "Revoked"}]
     return MANAGED_SERVICE_ACCOUNTS.manifest(ROBOT, metadata={"uid": uid}, status=status)
 
 
@@ -54,9 +58,10 @@ def an_account(*, expires: datetime | None = None, uid: str = "u1") -> Object:
         pytest.param(
             [an_account(expires=EPOCH), an_account(expires=EPOCH + HOUR)], ["AccountTokenRenewed"], id="a renewal"
         ),
-        pytest.param([an_account(expires=EPOCH), None], ["AccountRevoked"], id="deleted"),
+        pytest.param([an_account(expires=EPOCH, revoked=True), None], ["AccountRevoked"], id="revoked"),
+        pytest.param([an_account(expires=EPOCH), None], ["AccountAbandoned"], id="gone, and its cluster said nothing"),
         pytest.param(
-            [an_account(expires=EPOCH), an_account(expires=EPOCH, uid="u2")], ["AccountRevoked"], id="made anew"
+            [an_account(revoked=True), an_account(expires=EPOCH, uid="u2")], ["AccountRevoked"], id="made anew"
         ),
     ],
 )

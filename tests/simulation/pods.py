@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from tests.simulation.cluster import SimulatedCluster, as_certificate
-from tests.simulation.planes import HubPlane, SimulatedPlane
+from tests.simulation.planes import HubPlane, SimulatedPlane, StoreReader
 
 from watchword.addons.token.decisions import TOKEN
 from watchword.api.http import Request, Response
-from watchword.api.meta import ObjectKey
-from watchword.api.resources import DEPLOYMENTS, SECRETS
+from watchword.api.meta import ObjectKey, uid_of
+from watchword.api.resources import DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS
 from watchword.credentials.certificates.decisions import CERTIFICATE
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.errors import KubeError, Unreachable
@@ -34,9 +34,10 @@ async def run_pod(
     while True:
         while member.stored.get(DEPLOYMENTS, deployment) is None:  # noqa: ASYNC110 - a store rings no bell
             await asyncio.sleep(LOOK_EVERY)
+        uid = uid_of(member.stored.get(DEPLOYMENTS, deployment) or {})
         running = asyncio.create_task(program())
         try:
-            while member.stored.get(DEPLOYMENTS, deployment) is not None and not running.done():
+            while uid_of(member.stored.get(DEPLOYMENTS, deployment) or {}) == uid and not running.done():
                 await asyncio.wait((running,), timeout=LOOK_EVERY)
         finally:
             running.cancel()
@@ -91,19 +92,21 @@ class PodTransport(_IdentityTransport):
     """Reaches the cluster as a ServiceAccount, with a token that the kubelet renews."""
 
     plane: SimulatedPlane
+    stored: StoreReader
     account: ObjectKey
     _token: str = ""
     _renew_at: datetime | None = None
-    _signed_by: object = None
+    _issued_for: tuple[object, str] | None = None
 
     async def identified(self) -> Transport:
         """Return a transport with a token that is good."""
         client, now = self.plane.administrator(), self.plane.clock.now()
-        if self._renew_at is None or now >= self._renew_at or self._signed_by is not self.plane.token_keys:
+        wanted = self.plane.token_keys, uid_of(self.stored.get(SERVICE_ACCOUNTS, self.account) or {})
+        if self._renew_at is None or now >= self._renew_at or self._issued_for != wanted:
             try:
                 issued = await request_token(client, self.account, expiration_seconds=TOKEN_SECONDS)
             except KubeError as cause:
                 raise Unreachable(f"the pod has no token: {cause}", maybe_processed=False) from cause
-            self._token, self._signed_by = issued.token.reveal(), self.plane.token_keys
+            self._token, self._issued_for = issued.token.reveal(), wanted
             self._renew_at = now + 0.8 * (issued.expires_at - now)
         return self.plane.as_token(self._token)

@@ -14,13 +14,25 @@ from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
 
-from watchword.accounts.agent.account import ServiceAccounts
+from watchword.accounts.agent.account import AgentAccount, ServiceAccounts
+from watchword.accounts.hub import controllers as account_controllers
 from watchword.addons.agent import controllers as addon_agent
-from watchword.api.meta import ObjectKey, annotations_of
+from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SERVICE_ACCOUNTS
 from watchword.credentials.driver import WantedCredential
 from watchword.registration.agent.hub_credential import HubCredentialReconciler
+
+
+def use_the_first_uid(self: ServiceAccounts) -> AgentAccount:
+    """Name an owner that is gone once the agent's ServiceAccount was created again: all that is made is collected."""
+    return self.agent
+
+
+def believe_every_end(_: Object) -> bool:
+    """Report tokens as refused whenever an account is gone, also when its cluster never answered."""
+    return True
+
 
 LIFE = SimulationSettings(seed=1, clusters=1, days=5, quiet=2 * DAY, background_faults=FaultPlan())
 
@@ -72,6 +84,26 @@ def never_ask_the_hub(*_: Any) -> None:
             ),
             "waits undecided",
             id="rotation during a join",
+        ),
+        pytest.param(
+            ServiceAccounts,
+            "_agent_now",
+            use_the_first_uid,
+            (Incident(DAY, "agent_account_replaced", "edge-1", HOUR, 0.5),),
+            "it has the ServiceAccounts ['managed-serviceaccount']",
+            id="owner that is gone",
+        ),
+        pytest.param(
+            account_controllers,
+            "is_confirmed",
+            believe_every_end,
+            (
+                Incident(DAY, "partition", "edge-1", DAY, 0.5),
+                Incident(DAY + HOUR, "account_deleted", "edge-1", HOUR, 0.5),
+                Incident(DAY + 2 * HOUR, "accounts_disabled", "edge-1", HOUR, 0.5),
+            ),
+            "accepts a token of robot, whose revocation was reported",
+            id="revocation that was never confirmed",
         ),
         pytest.param(
             addon_agent,

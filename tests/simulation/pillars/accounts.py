@@ -119,7 +119,7 @@ class Accounts(Pillar):
         random = Random(member.random.random())
         account = ObjectKey(ADDON_NAMESPACE, ADDON_NAME)
         hub = member.over(CredentialTransport(self.fleet.hub, member, CREDENTIAL), member.to_hub, run)
-        local = member.over(PodTransport(member.plane, account), member.to_cluster, run)
+        local = member.over(PodTransport(member.plane, member.stored, account), member.to_cluster, run)
         timing = AccountsAgentTiming(
             lease=DAY.total_seconds() / 3,
             authority=DAY.total_seconds(),
@@ -286,6 +286,14 @@ class Accounts(Pillar):
     async def local_account_lost(self, incident: Incident) -> AsyncIterator[None]:
         """The ServiceAccount is deleted on the cluster."""
         await self._local(incident, None)
+        yield
+
+    @incident(1, HOUR)
+    async def agent_account_replaced(self, incident: Incident) -> AsyncIterator[None]:
+        """The ServiceAccount that the agent runs as is deleted and created again: what it owned goes with it."""
+        client, key = self.fleet.members[incident.target].client(), ObjectKey(ADDON_NAMESPACE, ADDON_NAME)
+        if await quietly(client.delete(SERVICE_ACCOUNTS, key)):
+            await quietly(client.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(key)))
         yield
 
     @incident(1, MINUTE, DAY)

@@ -202,7 +202,7 @@ class ServiceAccounts(Struct, frozen=True):
             "labels": {Label.MANAGED_ACCOUNT: "true"},
             "annotations": {Annotation.ACCOUNT_UID: account.uid},
         }
-        owners = self.agent.owner_references()
+        owners = self._agent_now().owner_references()
         if owners:
             metadata["ownerReferences"] = owners
         wanted = SERVICE_ACCOUNTS.manifest(key, metadata=metadata, automountServiceAccountToken=False)
@@ -246,8 +246,14 @@ class ServiceAccounts(Struct, frozen=True):
         return self.reader.get(SERVICE_ACCOUNTS, key) is not None
 
     def _is_own(self, found: Object) -> bool:
+        uid = self._agent_now().uid
         owners = found["metadata"].get("ownerReferences") or []
-        return bool(self.agent.uid) and any(owner.get("uid") == self.agent.uid for owner in owners)
+        return bool(uid) and any(owner.get("uid") == uid for owner in owners)
+
+    def _agent_now(self) -> AgentAccount:
+        """Return the agent's account with the UID that it has now: it may have been created again since the start."""
+        found = self.reader.get(SERVICE_ACCOUNTS, ObjectKey(self.namespace, self.agent.name))
+        return self.agent if found is None else AgentAccount(self.agent.name, uid_of(found))
 
     async def _remove_predecessor(self, key: ObjectKey, uids: set[str]) -> None:
         """Delete what an account of that name left that is gone: its tokens must not outlive it."""

@@ -106,6 +106,9 @@ async def _keep_accounts(
     for kind in kinds:
         at_hub.cache.informer(kind, WatchScope(namespace=options.cluster))
     at_cluster.cache.informer(SERVICE_ACCOUNTS, WatchScope(namespace=options.namespace, labels=SELECTOR))
+    if agent.name:
+        own = WatchScope.single(ObjectKey(options.namespace, agent.name))
+        at_cluster.cache.informer(SERVICE_ACCOUNTS, own)  # created again, it has another UID: the owner of what is made
     trial = TokenTrial(options.connect or connect_with_token(options.endpoint))
     evidence = TokenEvidence(SigningKeys(timing.signer))
     secrets = TokenSecrets(HubSecrets(at_hub.client), options.endpoint, trial, evidence)

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from watchword.accounts.grants import GRANTS, account_of_work, accounts_of_record
 from watchword.accounts.hub import replicas
 from watchword.accounts.hub.account_access import BY_GRANT, AccountGrantReconciler, SecretAccessReconciler
-from watchword.accounts.hub.account_guard import AccountGuardReconciler
+from watchword.accounts.hub.account_guard import AccountGuardReconciler, is_confirmed
 from watchword.accounts.hub.definition import SECRETS_ROLE
 from watchword.accounts.hub.replicas import BY_NAMESPACE, BY_SET, BY_SOURCE, ReplicaWriter, accounts_of_namespace
 from watchword.accounts.hub.set_account import SetAccountReconciler
@@ -58,7 +58,11 @@ class AccountEventReconciler(Struct, frozen=True):
         account, earlier = before
         name = ObjectKey.of(account)
         if now is None or uid_of(now[0]) != uid_of(account):
-            self.events.normal(account, "AccountRevoked", f"account {name} is gone, and its tokens are refused")
+            if is_confirmed(account):
+                self.events.normal(account, "AccountRevoked", f"account {name} is gone, and its tokens are refused")
+            else:
+                said = "its cluster has not confirmed that its tokens are refused"
+                self.events.warning(account, "AccountAbandoned", f"account {name} is gone, and {said}")
             return
         current = now[1]
         if current is None or current == earlier:
