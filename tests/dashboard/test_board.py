@@ -67,7 +67,7 @@ async def test_health_changes_with_the_time_alone(hub: CredentialFleet, dashboar
     (after,) = [row for row in await dashboard.rows("credential") if row["cluster"]]
 
     assert (before["health"], after["health"]) == (8, 0)
-    assert after["command"] == "watchword rejoin --cluster-name edge-1"
+    assert after["command"] == "watchword token create --for-cluster edge-1 --print-join-command"
 
 
 @pytest.mark.plants_secrets

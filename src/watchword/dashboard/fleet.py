@@ -13,18 +13,42 @@ import structlog
 from msgspec import Struct
 
 from watchword.api.meta import ObjectKey, ObjectRef
-from watchword.api.names import Label
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
+from watchword.api.names import CLUSTER_LEASE, Label
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_MANAGERS,
+    CONFIG_MAPS,
+    LEASES,
+    MANAGED_CLUSTERS,
+    SECRETS,
+)
 from watchword.dashboard.history import HistoryLog, RelatedObjects, regarded_cluster
-from watchword.dashboard.row_index import RecentEvents, RowIndex, decide_object_rows
-from watchword.dashboard.sources import CLUSTERS, EVENT_ROWS, REQUESTS, SHOWN_KINDS, SourcedObject, find_source
+from watchword.dashboard.row_index import ObjectRows, RecentEvents, RowIndex, decide_object_rows
+from watchword.dashboard.rows import hub_rows
+from watchword.dashboard.sources import (
+    CLUSTERS,
+    EVENT_ROWS,
+    HUB_SOURCE,
+    REQUESTS,
+    SHOWN_KINDS,
+    SourcedObject,
+    find_source,
+)
+from watchword.health.facts import HUB_SOURCES, PROCESS_SOURCES
 from watchword.health.hub_observer import HubObserver
+from watchword.health.hub_rules import HubState, decide_own_findings
+from watchword.health.states import InventoryHealth
 from watchword.runtime.clock import Clock
 from watchword.runtime.raw_objects import Delta, head_of
 from watchword.runtime.work_queue import DelayQueue
 
 OBJECTS_AT_ONCE = 32  # are decided about before other tasks run: that takes some milliseconds
-TICK = 15.0  # seconds after which a clock that was set is noticed
+TICK = 15.0  # seconds after which a clock that was set, and a lease that was not renewed, is noticed
+HUB = ObjectRef(CLUSTER_MANAGERS, ObjectKey.cluster(""))  # stands for the hub itself, which is no one object
+HUB_KINDS = frozenset(resource for resource, _ in (*PROCESS_SOURCES.values(), *HUB_SOURCES.values())) - {
+    LEASES,
+    CONFIG_MAPS,
+}
 DRIFT = timedelta(seconds=1)
 
 
@@ -61,6 +85,7 @@ class Fleet:
     async def run(self) -> None:
         """Keep the rows up to date; runs until cancelled."""
         self.observer.subscribe(self.handle)
+        self._enqueue(HUB)
         started = self._clock_offset()
         try:
             while True:
@@ -78,8 +103,13 @@ class Fleet:
 
     def handle(self, delta: Delta) -> None:
         ref = ObjectRef(delta.resource, delta.key)
+        if delta.resource in HUB_KINDS or delta.resource in (SECRETS, CONFIG_MAPS):
+            self._enqueue(HUB)
+        if delta.resource is LEASES:
+            self._notice_lease(ref.key)
+            return
         if delta.resource is not CERTIFICATE_SIGNING_REQUESTS:
-            if delta.resource in SHOWN_KINDS:
+            if delta.resource in SHOWN_KINDS and delta.resource not in HUB_KINDS:
                 self._enqueue(ref)
             return
         cluster = head_of(delta.new_raw).labels.get(Label.CLUSTER_NAME, "") if delta.new_raw is not None else ""
@@ -105,6 +135,19 @@ class Fleet:
         self._waiting[ref] = None
         self._touched.set()
 
+    def _notice_lease(self, key: ObjectKey) -> None:
+        """Decide about a cluster again when its agent is back; a lease that is not renewed is noticed by its time."""
+        cluster = ObjectRef(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
+        known = self.index.objects.get(cluster)
+        if known is not None and any(row.health == InventoryHealth.FAILING for row in known.rows):
+            self._enqueue(cluster)
+
+    def _decide_hub(self, now: datetime) -> None:
+        results = decide_own_findings(HubState(self.observer.own_facts(), now))
+        rows = hub_rows(each for each in results if each.check != "facts")  # the page names what is not shown
+        self.index.put(HUB, ObjectRows(HUB_SOURCE, "", rows, rows))
+        self._later.add(HUB, asyncio.get_running_loop().time() + TICK)
+
     def _decide_some(self) -> None:
         now, before = self.clock.now(), self.revision
         for ref in list(islice(self._waiting, OBJECTS_AT_ONCE)):
@@ -120,6 +163,9 @@ class Fleet:
             self._changed = asyncio.Event()
 
     def _decide(self, ref: ObjectRef, now: datetime) -> None:
+        if ref == HUB:
+            self._decide_hub(now)
+            return
         found = self.read(ref)
         if found is None:
             self._forget(ref)
@@ -129,7 +175,9 @@ class Fleet:
             self.related.put(ref, regarded_cluster(obj))
         about = self.related.about(ref.key.name) if source is CLUSTERS else ()
         requests = [self.read(each) for each in about if each.resource is REQUESTS.resource]
-        decided = decide_object_rows(found, [each for each in requests if each is not None], now=now)
+        has_lease = source is CLUSTERS and bool(self.observer.cache.informers(LEASES))
+        lease = self.read(ObjectRef(LEASES, ObjectKey(ref.key.name, CLUSTER_LEASE))) if has_lease else None
+        decided = decide_object_rows(found, [each for each in requests if each is not None], now=now, lease=lease)
         old = self.index.objects.get(ref)
         if old is not None:
             self.histories.full.record(old.rows, decided.rows, now)

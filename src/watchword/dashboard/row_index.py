@@ -34,12 +34,15 @@ class ObjectRows(Struct, frozen=True, gc=False):
         return self.rows if self.rows is self.limited or seen.sees(REQUESTS) else self.limited
 
 
-def decide_object_rows(found: SourcedObject, requests: Sequence[SourcedObject], *, now: datetime) -> ObjectRows:
+def decide_object_rows(
+    found: SourcedObject, requests: Sequence[SourcedObject], *, now: datetime, lease: SourcedObject | None = None
+) -> ObjectRows:
     source, key = found[0], ObjectKey.of(found[1])
-    facts, number = gather_facts([found]), NUMBERS[source]
+    known = [found] if lease is None else [found, lease]
+    facts, number = gather_facts(known), NUMBERS[source]
     limited = full = decide_rows(facts, str(key), number=number, now=now)
     if requests:
-        full = decide_rows(gather_facts([found, *requests]), str(key), number=number, now=now)
+        full = decide_rows(gather_facts([*known, *requests]), str(key), number=number, now=now)
     events = collect_fleet_events((*facts.hub.clusters, *facts.hub.addons), facts.events)
     return ObjectRows(source, source.part(key), full.rows, limited.rows, events, full.recheck)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -12,17 +11,16 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from watchword.api.cluster import Cluster
 from watchword.api.credential_report import CredentialValidity
 from watchword.api.meta import Object
 from watchword.api.text import escape_text
 from watchword.api.time import parse_rfc3339
 from watchword.dashboard.sources import FleetFacts
-from watchword.health.inventory import build_inventory, forecast_expiry
+from watchword.health.finding import CheckResult, Finding, Severity, urgent
+from watchword.health.inventory import LATE_DECISION, build_inventory, forecast_expiry
 from watchword.health.inventory_rows import (
-    ACCOUNT_TOKEN,
-    AUTHORITY,
     HEALTH,
-    JOIN_TOKEN,
     PULL_SECRET,
     AddonRow,
     ClusterRow,
@@ -31,47 +29,13 @@ from watchword.health.inventory_rows import (
 )
 from watchword.health.recent_events import FleetEvent
 from watchword.health.renewal_proof import TAKE_UP_WITHIN
+from watchword.health.row_findings import addon_finding, cluster_finding, credential_finding
 from watchword.health.states import AUTHORITY_WARNING_PERIOD, TOLERANCE, InventoryHealth
 from watchword.pullsecrets.inventory import FIRST_TOKEN_WITHIN, PullSecretHealth, PullSecretRow, pull_secret_row
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.pullsecrets.refresh import LATEST
+from watchword.registration.hub.cluster_lease import lease_patience, renewal_time
 from watchword.runtime.logs import redact_text
-
-CHECK_HUB = "watchword doctor"
-
-
-def choose_cluster_command(row: ClusterRow) -> str:
-    """Return the command for a cluster that needs attention, empty for one that is well."""
-    if not row.health.needs_attention:
-        return ""
-    name = shlex.quote(row.name)
-    return f"watchword accept --clusters {name}" if row.accepted == "no" else f"watchword clusters show {name}"
-
-
-def choose_addon_command(row: AddonRow) -> str:
-    """Return the command for an add-on that needs attention, empty for one that is well."""
-    if not row.health.needs_attention:
-        return ""
-    return f"watchword addon show {shlex.quote(row.name)} --cluster {shlex.quote(row.cluster)}"
-
-
-def choose_credential_command(row: CredentialRow) -> str:
-    """Return the command for a credential that needs attention, empty for one that is well."""
-    if not row.health.needs_attention:
-        return ""
-    cluster = shlex.quote(row.cluster)
-    commands = {
-        AUTHORITY: CHECK_HUB,
-        JOIN_TOKEN: "watchword token create --print-join-command",
-        ACCOUNT_TOKEN: f"watchword serviceaccount show {shlex.quote(row.subject)} -n {cluster}",
-        PULL_SECRET: "watchword pull-secrets list",
-    }
-    if row.kind in commands:
-        return commands[row.kind]
-    if row.health is InventoryHealth.EXPIRED and not row.addon:
-        return f"watchword rejoin --cluster-name {cluster}"
-    return f"watchword clusters show {cluster}"
-
 
 CONSEQUENCE = "pods of {account} cannot pull images from the registry"
 NOTES = {
@@ -110,12 +74,22 @@ AFTERWARDS = timedelta(milliseconds=1)
 """Some decisions change at an instant and others just after it: after this time, all of them have."""
 
 
+def _lease_ends(cluster: Object, leases: Sequence[Object]) -> Iterator[datetime]:
+    for renewed in filter(None, map(renewal_time, leases)):
+        yield renewed + lease_patience(Cluster.read(cluster)) + LATE_DECISION
+
+
 def choose_recheck(
-    credentials: Iterable[CredentialRow], pull_secrets: Sequence[Object], *, within: timedelta, now: datetime
+    credentials: Iterable[CredentialRow],
+    pull_secrets: Sequence[Object],
+    leases: Sequence[datetime] = (),
+    *,
+    within: timedelta,
+    now: datetime,
 ) -> datetime | None:
     """Return the next instant at which the time alone may change a row, None when there is none."""
     instants = (each for row in credentials for each in _instants(row, within))
-    later = (each + AFTERWARDS for each in (*instants, *_first_tokens(pull_secrets)))
+    later = (each + AFTERWARDS for each in (*instants, *leases, *_first_tokens(pull_secrets)))
     return min((each for each in later if each > now), default=None)
 
 
@@ -180,7 +154,8 @@ def decide_rows(facts: FleetFacts, key: str, *, number: int, now: datetime) -> D
         name = name if seen[name] == 1 else f"{name}#{seen[name]}"
         entry = b"%b:%b" % (orjson.dumps(name), orjson.dumps(fields))
         rows.append(Row(name, entry, fields["health"], fields.get("expires")))
-    recheck = choose_recheck(inventory.credentials, facts.pull_secrets, within=FORESEEN, now=now)
+    leases = [each for cluster in facts.hub.clusters for each in _lease_ends(cluster, facts.hub.leases)]
+    recheck = choose_recheck(inventory.credentials, facts.pull_secrets, leases, within=FORESEEN, now=now)
     return DecidedRows(tuple(rows), recheck)
 
 
@@ -211,7 +186,7 @@ def _cluster(row: ClusterRow) -> RowFields:
         "joined": row.joined,
         "available": row.available,
         "version": clean(row.version),
-        **_state(row.health, row.note, choose_cluster_command(row)),
+        **_state(row.health, row.note, cluster_finding(row)),
     }
 
 
@@ -223,7 +198,7 @@ def _addon(row: AddonRow) -> RowFields:
         "driver": clean(row.driver),
         "credential": row.credential,
         "available": row.available,
-        **_state(row.health, row.note, choose_addon_command(row)),
+        **_state(row.health, row.note, addon_finding(row)),
     }
 
 
@@ -237,12 +212,27 @@ def _credential(row: CredentialRow) -> RowFields:
         "issued": seconds(row.validity.issued),
         "expires": seconds(row.validity.expires),
         "renewal": seconds(row.next_rotation),
-        **_state(row.health, row.note, choose_credential_command(row)),
+        **_state(row.health, row.note, credential_finding(row)),
     }
 
 
-def _state(health: InventoryHealth, note: str, command: str) -> RowFields:
-    return {"health": int(health), "note": clean(note), "command": clean(command)}
+def _state(health: InventoryHealth, note: str, finding: Finding | None) -> RowFields:
+    if finding is None:
+        return {"health": int(health), "note": clean(note), "command": ""}
+    return {"health": int(health), "note": clean(note or finding.sentence), "command": clean(finding.command)}
+
+
+HEALTH_OF = {Severity.FAILURE: InventoryHealth.FAILING, Severity.WARNING: InventoryHealth.PENDING}
+
+
+def hub_rows(results: Iterable[CheckResult]) -> tuple[Row, ...]:
+    """Return a row for each finding about the hub itself; everything else has a row of its own."""
+    rows = []
+    for number, (check, finding) in enumerate(urgent(results)):
+        fields = {"table": "finding", "name": check, **_state(HEALTH_OF[finding.severity], finding.sentence, finding)}
+        name = f"finding/{number}"
+        rows.append(Row(name, b"%b:%b" % (orjson.dumps(name), orjson.dumps(fields)), fields["health"]))
+    return tuple(rows)
 
 
 def event_document(event: FleetEvent) -> RowFields:

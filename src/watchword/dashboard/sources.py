@@ -74,8 +74,9 @@ DASHBOARD_SOURCES: tuple[Source, ...] = (
 )
 
 SHOWN_KINDS = frozenset(source.resource for source in DASHBOARD_SOURCES)
-CLUSTERS, REQUESTS = (
-    next(source for source in DASHBOARD_SOURCES if source.name == name) for name in ("clusters", "certificate requests")
+CLUSTERS, REQUESTS, HUB_SOURCE = (
+    next(source for source in DASHBOARD_SOURCES if source.name == name)
+    for name in ("clusters", "certificate requests", "Deployments")  # who sees processes sees what is found of them
 )
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, Resource
-from watchword.api.resources import EVENTS, SECRETS
+from watchword.api.resources import EVENTS, MANAGED_CLUSTERS, SECRETS
 from watchword.health.facts import SOURCES, HubFacts, facts_by_source, sort_by_creation
 from watchword.health.recent_events import FleetEvent, collect_fleet_events
 from watchword.kube.client import Client
@@ -34,6 +34,14 @@ class HubObserver(Struct):
     def facts(self) -> HubFacts:
         found = facts_by_source({name: self._list(name) for name in SOURCES}, self.unseen)
         return replace(found, accounts=self.accounts(), pull_secrets=self._pull_secrets())
+
+    def own_facts(self) -> HubFacts:
+        """Return what the rules about the hub itself need, without decoding its fleet."""
+        fleet = ("clusters", "add-ons", "leases of clusters")
+        found = {name: self._list(name) for name in SOURCES if name not in fleet}
+        names = self.cache.keys(MANAGED_CLUSTERS) if self.cache.informers(MANAGED_CLUSTERS) else ()
+        clusters: list[Object] = [{"metadata": {"name": key.name}} for key in names]
+        return replace(facts_by_source(found, self.unseen), clusters=clusters)
 
     def clusters(self) -> Sequence[Object]:
         return self._list("clusters")

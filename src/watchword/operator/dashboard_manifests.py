@@ -8,7 +8,15 @@ from watchword.api.bootstrap import CLUSTER_INFO, TOKEN_SECRET_NAMESPACE
 from watchword.api.meta import Manifest, ObjectKey
 from watchword.api.names import ADDON_GROUP, BOOTSTRAP_NAMESPACE, CLUSTER_GROUP, IMAGE
 from watchword.api.rbac import RbacRule, rules_of
-from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, NAMESPACES, OCM_MANAGED_SERVICE_ACCOUNTS, SERVICES
+from watchword.api.resources import (
+    CLUSTER_MANAGERS,
+    MANAGED_SERVICE_ACCOUNTS,
+    NAMESPACES,
+    OCM_MANAGED_SERVICE_ACCOUNTS,
+    SERVICES,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+)
 from watchword.operator.rbac import READ
 from watchword.operator.rendering import (
     Workload,
@@ -37,6 +45,17 @@ DASHBOARD_RIGHTS = (
         for kind in (MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS)
     ),
     RbacRule("shows what happened", "events.k8s.io", ("events",), READ),
+    RbacRule("finds processes that do not run", "apps", ("deployments",), READ),
+    RbacRule("finds pods that do not run, and namespaces without a cluster", "", ("pods", "namespaces"), READ),
+    RbacRule("finds processes and agents that stopped", "coordination.k8s.io", ("leases",), READ),
+    RbacRule("finds Jobs that do not end", "batch", ("jobs",), READ),
+    RbacRule("shows what the operator reports", CLUSTER_MANAGERS.group, (CLUSTER_MANAGERS.plural,), READ),
+    RbacRule(
+        "finds a missing admission policy",
+        VALIDATING_ADMISSION_POLICIES.group,
+        (VALIDATING_ADMISSION_POLICIES.plural, VALIDATING_ADMISSION_POLICY_BINDINGS.plural),
+        READ,
+    ),
 )
 """What the dashboard reads everywhere; it writes nothing but reviews."""
 

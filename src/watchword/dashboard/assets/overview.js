@@ -68,7 +68,7 @@ function dayTable(store, soon) {
   }
   for (const row of soon) {
     const day = Math.max(0, Math.floor((row.expires - now) / DAY));
-    if (!row.renewalAnnounced && day < DAYS) ends[day] += 1;
+    if (!row.renewalAnnounced && row.kind !== "join token" && day < DAYS) ends[day] += 1;
   }
   const titles = ["Day", ...renewals.map((_, day) => dayTitle(now + day * DAY, day))];
   const line = (title, numbers, name) => [

@@ -98,6 +98,7 @@ export class Store extends EventTarget {
 
 export function describe(row) {
   if (row.table === "cluster") return `cluster ${row.name}`;
+  if (row.table === "finding") return `the hub: ${row.name}`;
   if (row.table === "add-on") return `add-on ${row.name} on ${row.cluster}`;
   return `${row.kind} of ${holderOf(row)}`;
 }

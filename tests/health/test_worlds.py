@@ -1,0 +1,544 @@
+"""Broken worlds: every view names the cause, in the same words, with the same next command."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import click
+import orjson
+import pytest
+import pytest_asyncio
+from msgspec import Struct
+from tests.dashboard.harness import a_request
+from tests.dashboard.test_fleet import following
+from tests.helpers.credential_fleet import DAY, HOUR, CredentialFleet, a_condition
+
+from watchword.admin.hub_setup import HubSetup, set_up_hub
+from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO, KUBECONFIG_KEY
+from watchword.api.crds.accounts import ACCOUNT_CRDS
+from watchword.api.credential_report import CredentialValidity, format_validity
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import CLUSTER_LEASE, HUB_NAMESPACE, Annotation, ConditionType, Label
+from watchword.api.pull_secrets import CONFIGURATION, DOCKERCFG_KEY
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_MANAGERS,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    JOBS,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANAGED_SERVICE_ACCOUNTS,
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+)
+from watchword.api.time import rfc3339, rfc3339_micro
+from watchword.cli.main import cli
+from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
+from watchword.discovery.token_secret import TokenRecord, TokenStore
+from watchword.discovery.tokens import BootstrapToken
+from watchword.health.examination import Examination
+from watchword.health.facts import LOCKS
+from watchword.health.finding import Severity, urgent
+from watchword.health.hub_reader import read_hub_facts
+from watchword.health.hub_rules import decide_hub_findings
+from watchword.health.inventory import build_inventory
+from watchword.health.states import InventoryHealth
+from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER
+from watchword.operator.rendering import MANAGED_BY, OPERATOR
+from watchword.pki.authority import Authority
+from watchword.pki.certificates import split_bundle
+from watchword.runtime.manifests import establish_crds
+from watchword.testing.plane import Plane
+
+pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what others left would be found
+
+PROBED = ("rights", "guard", "issuing")  # only doctor tries these
+CONTROLLER = ObjectKey(HUB_NAMESPACE, "cluster-manager-controller")
+EDGE = ObjectKey.cluster("edge")
+IMAGE = "r.test/watchword:x"
+REFUSAL = {"metadata": {"annotations": {ANNOTATION_SIGNING_REFUSED: "it has a stranger's CA"}}}
+POLICY = ObjectKey.cluster("managedcluster-acceptance.watchword.dev")
+
+
+class World(Struct, frozen=True):
+    """A hub on which everything is well, until a test breaks one thing."""
+
+    plane: Plane
+    fleet: CredentialFleet
+
+    async def patch(self, resource: Resource, key: ObjectKey, patch: Object, subresource: str = "") -> None:
+        await self.plane.client().patch(resource, key, patch, subresource=subresource)
+
+    async def delete(self, resource: Resource, key: ObjectKey) -> None:
+        await self.plane.client().delete(resource, key)
+
+    async def create(self, resource: Resource, obj: Object, status: Object | None = None) -> None:
+        await self.plane.client().create(resource, obj)
+        if status is not None:
+            await self.patch(resource, ObjectKey.of(obj), {"status": status}, "status")
+
+    async def say(self, resource: Resource, key: ObjectKey, type_: str, status: str, message: str = "M") -> None:
+        """Set one condition of an object, as its controller would."""
+        found = await self.plane.client().get(resource, key)
+        kept = [row for row in found["status"].get("conditions", ()) if row["type"] != type_]
+        row = {**a_condition(type_, status, "Said", message), "lastTransitionTime": rfc3339(self.now)}
+        await self.patch(resource, key, {"status": {"conditions": [*kept, row]}}, "status")
+
+    async def deploy(self, key: ObjectKey, *, replicas: int = 1, ready: bool = True, **state: Any) -> None:
+        """Write a Deployment of ours with one pod, as a node would report them."""
+        labels = {Label.MANAGED_BY: MANAGED_BY, "app": key.name}
+        pod = {"serviceAccountName": key.name, "containers": [{"name": "main", "image": IMAGE}]}
+        spec = {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": key.name}},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        }
+        available = int(ready) * replicas
+        counted = {"replicas": replicas, "updatedReplicas": replicas, "availableReplicas": available}
+        await self.create(
+            DEPLOYMENTS, DEPLOYMENTS.manifest(key, metadata={"labels": labels}, spec=spec),
+            {"observedGeneration": 1, **counted},
+        )  # fmt: skip
+        await self.plane.client().apply(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(key), force=True)
+        if replicas:
+            name = ObjectKey(key.namespace, f"{key.name}-1")
+            row = {
+                "name": "main",
+                "image": "r.test/watchword:x",
+                "imageID": "",
+                "ready": ready,
+                "restartCount": 0,
+                **state,
+            }
+            conditions = [{"type": "Ready", "status": str(ready)}]
+            status = {"phase": "Running" if ready else "Pending", "conditions": conditions, "containerStatuses": [row]}
+            await self.create(PODS, PODS.manifest(name, metadata={"labels": labels}, spec=pod), status)
+
+    async def redeploy(self, key: ObjectKey, **how: Any) -> None:
+        await self.delete(DEPLOYMENTS, key)
+        for pod in (await self.plane.client().list(PODS, namespace=key.namespace)).items:
+            await self.delete(PODS, ObjectKey.of(pod))
+        await self.deploy(key, **how)
+
+    async def renew(self, key: ObjectKey, ago: timedelta = timedelta(0), *, seconds: int = 15) -> None:
+        renewed = rfc3339_micro(self.now - ago)
+        spec = {"holderIdentity": f"{key.name}-1", "leaseDurationSeconds": seconds, "renewTime": renewed}
+        await self.plane.client().apply(LEASES, LEASES.manifest(key, spec=spec), force=True)
+
+    @property
+    def now(self) -> Any:
+        return self.plane.clock.now()
+
+
+@pytest_asyncio.fixture
+async def world(plane: Plane) -> World:
+    client = plane.client()
+    made = World(plane, CredentialFleet(client, plane.clock.now()))
+    info = ClusterInfo(("https://hub.test:6443",), split_bundle(plane.ca_pem))
+    await set_up_hub(client, HubSetup(info, deploy=False))
+    await establish_crds(client, ACCOUNT_CRDS, manager="tests")
+    for namespace in (HUB_NAMESPACE, OPERATOR.namespace, CONFIGURATION.namespace):
+        await client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace)), force=True)
+    await made.deploy(OPERATOR)
+    await made.deploy(CONTROLLER)
+    for key in (LOCKS["the hub's controllers"], LOCKS["the operator"]):
+        await made.renew(key)
+    manager = ObjectKey.cluster(CLUSTER_MANAGER)
+    rows = [a_condition("Applied", "True", "R", "M"), a_condition("Available", "True", "R", "M")]
+    stamped = [{**row, "lastTransitionTime": rfc3339(made.now)} for row in rows]
+    await made.patch(CLUSTER_MANAGERS, manager, {"status": {"conditions": stamped}}, "status")
+    await made.fleet.cluster("edge")
+    await made.renew(ObjectKey("edge", CLUSTER_LEASE), seconds=60)
+    await made.fleet.addon("edge")
+    await made.fleet.account("edge")
+    await made.fleet.pull_secret("shop")
+    return made
+
+
+async def attention(world: World) -> dict[str, set[tuple[str, str]]]:
+    """Return what each view says needs attention: sentence and next command."""
+    client, clock = world.plane.client(), world.plane.clock
+    doctor = [each for each in await Examination(client, clock).run() if each.check not in PROBED]
+    status = decide_hub_findings(await read_hub_facts(client), now=clock.now())
+    async with following(world.plane) as fleet:
+        rows = [row.fields() for objects in fleet.index.objects.values() for row in objects.rows]
+    shown = [row for row in rows if InventoryHealth(row["health"]).needs_attention]
+    return {
+        "doctor": {(each.sentence, each.command) for _, each in urgent(doctor)},
+        "status": {(each.sentence, each.command) for _, each in urgent(status)},
+        "dashboard": {(row["note"], row["command"]) for row in shown},
+    }
+
+
+Break = Callable[[World], Awaitable[None]]
+WAITING = {"reason": "ImagePullBackOff", "message": "lookup r.test: no such host"}
+
+
+async def unsigned_request(world: World) -> None:
+    request = a_request("edge")
+    request["spec"]["signerName"] = "example.com/none"
+    await world.create(CERTIFICATE_SIGNING_REQUESTS, request)
+    approved = {"type": "Approved", "status": "True", "reason": "R", "message": "M"}
+    patch = {"status": {"conditions": [approved]}}
+    await world.patch(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster("edge-1"), patch, "approval")
+    await asyncio.sleep(60)
+    for key in (LOCKS["the hub's controllers"], LOCKS["the operator"]):
+        await world.renew(key)
+
+
+async def unsigned_token(world: World) -> None:
+    record = TokenRecord(BootstrapToken.parse("abcdef.0123456789abcdef"), expires=world.now + DAY)
+    await TokenStore(world.plane.client()).create(record)
+
+
+async def damaged_token(world: World) -> None:
+    data = {"token-id": "YQ==", "token-secret": "YQ=="}
+    key = ObjectKey("kube-system", "bootstrap-token-abcdef")
+    await world.create(SECRETS, SECRETS.manifest(key, type="bootstrap.kubernetes.io/token", data=data))
+
+
+async def stuck_job(world: World) -> None:
+    pod = {"containers": [{"name": "c", "image": "r.test/nope"}], "restartPolicy": "Never"}
+    job = JOBS.manifest(ObjectKey(HUB_NAMESPACE, "cluster-cleaner-1"), spec={"template": {"spec": pod}})
+    await world.create(JOBS, job, {"active": 1, "startTime": rfc3339(world.now - timedelta(minutes=6))})
+
+
+async def damaged_pull_secret(world: World) -> None:
+    content = base64.b64encode(orjson.dumps({"registry.example:5000": {"auth": "bm90"}})).decode()
+    await world.patch(SECRETS, ObjectKey("shop", "default-dockercfg"), {"data": {DOCKERCFG_KEY: content}})
+
+
+async def expired_pull_secret(world: World) -> None:
+    await world.fleet.pull_secret("late", age=25 * HOUR)
+
+
+async def authority_ends(world: World, left: timedelta) -> None:
+    made = Authority.make("kubernetes", now=world.now + left - timedelta(days=3650))
+    found = await world.plane.client().get(CONFIG_MAPS, CLUSTER_INFO)
+    info = write_cluster_info(ClusterInfo(("https://hub.test:6443",), (made.certificate,)))
+    await world.patch(CONFIG_MAPS, CLUSTER_INFO, {"data": {**found["data"], KUBECONFIG_KEY: info}})
+
+
+def said(resource: Resource, key: ObjectKey, type_: str, status: str, message: str = "M") -> Break:
+    return lambda world: world.say(resource, key, type_, status, message)
+
+
+def expired(message_of: str, resource: Resource, key: ObjectKey) -> Break:
+    async def break_(world: World) -> None:
+        message = format_validity(CredentialValidity(world.now - 2 * DAY, world.now - HOUR))
+        await world.say(resource, key, message_of, "True", message)
+
+    return break_
+
+
+ADDON, ACCOUNT = ObjectKey("edge", "sample"), ObjectKey("edge", "robot")
+WORLDS: dict[str, tuple[Break, str, str]] = {
+    "hub's controllers never ran": (
+        lambda world: world.delete(LEASES, LOCKS["the hub's controllers"]),
+        "holds the lease",
+        f"kubectl -n {HUB_NAMESPACE} get pods",
+    ),
+    "hub's controllers hang": (
+        lambda world: world.renew(LOCKS["the hub's controllers"], timedelta(minutes=1)),
+        "renewed its lease 60s ago",
+        f"kubectl -n {HUB_NAMESPACE} get pods",
+    ),
+    "operator hangs": (
+        lambda world: world.renew(LOCKS["the operator"], timedelta(minutes=1)),
+        "no process of the operator runs",
+        f"kubectl -n {OPERATOR.namespace} get pods",
+    ),
+    "operator at zero replicas": (
+        lambda world: world.redeploy(OPERATOR, replicas=0),
+        "is scaled to 0",
+        f"kubectl -n {OPERATOR.namespace} scale deployment {OPERATOR.name} --replicas=1",
+    ),
+    "hub's controllers at zero replicas": (
+        lambda world: world.redeploy(CONTROLLER, replicas=0),
+        "is scaled to 0",
+        f"kubectl -n {HUB_NAMESPACE} scale deployment {CONTROLLER.name} --replicas=1",
+    ),
+    "image that cannot be pulled": (
+        lambda world: world.redeploy(CONTROLLER, ready=False, state={"waiting": WAITING}),
+        "cannot pull r.test/watchword:x from r.test: no such host",
+        f"kubectl -n {HUB_NAMESPACE} describe pod {CONTROLLER.name}-1",
+    ),
+    "operator crashes": (
+        lambda world: world.redeploy(
+            OPERATOR, ready=False, state={"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}
+        ),
+        "waits: CrashLoopBackOff",
+        f"kubectl -n {OPERATOR.namespace} describe pod {OPERATOR.name}-1",
+    ),
+    "disk is full": (
+        lambda world: world.redeploy(
+            CONTROLLER,
+            ready=False,
+            state={"terminated": {"exitCode": 1, "message": "no space left on device"}},
+        ),
+        "no space left on device",
+        f"kubectl -n {HUB_NAMESPACE} describe pod {CONTROLLER.name}-1",
+    ),
+    "hub's Deployment deleted with its namespace": (
+        lambda world: world.delete(DEPLOYMENTS, CONTROLLER),
+        f"there is no Deployment {CONTROLLER}",
+        "watchword init",
+    ),
+    "ClusterManager is degraded": (
+        said(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER), "HubRegistrationDegraded", "True", "1 of 1 is away"),
+        "1 of 1 is away",
+        "kubectl describe clustermanager cluster-manager",
+    ),
+    "operator never saw the ClusterManager": (
+        lambda world: world.patch(
+            CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER), {"status": {"conditions": []}}, "status"
+        ),
+        "has not looked at ClusterManager",
+        "kubectl describe clustermanager cluster-manager",
+    ),
+    "pull secret controllers at zero replicas": (
+        lambda world: world.deploy(ObjectKey(CONFIGURATION.namespace, "watchword-pull-secrets"), replicas=0),
+        "is scaled to 0",
+        f"kubectl -n {CONFIGURATION.namespace} scale deployment watchword-pull-secrets --replicas=1",
+    ),
+    "pull secrets are configured wrongly": (
+        lambda world: world.create(CONFIG_MAPS, CONFIG_MAPS.manifest(CONFIGURATION, data={"registries": "https://x"})),
+        "'https://x' is not a registry",
+        f"kubectl edit configmap -n {CONFIGURATION.namespace} {CONFIGURATION.name}",
+    ),
+    "registry token service at zero replicas": (
+        lambda world: world.deploy(ObjectKey(CONFIGURATION.namespace, "watchword-registry-auth"), replicas=0),
+        "watchword-registry-auth is scaled to 0",
+        f"kubectl -n {CONFIGURATION.namespace} scale deployment watchword-registry-auth --replicas=1",
+    ),
+    "dashboard cannot start": (
+        lambda world: world.deploy(
+            ObjectKey(CONFIGURATION.namespace, "watchword-dashboard"), ready=False, state={"waiting": WAITING}
+        ),
+        "cannot pull",
+        f"kubectl -n {CONFIGURATION.namespace} describe pod watchword-dashboard-1",
+    ),
+    "cleaner's Job does not end": (
+        stuck_job,
+        "has run for 6m",
+        f"kubectl -n {HUB_NAMESPACE} describe job cluster-cleaner-1",
+    ),
+    "admission policy deleted": (
+        lambda world: world.delete(VALIDATING_ADMISSION_POLICIES, POLICY),
+        "lets every user who may create a ManagedCluster accept it",
+        "watchword init",
+    ),
+    "admission policy only warns": (
+        lambda world: world.patch(
+            VALIDATING_ADMISSION_POLICY_BINDINGS, POLICY, {"spec": {"validationActions": ["Warn"]}}
+        ),
+        "lets every user who may create a ManagedCluster accept it",
+        "watchword init",
+    ),
+    "cluster-info deleted": (
+        lambda world: world.delete(CONFIG_MAPS, CLUSTER_INFO),
+        "cluster-info is not published",
+        "watchword init",
+    ),
+    "cluster-info emptied": (
+        lambda world: world.patch(CONFIG_MAPS, CLUSTER_INFO, {"data": {KUBECONFIG_KEY: None}}),
+        "cluster-info is not published",
+        "watchword init",
+    ),
+    "cluster-info is not signed": (
+        lambda world: world.patch(
+            CONFIG_MAPS,
+            CLUSTER_INFO,
+            {"metadata": {"annotations": {ANNOTATION_SIGNING_REFUSED: "it has a stranger's CA"}}},
+        ),
+        "it has a stranger's CA",
+        "watchword init",
+    ),
+    "token without a signature": (unsigned_token, "not signed for token abcdef", "watchword logs hub"),
+    "damaged token Secret": (
+        damaged_token,
+        "is meant to be a token and is none",
+        "kubectl -n kube-system describe secret bootstrap-token-abcdef",
+    ),
+    "signer does not run": (unsigned_request, "was approved 60s ago and is not signed", "kubectl describe csr edge-1"),
+    "namespace of a deleted cluster": (
+        lambda world: world.create(
+            NAMESPACES,
+            NAMESPACES.manifest(ObjectKey.cluster("gone"), metadata={"labels": {Label.CLUSTER_NAME: "gone"}}),
+        ),
+        "namespace gone belongs to no cluster",
+        "kubectl delete namespace gone",
+    ),
+    "cluster waits": (
+        lambda world: world.fleet.waiting_cluster("new"),
+        "has registered",
+        "watchword accept --clusters new",
+    ),
+    "agent stopped": (
+        said(MANAGED_CLUSTERS, EDGE, ConditionType.AVAILABLE, "Unknown", "stopped renewing its lease"),
+        "stopped renewing its lease",
+        "watchword doctor --cluster edge",
+    ),
+    "agent stopped while the hub's controllers were away": (
+        lambda world: world.renew(ObjectKey("edge", CLUSTER_LEASE), timedelta(minutes=7), seconds=60),
+        "renewed its lease 7m ago",
+        "watchword doctor --cluster edge",
+    ),
+    "clock of a cluster": (
+        said(MANAGED_CLUSTERS, EDGE, ConditionType.CLOCK_SYNCED, "False", "its clock is 400 s behind"),
+        "its clock is 400 s behind",
+        "watchword doctor --cluster edge",
+    ),
+    "another key asks for a cluster's name": (
+        lambda world: world.create(CERTIFICATE_SIGNING_REQUESTS, a_request("edge")),
+        "another key asks for its name",
+        "watchword doctor --cluster edge",
+    ),
+    "rights are not granted": (
+        said(MANAGED_CLUSTERS, EDGE, ConditionType.HUB_ACCEPTED, "False", "the hub may not bind roles"),
+        "the hub may not bind roles",
+        "watchword doctor --cluster edge",
+    ),
+    "IAM refuses": (
+        said(MANAGED_CLUSTERS, EDGE, "AwsIdentityReady", "False", "AccessDenied: iam:CreateRole"),
+        "AccessDenied: iam:CreateRole",
+        "watchword doctor --cluster edge",
+    ),
+    "certificate of a cluster expired": (
+        expired(ConditionType.CERTIFICATE_ROTATED, MANAGED_CLUSTERS, EDGE),
+        "expired",
+        "watchword token create --for-cluster edge --print-join-command",
+    ),
+    "certificate of a cluster is not renewed": (
+        said(MANAGED_CLUSTERS, EDGE, ConditionType.CERTIFICATE_ROTATED, "False", "the signer refuses"),
+        "the signer refuses",
+        "watchword doctor --cluster edge",
+    ),
+    "add-on without rights": (
+        said(MANAGED_CLUSTER_ADDONS, ADDON, ConditionType.REGISTRATION_APPLIED, "False", "may not grant secrets"),
+        "has no rights on the hub: may not grant secrets",
+        "watchword addon show sample --cluster edge",
+    ),
+    "add-on stopped": (
+        said(MANAGED_CLUSTER_ADDONS, ADDON, ConditionType.ADDON_AVAILABLE, "False", "stopped renewing its lease"),
+        "stopped renewing its lease",
+        "watchword addon show sample --cluster edge",
+    ),
+    "token of an add-on is refused": (
+        said(MANAGED_CLUSTER_ADDONS, ADDON, ConditionType.ADDON_TOKEN_REFRESHED, "False", "the hub answers 401"),
+        "the hub answers 401",
+        "watchword addon show sample --cluster edge",
+    ),
+    "token of an add-on expired": (
+        expired(ConditionType.ADDON_TOKEN_REFRESHED, MANAGED_CLUSTER_ADDONS, ADDON),
+        "expired",
+        "watchword addon show sample --cluster edge",
+    ),
+    "account is missing on its cluster": (
+        said(MANAGED_SERVICE_ACCOUNTS, ACCOUNT, ConditionType.ALL_ACCOUNTS_PRESENT, "False", "another owner has it"),
+        "another owner has it",
+        "watchword serviceaccount show robot -n edge",
+    ),
+    "token of an account is not reported": (
+        said(MANAGED_SERVICE_ACCOUNTS, ACCOUNT, ConditionType.TOKEN_REPORTED, "False", "the cluster refuses a token"),
+        "the cluster refuses a token",
+        "watchword serviceaccount show robot -n edge",
+    ),
+    "token of an account expired": (
+        lambda world: world.patch(
+            MANAGED_SERVICE_ACCOUNTS, ACCOUNT, {"status": {"expirationTimestamp": rfc3339(world.now - HOUR)}}, "status"
+        ),
+        "expired",
+        "watchword serviceaccount show robot -n edge",
+    ),
+    "damaged pull secret": (
+        damaged_pull_secret,
+        "",
+        "watchword pull-secrets list --unhealthy",
+    ),
+    "expired pull secret": (
+        expired_pull_secret,
+        "",
+        "watchword pull-secrets list --unhealthy",
+    ),
+    "hub's authority ends soon": (
+        lambda world: authority_ends(world, 30 * DAY),
+        "publish its successor",
+        "watchword init",
+    ),
+    "hub's authority has ended": (lambda world: authority_ends(world, -DAY), "", "watchword init"),
+}
+
+
+async def test_a_hub_on_which_all_is_well_is_well_in_every_view(world: World) -> None:
+    assert await attention(world) == {"doctor": set(), "status": set(), "dashboard": set()}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+async def test_every_view_names_the_cause_with_the_same_command(world: World, name: str) -> None:
+    break_, cause, command = WORLDS[name]
+
+    await break_(world)
+
+    views = await attention(world)
+    commands = {view: {each for _, each in found} for view, found in views.items()}
+    assert commands == {view: {command} for view in views}
+    for view, found in views.items():
+        assert any(cause in sentence for sentence, _ in found), (view, found)
+    if command.startswith("watchword "):
+        parse_command(command)
+
+
+def parse_command(line: str) -> None:
+    """Raise `click.UsageError` when the command line does not know what is printed."""
+    command: click.Command = cli
+    context, words = click.Context(cli), line.split()[1:]
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words.pop(0))
+        assert found is not None, line
+        command = found
+    command.make_context(command.name, words, parent=context)
+
+
+async def test_denied_cluster_is_neither_good_nor_in_need_of_attention(world: World) -> None:
+    noted = {"annotations": {Annotation.DENIED_ON: rfc3339(world.now)}}
+    await world.patch(MANAGED_CLUSTERS, EDGE, {"metadata": noted, "spec": {"hubAcceptsClient": False}})
+
+    facts = await read_hub_facts(world.plane.client())
+    inventory = build_inventory(facts, now=world.now)
+
+    assert {row.health for row in inventory.clusters} == {InventoryHealth.DENIED}
+    own = [row for row in inventory.credentials if row.cluster == "edge" and not row.addon and "agent" in row.holder]
+    assert {row.health for row in own} == {InventoryHealth.DENIED}
+
+
+async def test_what_may_not_be_read_is_found_and_never_well(world: World) -> None:
+    viewer = world.plane.client("viewer", ("system:authenticated",))
+
+    results = await Examination(viewer, world.plane.clock).run()
+
+    facts = next(each for each in results if each.check == "facts")
+    assert {each.reason for each in facts.findings} == {"NotRead"}
+    assert all(each.severity is Severity.WARNING for each in facts.findings)
+    assert "clusters could not be read" in " ".join(each.sentence for each in facts.findings)
+
+
+async def test_one_cluster_is_examined_from_its_hub(world: World) -> None:
+    await world.fleet.waiting_cluster("new")
+    await world.say(MANAGED_CLUSTERS, EDGE, ConditionType.AVAILABLE, "Unknown", "stopped renewing its lease")
+
+    found = urgent(await Examination(world.plane.client(), world.plane.clock).run("edge"))
+
+    assert [(each.line, each.command.split("   ")[0]) for _, each in found] == [
+        ("cluster edge: stopped renewing its lease", "watchword doctor")
+    ]
