@@ -13,6 +13,7 @@ from h2.events import ConnectionTerminated
 from tests.registration.grpc.grpc_hub import LEASE, GrpcHub
 
 from watchword.registration.grpc.cloud_events import PUBLISH
+from watchword.registration.grpc.server.listener import FrameCounter
 
 pytestmark = pytest.mark.real_time
 
@@ -113,3 +114,19 @@ async def test_agent_that_cancels_many_calls_keeps_its_connection(hub: GrpcHub) 
 
         await asyncio.sleep(0.3)
         assert not first.done()
+
+
+@pytest.mark.parametrize("size", [1, 7, 24, 100, 10_000])
+def test_frames_are_counted_however_their_bytes_arrive(size: int) -> None:
+    h2, counter = H2Connection(), FrameCounter()
+    h2.initiate_connection()  # the preface and one frame
+    for _ in range(20):
+        h2.ping(b"12345678")
+    stream = h2.get_next_available_stream_id()
+    h2.send_headers(stream, HEADERS)
+    h2.send_data(stream, b"a" * 1000)  # part of a message
+    data = h2.data_to_send()
+
+    found = [counter.count(data[start : start + size]) for start in range(0, len(data), size)]
+
+    assert sum(found) == 1 + 20 + 1

@@ -119,7 +119,7 @@ def test_status_of_a_work_is_published_under_its_generation() -> None:
     status = {"conditions": [{"type": "Applied"}], "resourceStatus": {"manifests": [{"x": 1}]}}
     work = {"metadata": {**METADATA, "generation": 3}, "status": status}
 
-    event = WORKS.encode(REPORT, work, {}).to_event("edge-agent", "edge")
+    event = WORKS.encode(REPORT, work, "edge")
 
     assert event.json() == {"conditions": [{"type": "Applied"}], "resourceStatus": [{"x": 1}]}
     assert (event.extensions["resourceid"], event.extensions["resourceversion"]) == ("w1", 3)
@@ -137,13 +137,13 @@ def test_status_of_a_work_is_published_under_its_generation() -> None:
 def test_work_without_finalizer_reports_that_its_objects_are_gone(finalizers: list[str], conditions: list[str]) -> None:
     metadata = {**METADATA, "generation": 3, "finalizers": finalizers, "deletionTimestamp": "2026-01-02T00:00:00Z"}
 
-    event = WORKS.encode(REPORT, {"metadata": metadata}, {}).to_event("edge-agent", "edge")
+    event = WORKS.encode(REPORT, {"metadata": metadata}, "edge")
 
     assert [row["type"] for row in event.json()["conditions"]] == conditions
 
 
 def test_resync_names_every_version_that_is_known() -> None:
-    event = resync_request(DataType.LEASE, {"u1": "7", "u2": "not a number"}).to_event("edge-agent", "edge")
+    event = resync_request(DataType.LEASE, {"u1": "7", "u2": "not a number"}, "edge")
 
     assert event.type == f"{DataType.LEASE}.spec.resync_request"
     assert event.json() == {

@@ -14,7 +14,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.credentials.driver import HubContext
 from watchword.credentials.errors import NotGranted
-from watchword.credentials.renewal import RenewalWindow, choose_renewal_time
+from watchword.credentials.lifecycle import RenewalWindow, choose_renewal_time
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.registration.aws_irsa.arn import EksClusterArn
@@ -151,7 +151,9 @@ class IdentityReconciler(Struct):
             changes: Sequence[str] = ()
         else:
             changes = [] if self.identities.mode is IdentityMode.ACCEPT else await self.identities.repair(record)
-        self._due[record.key.name] = self._next_check(record)
+        now = self.clock.now()
+        due = choose_renewal_time(now, now + DRIFT_PERIOD, seed=record.identity.uid, window=DRIFT_WINDOW)
+        self._due[record.key.name] = due
         if found is None:
             return
         if changes:
@@ -176,7 +178,8 @@ class IdentityReconciler(Struct):
         objection = find_changed_claim(cluster, record)
         advice = find_other_hub(cluster.annotations, identity.hub, identity.managed)
         ready = report_changed_claim(identity, objection) if objection else report_ready(identity, advice)
-        if objection and not is_reported(found, ready.reason):
+        said = find_condition(found, READY)
+        if objection and (said is None or said.reason != ready.reason):
             self.events.refusal(found, "IdentityChangeRefused", objection)
         await self.status.set_condition(MANAGED_CLUSTERS, found, ready)
 
@@ -199,10 +202,6 @@ class IdentityReconciler(Struct):
             self._due[name] = choose_renewal_time(now, now + DRIFT_PERIOD, seed=record.identity.uid, window=spread)
         return self._due[name] - now
 
-    def _next_check(self, record: IdentityRecord) -> datetime:
-        now = self.clock.now()
-        return choose_renewal_time(now, now + DRIFT_PERIOD, seed=record.identity.uid, window=DRIFT_WINDOW)
-
 
 def find_changed_claim(cluster: Cluster, record: IdentityRecord) -> str:
     """Return what annotations say now, when that is not what was accepted; empty when it is the same."""
@@ -217,11 +216,6 @@ def find_changed_claim(cluster: Cluster, record: IdentityRecord) -> str:
         f"cluster {cluster.name} was accepted as {identity.managed}; "
         "to change that, `watchword deny` and `watchword accept` it again"
     )
-
-
-def is_reported(cluster: Object, reason: str) -> bool:
-    said = find_condition(cluster, READY)
-    return said is not None and said.reason == reason
 
 
 WORKERS = 16

@@ -137,15 +137,11 @@ class RoleWriter(Struct):
             await find(self.api, "iam", "detach_role_policy", RoleName=name, PolicyArn=row["PolicyArn"])
 
 
-def is_anything(_found: object) -> bool:
-    return True
-
-
 async def settled(
     ask: Callable[[], Awaitable[T]],
     random: Random,
     *,
-    is_settled: Callable[[T], bool] = is_anything,
+    is_settled: Callable[[T], bool] = lambda _: True,
     unsettled_codes: frozenset[str] = frozenset(),
 ) -> T:
     """Repeat a request while AWS does not know yet what it was told; the last answer or refusal counts."""

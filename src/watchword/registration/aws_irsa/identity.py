@@ -48,14 +48,9 @@ class ClusterIdentity(Struct, frozen=True):
         return (cluster_group_plain(self.cluster),)
 
     @property
-    def config_map_groups(self) -> tuple[str, ...]:
-        """The groups in `aws-auth`, as the design has them."""
-        return (cluster_group(self.cluster),)
-
-    @property
     def config_map_entry(self) -> Mapping[str, object]:
-        """The item of `mapRoles` in `aws-auth`."""
-        return {"rolearn": self.role.arn, "username": self.user, "groups": list(self.config_map_groups)}
+        """The item of `mapRoles` in `aws-auth`, with the group of the design."""
+        return {"rolearn": self.role.arn, "username": self.user, "groups": [cluster_group(self.cluster)]}
 
 
 PREFIX = "aws-role-"

@@ -67,15 +67,10 @@ def _is_unsettled(trouble: AwsError) -> bool:
     )
 
 
-def _is_invalid_policy(trouble: AwsError) -> bool:
-    """Whether IAM refused a trust policy because the role that it names does not exist."""
-    return _has_code(INVALID_POLICY)(trouble)
-
-
-INVALID_POLICY = frozenset({"MalformedPolicyDocument"})
+INVALID_POLICY = frozenset({"MalformedPolicyDocument"})  # a trust policy names a role that does not exist
 REASONS: tuple[tuple[Test, str], ...] = (
     (_has_code(THROTTLING), "AwsThrottled"),
-    (_is_invalid_policy, "AgentRoleMissing"),
+    (_has_code(INVALID_POLICY), "AgentRoleMissing"),
     (_is_unsettled, "WaitingForIam"),
     (_is_a(AwsAuthUnreadable), "AwsAuthUnreadable"),
     (_is_a(AwsUnreachable), "AwsUnreachable"),
@@ -106,14 +101,12 @@ class IdentityEventReconciler(Struct, frozen=True):
             before = None
         if lease is None or now is None or now.phase is not IdentityPhase.READY:
             return Done()
-        if self._is_recent(lease) if before is None else before.phase is IdentityPhase.CREATING:
+        created = parse_rfc3339(str(lease["metadata"].get("creationTimestamp") or ""))
+        is_recent = is_news(created, now=self.clock.now())
+        if is_recent if before is None else before.phase is IdentityPhase.CREATING:
             note = f"role {now.identity.role.name} of cluster {now.identity.cluster} is made and mapped"
             self.events.normal(self._cluster(now), "AwsIdentityCreated", note)
         return Done()
-
-    def _is_recent(self, lease: Object) -> bool:
-        created = parse_rfc3339(str(lease["metadata"].get("creationTimestamp") or ""))
-        return is_news(created, now=self.clock.now())
 
     def _cluster(self, record: IdentityRecord) -> Object:
         key = ObjectKey.cluster(record.identity.cluster)

@@ -45,11 +45,11 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, with_preconditions
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, Terminal
+from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
 POLICY_RECHECK = timedelta(seconds=5)
-DRIVER_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the cluster, which triggers the reconciler
+HINDERED_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the cluster, which triggers the reconciler
 
 
 class AcceptanceDecision(Enum):
@@ -102,7 +102,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
                 if not await self._is_acceptance_enforced(cluster):
                     return RetryAfter(POLICY_RECHECK)
                 if not await self._grant(cluster):
-                    return RetryAfter(DRIVER_RECHECK)
+                    return RetryAfter(HINDERED_RECHECK)
             case AcceptanceDecision.DENY:
                 await self._deny(cluster)
             case AcceptanceDecision.RECORD_DENIAL:
@@ -119,7 +119,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         return False
 
     async def _grant(self, cluster: Cluster) -> bool:
-        """Give the cluster what it is entitled to; return False while its driver is not ready."""
+        """Give the cluster what it is entitled to; return False while something that is not watched hinders it."""
         try:
             driver = self.drivers.of(cluster)
         except DriverError as objection:
@@ -132,7 +132,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
             await self._write_access(Cluster.read(current))
         except NameConflict as conflict:
             await self._set_not_accepted(current, "NameConflict", str(conflict))
-            raise Terminal(str(conflict)) from conflict
+            return False  # what is in the way belongs to others, whose objects are not watched
         except BeingDeleted as leftover:
             await self._set_not_accepted(current, "LeftoversGoing", str(leftover))
             raise

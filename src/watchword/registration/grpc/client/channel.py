@@ -131,7 +131,6 @@ class EventChannel:
     def __init__(self, endpoint: GrpcEndpoint, credential: GrpcCredential, *, cluster: str) -> None:
         host, port = endpoint.address
         self.cluster = cluster
-        self.source = f"{cluster}-klusterlet-agent"  # as OCM's agent calls itself
         self._endpoint = endpoint
         self._metadata = credential.metadata
         self._has_certificate = credential.certificate is not None

@@ -15,7 +15,6 @@ from msgspec import Struct
 from watchword.api.meta import Object, Resource, annotations_of, finalizers_of, is_deleting, uid_of
 from watchword.api.names import Annotation, Finalizer
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
-from watchword.api.sensitive import HiddenFields
 from watchword.api.time import rfc3339
 from watchword.registration.grpc.cloud_events import (
     BUNDLE_FIELDS,
@@ -101,39 +100,32 @@ class ObjectCodec(Struct, frozen=True):
     def merge(self, stored: Object, received: Object) -> Object:  # noqa: ARG002 - works keep part of what is stored
         return received
 
-    def encode(self, type_: EventType, obj: Object, extensions: Mapping[str, AttributeValue]) -> Publication:
+    def encode(self, type_: EventType, obj: Object, cluster: str) -> CloudEvent:
         metadata = obj.get("metadata") or {}
         known = {Attribute.RESOURCE_ID: uid_of(obj), Attribute.RESOURCE_VERSION: metadata.get("resourceVersion", "")}
-        return Publication(str(type_), {**extensions, **{name: value for name, value in known.items() if value}}, obj)
+        return agent_event(type_, cluster, {name: value for name, value in known.items() if value}, obj)
 
 
-class Publication(HiddenFields, frozen=True):
-    """An event before it has an identifier and a source."""
-
-    hidden = ("data",)
-
-    type: str
-    extensions: Mapping[str, AttributeValue]
-    data: Mapping[str, Any]  # may contain a token
-
-    def to_event(self, source: str, cluster: str) -> CloudEvent:
-        """Return the event of one agent."""
-        return CloudEvent(
-            id=str(uuid4()),
-            source=source,
-            type=self.type,
-            extensions={Attribute.CLUSTER_NAME: cluster, **self.extensions},
-            data=orjson.dumps(self.data),
-        )
+def agent_event(
+    type_: EventType, cluster: str, extensions: Mapping[str, AttributeValue], data: Mapping[str, Any]
+) -> CloudEvent:
+    """Return a new event of a cluster's agent, which calls itself as Open Cluster Management's does."""
+    return CloudEvent(
+        id=str(uuid4()),
+        source=f"{cluster}-klusterlet-agent",
+        type=str(type_),
+        extensions={Attribute.CLUSTER_NAME: cluster, **extensions},
+        data=orjson.dumps(data),
+    )
 
 
-def resync_request(data_type: DataType, versions: Mapping[str, str]) -> Publication:
+def resync_request(data_type: DataType, versions: Mapping[str, str], cluster: str) -> CloudEvent:
     rows = [
         {"resourceID": uid, "resourceVersion": int(version) if version.isdecimal() else 0}
         for uid, version in versions.items()
     ]
     type_ = EventType(data_type, SubResource.SPEC, Action.RESYNC_REQUEST)
-    return Publication(str(type_), {}, {"resourceVersions": rows})
+    return agent_event(type_, cluster, {}, {"resourceVersions": rows})
 
 
 def _with_requester(csr: Object) -> Object:
@@ -203,7 +195,7 @@ class WorkCodec(ObjectCodec, frozen=True):
         """Return the generation: a work has no other version on the way."""
         return str(event.extensions.get(Attribute.RESOURCE_VERSION, "")) if found is not None else ""
 
-    def encode(self, type_: EventType, obj: Object, extensions: Mapping[str, AttributeValue]) -> Publication:
+    def encode(self, type_: EventType, obj: Object, cluster: str) -> CloudEvent:
         """Return the status of a work; that its objects are gone is a condition of its own."""
         metadata = obj["metadata"]
         status = obj.get("status") or {}
@@ -220,7 +212,7 @@ class WorkCodec(ObjectCodec, frozen=True):
             Attribute.STATUS_HASH: sha256(orjson.dumps(data)).hexdigest(),
             Attribute.METADATA: orjson.dumps(_without_version(metadata)).decode(),
         }
-        return Publication(str(type_), {**extensions, **known}, data)
+        return agent_event(type_, cluster, known, data)
 
 
 def _deleted(metadata: Mapping[str, Any]) -> Object:

@@ -250,7 +250,7 @@ class EventFeed:
     async def resync(self) -> None:
         """Ask for everything that is newer than the store, and wait until it is there."""
         codec, channel = self._store.codec, self._channel
-        request = resync_request(codec.data_type, self._store.versions).to_event(channel.source, channel.cluster)
+        request = resync_request(codec.data_type, self._store.versions, channel.cluster)
         self._requested.add(request.id)
         try:
             await channel.publish(request)

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.kube.errors import TimedOut
 from watchword.registration.grpc.client.channel import EventChannel, make_refusal
-from watchword.registration.grpc.client.object_events import Publication
+from watchword.registration.grpc.client.object_events import agent_event
 from watchword.registration.grpc.client.object_store import ObjectStore, StoredObject
 from watchword.registration.grpc.cloud_events import Action, Attribute, DataType, EventType, SubResource
 
@@ -32,15 +32,15 @@ class TokenRequester(Struct, frozen=True):
         spec = {name: value for name, value in (body.get("spec") or {}).items() if value}
         wanted: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
         wanted |= {"metadata": metadata, "spec": spec}
-        publication = Publication(str(TOKEN_REQUEST), {Attribute.RESOURCE_ID: request_id}, wanted)
+        event = agent_event(TOKEN_REQUEST, self.channel.cluster, {Attribute.RESOURCE_ID: request_id}, wanted)
         try:
             async with (
                 asyncio.timeout(ANSWER_SECONDS),
                 self.channel.subscribe(DataType.TOKEN_REQUEST) as subscription,
             ):
-                await self.channel.publish(publication.to_event(self.channel.source, self.channel.cluster))
-                async for event in subscription.events:
-                    answer = event.json() if event.data else {}
+                await self.channel.publish(event)
+                async for received in subscription.events:
+                    answer = received.json() if received.data else {}
                     if uid_of(answer) == request_id:
                         return {**answer, "metadata": {"name": account.name, "namespace": account.namespace}}
         except TimeoutError as cause:
@@ -60,8 +60,7 @@ class ObjectWriter(Struct, frozen=True):
 
     async def create(self, store: ObjectStore, type_: EventType, obj: Object, *, is_followed: bool) -> Object:
         """Create an object; returns it as the hub sends it, or as it was sent where the kind is not followed."""
-        event = store.codec.encode(type_, obj, {})
-        await self.channel.publish(event.to_event(self.channel.source, self.channel.cluster))
+        await self.channel.publish(store.codec.encode(type_, obj, self.channel.cluster))
         stored = await _wait_for(store, ObjectKey.of(obj), lambda found: found is not None) if is_followed else None
         return obj if stored is None else stored.object
 
@@ -78,8 +77,7 @@ class ObjectWriter(Struct, frozen=True):
             changed = change(present)
             _require_same_version(present, changed, key)
             known = {**changed, "metadata": {**changed["metadata"], "resourceVersion": stored.version}}
-            event = store.codec.encode(type_, known, {})
-            await self.channel.publish(event.to_event(self.channel.source, self.channel.cluster))
+            await self.channel.publish(store.codec.encode(type_, known, self.channel.cluster))
             latest = store.find(key)
             if latest is None or latest.revision != stored.revision:
                 return latest or stored  # the hub's result was faster

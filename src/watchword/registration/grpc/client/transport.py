@@ -261,7 +261,7 @@ class GrpcTransport:
         await subscription.refresh()
         stored = subscription.store.find(target.key)
         if stored is None:
-            raise _not_found(target)
+            raise make_refusal(404, "NotFound", f"{target} {str(target.key)!r} not found")
         return Response(200, (("Content-Type", "application/json"),), stored.raw)
 
     async def _list(self, kind: ServedKind, target: RequestTarget, request: Request) -> Response:
@@ -347,10 +347,6 @@ def _revision(request: Request, subscription: ObjectSubscription) -> int | None:
 def _not_carried(request: Request, target: RequestTarget | None) -> ApiStatusError:
     what = str(target) if target is not None else request.path
     return make_refusal(405, "MethodNotAllowed", f"the gRPC server of a hub does not serve {request.method} of {what}")
-
-
-def _not_found(target: RequestTarget) -> ApiStatusError:
-    return make_refusal(404, "NotFound", f"{target} {str(target.key)!r} not found")
 
 
 def object_response(obj: Object, status: int = 200) -> Response:

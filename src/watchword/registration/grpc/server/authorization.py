@@ -187,7 +187,7 @@ class Authorizer(Struct):
                 f"the certificate of cluster {caller.cluster} does not act for another cluster: correct clustername",
             )
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
-        if found is None or not is_accepted(Cluster.read(found)):
+        if found is None or not Cluster.read(found).accepted:  # one that is being deleted still reports its end
             raise RequestRefused(
                 403, f"cluster {cluster} is not accepted by this hub: run `watchword accept --clusters {cluster}` there"
             )
@@ -198,11 +198,6 @@ class Authorizer(Struct):
                 f"the certificate is not that of the agent whose key the hub accepted for cluster {cluster}: "
                 f"run `watchword rejoin --take-over --cluster-name {cluster}` there if another agent has the name now",
             )
-
-
-def is_accepted(cluster: Cluster) -> bool:
-    """Whether the certificate of a cluster is worth anything; one that is being deleted still reports its end."""
-    return cluster.accepted
 
 
 def _denial(caller: Caller, access: ResourceAccess) -> str:

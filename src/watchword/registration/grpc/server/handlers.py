@@ -128,7 +128,6 @@ class GrpcServerMetrics:
         self._requests.labels(method, data_type or UNKNOWN, status.name).inc()
 
     def sent(self, data_type: str) -> None:
-        """Count an event that was sent."""
         self._sent.labels(data_type).inc()
 
 
@@ -208,7 +207,9 @@ class EventService(Struct, frozen=True):
                 await self._review(call, events)
                 next_review = loop.time() + review_interval(events.caller).total_seconds()
             if loop.time() >= next_heartbeat:
-                self._require_valid(events.caller)
+                expires = events.caller.expires_at
+                if expires is not None and self.authenticator.clock.now() > expires:
+                    raise RequestRefused(401, "the client certificate has expired during the call")
                 await call.send(heartbeat())
                 next_heartbeat = loop.time() + self.limits.heartbeat_seconds
             change = events.take()
@@ -220,10 +221,6 @@ class EventService(Struct, frozen=True):
     async def _review(self, call: Call, events: EventStream) -> None:
         caller = await self.authenticator.authenticate(call.credential)
         await self._authorize(caller, events.cluster, events.data_type)
-
-    def _require_valid(self, caller: Caller) -> None:
-        if caller.expires_at is not None and self.authenticator.clock.now() > caller.expires_at:
-            raise RequestRefused(401, "the client certificate has expired during the call")
 
     async def _ended(self, method: str, work: Callable[[dict[str, str]], Awaitable[None]]) -> None:
         """Run a call; count and log how it ended, and raise only what the library turns into a status."""

@@ -13,7 +13,7 @@ from watchword.api.names import CLUSTER_LEASE, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTERS, MANIFEST_WORKS
 from watchword.registration.grpc.cloud_events import RESOURCES, Action, CloudEvent, DataType, EventType, SubResource
 from watchword.registration.grpc.errors import MalformedEvent
-from watchword.registration.grpc.server.authorization import Authorizer, is_accepted
+from watchword.registration.grpc.server.authorization import Authorizer
 from watchword.registration.grpc.server.event_streams import (
     EventStream,
     EventStreams,
@@ -87,8 +87,8 @@ class HubObjects(Struct, frozen=True):
     def _acceptance_changed(self, delta: Delta) -> None:
         """End the streams of a cluster that was denied or removed; forget what it was allowed to do."""
         before, after = delta.old, delta.new
-        was_accepted = before is not None and is_accepted(Cluster.read(before))
-        accepted = after is not None and is_accepted(Cluster.read(after))
+        was_accepted = before is not None and Cluster.read(before).accepted
+        accepted = after is not None and Cluster.read(after).accepted
         if was_accepted == accepted:
             return
         self.authorizer.forget(delta.key.name)

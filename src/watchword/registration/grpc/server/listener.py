@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -16,7 +17,6 @@ from grpclib.protocol import Connection, EventsProcessor, H2Protocol
 from grpclib.server import Handler, Server
 from h2.errors import ErrorCodes
 from h2.events import (
-    DataReceived,
     Event,
     PingReceived,
     PriorityUpdated,
@@ -24,6 +24,7 @@ from h2.events import (
     RequestReceived,
     StreamReset,
 )
+from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes
 from msgspec import Struct
 
@@ -38,6 +39,8 @@ from watchword.registration.grpc.server.limits import GrpcLimits
 
 ALPN = "h2"
 GOAWAY_SECONDS = 1.0  # how long a client has to read why its connection ends
+PREFACE_BYTES, FRAME_HEADER_BYTES, DATA_FRAME = 24, 9, 0  # of HTTP/2
+SMALL_MESSAGE_BYTES = 64
 COSTLY = (RequestReceived, StreamReset, PingReceived, RemoteSettingsChanged, PriorityUpdated)
 
 
@@ -100,19 +103,35 @@ def connection_table(limits: GrpcLimits) -> ConnectionTable[Connection]:
     return ConnectionTable(connections, choose_address_limit(connections))
 
 
+class FrameCounter:
+    """Counts the frames in received bytes without parsing them, which costs the library a hundred times as much."""
+
+    def __init__(self) -> None:
+        self._skipped = PREFACE_BYTES  # of what comes next: the rest of a frame
+        self._rest = b""  # the beginning of a frame's header
+
+    def count(self, data: bytes) -> int:
+        """Return how many frames begin in these bytes; those that bring a good part of a message are not counted."""
+        data, position, found = self._rest + data, self._skipped, 0
+        while position + FRAME_HEADER_BYTES <= len(data):
+            length = int.from_bytes(data[position : position + 3])
+            found += data[position + 3] != DATA_FRAME or length < SMALL_MESSAGE_BYTES
+            position += FRAME_HEADER_BYTES + length
+        self._rest, self._skipped = data[position:], max(0, position - len(data))
+        return found
+
+
 class BoundedProcessor(EventsProcessor):
     """Ends a connection that sends more frames than a client needs: each is cheap to send, and costs the server."""
 
     def __init__(self, protocol: BoundedProtocol, limits: GrpcLimits) -> None:
         super().__init__(protocol.handler, protocol.connection)
         self._protocol = protocol
-        self._frames, self._stranger_frames = TokenBucket(limits.frames), TokenBucket(limits.stranger_frames)
+        self._frames = TokenBucket(limits.frames)
 
     def process(self, event: Event) -> None:
-        is_known = self._protocol.is_authenticated
-        bucket = self._frames if is_known else self._stranger_frames
-        is_counted = isinstance(event, COSTLY) if is_known else not isinstance(event, DataReceived) or not event.data
-        if is_counted and bucket.reserve(asyncio.get_running_loop().time()):
+        is_counted = isinstance(event, COSTLY) and self._protocol.is_authenticated
+        if is_counted and self._frames.reserve(asyncio.get_running_loop().time()):
             self._protocol.refuse("too many frames")
         else:
             super().process(event)
@@ -125,6 +144,7 @@ class BoundedProtocol(H2Protocol):
         super().__init__(handler, listener.configuration, listener.h2_configuration)
         self._listener = listener
         self._is_refused = False
+        self._counter, self._stranger_frames = FrameCounter(), TokenBucket(listener.limits.stranger_frames)
 
     @property
     def is_authenticated(self) -> bool:
@@ -148,27 +168,35 @@ class BoundedProtocol(H2Protocol):
             self.refuse("no call was authenticated in time")
 
     def refuse(self, reason: str) -> None:
-        """Tell the client why, and close the connection, whether or not the client reads that."""
+        """Tell the client why, and close the connection a second later, whether or not the client reads that.
+
+        Until then it counts as one of its address, so that a stranger cannot make the server shake hands without pause.
+        """
         if self._is_refused:
             return
         self._is_refused = True
         self._listener.log.info("connection closed", reason=reason)
         transport: asyncio.Transport = self.connection._transport  # noqa: SLF001 - the library only closes gently
-        self.connection._connection.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)  # noqa: SLF001 - same
+        with contextlib.suppress(ProtocolError):  # the library has closed it already
+            self.connection._connection.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)  # noqa: SLF001 - same
         self.connection.flush()
         self.processor.close(reason)
+        transport.pause_reading()
         asyncio.get_running_loop().call_later(GOAWAY_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Process received bytes; those that the library cannot process end the connection, and nothing else."""
         if self._is_refused:
             return
+        if not self.is_authenticated:
+            now = asyncio.get_running_loop().time()
+            if any(self._stranger_frames.reserve(now) for _ in range(self._counter.count(data))):
+                self.refuse("too many frames")
+                return
         try:
             super().data_received(data)
         except Exception as error:  # noqa: BLE001 - untrusted bytes, and a library that does not expect all of them
-            if not self._is_refused:
-                self._listener.log.info("connection closed", reason="invalid HTTP/2", error=type(error).__name__)
-                abort(self.connection)
+            self.refuse(f"invalid HTTP/2 ({type(error).__name__})")
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._listener.table.discard(self.connection)
