@@ -10,7 +10,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any, TypeAlias
 
-from watchword.addons.token.options import LIFETIME as TOKEN_LIFETIME
+from watchword.addons.token.driver import LIFETIME as TOKEN_LIFETIME
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.cluster import Cluster
