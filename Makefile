@@ -83,7 +83,7 @@ test-envtest: setup ## run the core suites on the real kube-apiserver: VERSION=(
 test-envtest-all: setup ## run every test that needs a control plane on the real kube-apiserver
 	$(BIN)/pytest --plane=kube-apiserver
 
-AUDITED_SUITES := $(wildcard tests/registration/test_*.py) tests/registration/hub tests/discovery tests/addons tests/accounts tests/operator
+AUDITED_SUITES := $(wildcard tests/registration/test_*.py) tests/registration/hub tests/discovery tests/addons tests/accounts tests/operator tests/work/test_agent_rights.py
 
 rights-record: setup ## record anew which rights operator, hub and agent use, from the audit log of a real kube-apiserver
 	rm -rf build/audit

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from tools.used_rights import Right, read_record
 from watchword.api.names import Label
 from watchword.api.rbac import RbacRule
 from watchword.operator import account_manifests as accounts
@@ -16,7 +17,13 @@ INTRODUCTION = """# Rights
 
 Every right that Watchword's processes have on a cluster, and what it is for. Rendered from `RbacRule`s in the code by
 `make docs`. A test takes the operator's rights away one by one and sees something break each time.
+
+*Requested* are the verbs that the process used in the test suites on a kube-apiserver, by its audit log
+(`make rights-record`). The others are checked beside a request for something else, such as `bind`, or are held because
+the hub gives them to clusters; `tests/operator/test_used_rights.py` names the rest.
 """
+PROCESSES = {"Operator": "operator", "Agent": "agent", "Hub,": "hub", "Hub that": "accounts", "Manager": "accounts"}
+"""How the title of a section begins, and the process on record."""
 
 ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (
     ("Operator, everywhere", rules.OPERATOR_ROLE, rules.OPERATOR_RIGHTS),
@@ -56,7 +63,10 @@ ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (
 
 def render_rights() -> str:
     """Return the page."""
-    sections = [f"## {title}\n\nRole `{role}`.\n\n{_table(rights)}" for title, role, rights in ROLES]
+    record = read_record()
+    sections = [
+        f"## {title}\n\nRole `{role}`.\n\n{_table(rights, _used_by(title, record))}" for title, role, rights in ROLES
+    ]
     role = rules.EXECUTION_ROLE
     work = f"The agent applies work with the role `{role}`; bind more to its account where work needs it.\n"
     label, aggregated = Label.ADDON_GRANTABLE, rules.HUB_GRANTS_ROLE
@@ -64,10 +74,19 @@ def render_rights() -> str:
     return "\n".join([INTRODUCTION, *sections, work, grants])
 
 
-def _table(rights: Sequence[RbacRule]) -> str:
-    rows = [
-        f"| {right.group or 'core'} | {', '.join(right.resources)} | {', '.join(right.verbs)} "
-        f"| {', '.join(right.names) or 'any'} | {right.why} |\n"
-        for right in rights
-    ]
-    return "".join(["| group | resources | verbs | names | why |\n", "|---|---|---|---|---|\n", *rows])
+def _used_by(title: str, record: Mapping[str, set[Right]]) -> set[Right] | None:
+    return next((record[name] for start, name in PROCESSES.items() if title.startswith(start)), None)
+
+
+def _table(rights: Sequence[RbacRule], used: set[Right] | None) -> str:
+    """Return the table of a role; with a column about requests for a process that is on record."""
+    head = ["group", "resources", "verbs", *(["requested"] if used is not None else []), "names", "why"]
+    rows = [head, ["---"] * len(head)]
+    for right in rights:
+        requested = [
+            verb for verb in right.verbs if any((right.group, kind, verb) in (used or ()) for kind in right.resources)
+        ]
+        row = [right.group or "core", ", ".join(right.resources), ", ".join(right.verbs)]
+        row += [", ".join(requested) or "none"] if used is not None else []
+        rows.append([*row, ", ".join(right.names) or "any", right.why])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

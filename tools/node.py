@@ -30,6 +30,7 @@ from tools.node_processes import (
     NodeSettings,
     write_configuration,
 )
+from tools.node_processes import commands as commands_of
 from watchword.testing.kube_apiserver_backend import cache_folder, chosen_release
 
 ROOT = Path(__file__).parents[1]
@@ -80,6 +81,15 @@ class Node:
         for name in names:
             pid = (self.settings.folder / "pids" / name).read_text()
             subprocess.run(self.inside("kill", "-9", pid), check=False, stderr=subprocess.DEVNULL)
+
+    def restart_with(self, name: str, *flags: str) -> None:
+        """Start a process of the node again, with these flags after its own."""
+        path = self.settings.folder / "processes.json"
+        commands = {**json.loads(path.read_text()), name: [*commands_of(self.settings)[name], *flags]}
+        written = path.with_suffix(".new")
+        written.write_text(json.dumps(commands))
+        written.replace(path)  # the supervisor reads it at any time
+        self.kill(name)
 
     def containers(self, word: str) -> list[int]:
         """Return the processes of containers with this word in their command line."""

@@ -17,9 +17,9 @@ INTERVAL = 0.1
 def main() -> None:
     """Supervise the processes of `processes.json` in the named folder until the namespace ends."""
     folder = Path(sys.argv[1])
-    commands: dict[str, list[str]] = json.loads((folder / "processes.json").read_text())
     running: dict[int, str] = {}
     while True:
+        commands: dict[str, list[str]] = json.loads((folder / "processes.json").read_text())
         waiting = set(commands) - set(running.values())
         for name in sorted(waiting):
             if not (folder / "held" / name).exists():

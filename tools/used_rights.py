@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 RECORD = Path(__file__).parent.parent / "tests" / "data" / "used_rights.json"
 ACCOUNTS = {
-    "agent": "system:serviceaccount:open-cluster-management-agent:klusterlet-sa",
+    "accounts": "system:serviceaccount:open-cluster-management-hub:managed-serviceaccount-addon-manager",
+    "agent": "system:serviceaccount:open-cluster-management-agent:fleet-sa",
     "hub": "system:serviceaccount:open-cluster-management-hub:registration-controller-sa",
     "operator": "system:serviceaccount:open-cluster-management:watchword-operator",
 }

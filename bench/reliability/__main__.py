@@ -12,6 +12,7 @@ BARS = {
     "fuzz": "damaged input for every decoder, the API and every reconcile loop",
     "heal": "states that heal once their cause is gone, and after how long",
     "herd": "how evenly many credentials are renewed",
+    "live": "a sample of incidents on sockets, with the control plane in a process of its own",
     "outage": "recovery from an outage that is longer than a life of a credential",
     "revocation": "how long a revoked credential is still honoured",
     "rotations": "rotations that finish in time while requests fail and the hub restarts",

@@ -16,9 +16,9 @@ from tests.simulation.process import RESTART_AFTER, Program, SimulatedProcess
 
 from bench.reliability.credentials import CredentialKind, CredentialPlace, read_credential
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
+from watchword.accounts.hub.controllers import AccountsManagerOptions, run_accounts_manager
 from watchword.accounts.hub.definition import agent_manifests
 from watchword.accounts.hub.definition import install as install_accounts
-from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
 from watchword.addons.definition import AddonInstance
 from watchword.api.accounts import ADDON_NAME as ACCOUNTS_ADDON
 from watchword.api.addon import Addon, certificate_subject

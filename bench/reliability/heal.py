@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -64,15 +64,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def measure(options: argparse.Namespace) -> Figure:
     """Return how long the slowest state took to heal."""
     chosen = [state for state in STATES if options.only in state.what]
-    found = run_fleet_virtually(lambda fleet: _heal_all(fleet, chosen), FleetSize())
+    found = run_fleet_virtually(lambda fleet: heal_all(fleet, chosen), FleetSize())
     rows = [(what, "never" if seconds is None else f"{seconds:.0f} s") for what, seconds in found.items()]
     healed = [seconds for seconds in found.values() if seconds is not None]
     line = f"{len(healed)} of {len(found)} states healed, the slowest after {max(healed, default=0):.0f} s"
     return Figure(line, bool(found) and len(healed) == len(found), markdown_table(("state", "healed after"), rows))
 
 
-async def _heal_all(fleet: CredentialFleet, states: list[State]) -> dict[str, float | None]:
-    """Break one state after the other; each begins with everything well."""
+async def heal_all(
+    fleet: CredentialFleet, states: Sequence[State], pause: timedelta = 2 * MINUTE
+) -> dict[str, float | None]:
+    """Break one state after the other; each begins with everything well, and a pause after the one before."""
     found = {}
     for state in states:
         await state.breaks(fleet)
@@ -80,8 +82,8 @@ async def _heal_all(fleet: CredentialFleet, states: list[State]) -> dict[str, fl
             await pass_time(CAUSE_LASTS)
             await state.mends(fleet)
         found[state.what] = await _seconds_until(fleet, state.is_well)
-        await _seconds_until(fleet, _all_work)
-        await pass_time(2 * MINUTE)
+        await _seconds_until(fleet, all_work)
+        await pass_time(pause)
     return found
 
 
@@ -93,7 +95,8 @@ async def _seconds_until(fleet: CredentialFleet, test: Test) -> float | None:
     return None
 
 
-async def _all_work(fleet: CredentialFleet) -> bool:
+async def all_work(fleet: CredentialFleet) -> bool:
+    """Whether the server honours every credential."""
     return not await fleet.failing()
 
 
@@ -249,7 +252,7 @@ def _accepted(*, accepted: bool) -> Step:
 TOKEN, ACCOUNT, PULL = CredentialKind.ADDON_TOKEN, CredentialKind.ACCOUNT, CredentialKind.PULL_SECRET
 SCRIBBLE = {"token": "c2NyaWJibGU="}
 STATES = (
-    State("signing key changed: every token", _change_signing_key, _all_work),
+    State("signing key changed: every token", _change_signing_key, all_work),
     State(
         "add-on: a Role of another hand is in the way",
         _obstruct_addon,
@@ -283,5 +286,5 @@ STATES = (
     ),
     State("cluster: renewal requested twice", _request_rotation, _is_nothing_undecided),
     State("cluster: binding deleted", _deleted(CLUSTER_ROLE_BINDINGS, _binding), _has_binding),
-    State("cluster: denied, and accepted again", _accepted(accepted=False), _all_work, _accepted(accepted=True)),
+    State("cluster: denied, and accepted again", _accepted(accepted=False), all_work, _accepted(accepted=True)),
 )

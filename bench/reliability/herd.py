@@ -17,7 +17,7 @@ from bench.reliability.credentials import CredentialKind
 from bench.reliability.figure import Figure, markdown_table
 from watchword.credentials.bound_token import BoundToken
 from watchword.credentials.evidence import SignerTiming, SigningKeys
-from watchword.credentials.renewal import choose_renewal_time
+from watchword.credentials.lifecycle import choose_renewal_time
 from watchword.pki.authority import BACKDATE
 from watchword.pullsecrets.refresh import choose_refresh_time
 

@@ -12,8 +12,8 @@ from typing import Any
 from tests.helpers.fleet import FleetHarness
 
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
+from watchword.accounts.hub.controllers import AccountsManagerOptions, run_accounts_manager
 from watchword.accounts.hub.definition import agent_manifests, install
-from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
 from watchword.addons.definition import AddonInstance
 from watchword.api.accounts import ADDON_NAME, AccountSecret
 from watchword.api.addon import Addon, certificate_subject

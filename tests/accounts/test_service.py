@@ -11,8 +11,8 @@ from tests.accounts.fleet import AccountsFleet, Member, says
 from tests.helpers.fleet import run_fleet
 
 from watchword.accounts.hub.account_access import is_settling
+from watchword.accounts.hub.controllers import AccountsService
 from watchword.accounts.hub.definition import accounts_addon
-from watchword.accounts.hub.process import AccountsService
 from watchword.admin.addons import AccountsAddonAdmin
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import Object, ObjectKey, finalizers_of

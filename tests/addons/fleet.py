@@ -11,7 +11,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from tests.helpers.fleet import AUTOMATIC, FleetHarness, PlaneConnector, lifetime_settings, transport_with
+from tests.helpers.fleet import AGENT, AUTOMATIC, FleetHarness, PlaneConnector, lifetime_settings, transport_with
 
 from watchword.addons.definition import AddonDefinition
 from watchword.addons.hub.definition_controllers import run_addon
@@ -123,9 +123,7 @@ class AddonFleet:
             catalog=catalog,
         )
         self.registries[name] = runtime.metrics.registry
-        client = self.plane.fresh_client()
-        own = client.over(self.members.through(client.transport))
-        self.agents[name] = asyncio.create_task(run_agent(own, options, runtime=runtime))
+        self.agents[name] = asyncio.create_task(run_agent(self.members.client_of(AGENT), options, runtime=runtime))
         self.members.tasks.append(self.agents[name])
 
     async def stop_agent(self, name: str) -> None:

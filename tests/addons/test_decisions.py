@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from watchword.addons.agent.health import decide_addon_health
+from watchword.addons.agent.controllers import decide_addon_health
 from watchword.addons.agent.registration import AddonDrivers, choose_registration_status
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.hub.deployment import (

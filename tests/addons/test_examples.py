@@ -23,6 +23,7 @@ from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import (
+    CLUSTER_MANAGEMENT_ADDONS,
     CONFIG_MAPS,
     DEPLOYMENTS,
     MANAGED_CLUSTER_ADDONS,
@@ -131,6 +132,7 @@ async def test_addon_of_the_guide_becomes_available(tmp_path: Path) -> None:
         await join(hub, edge, tmp_path, "--addon-kubeclient-registration-auth", "token")
         manager = running(tmp_path / "weather.py", hub_side, KUBECONFIG=str(hub))
         async with manager, connected(hub) as hub_client, connected(edge) as edge_client:
+            await eventually(hub_client, CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster("weather"), within=90)
             assert await watchword(hub, "addon", "enable", "weather", "--clusters", "edge-1") == 0
             addon = ObjectKey("edge-1", "weather")
             await eventually(hub_client, MANAGED_CLUSTER_ADDONS, addon, has_permissions, within=90)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.addons.fleet import AddonFleet
+from tests.helpers.fleet import allow_hub
 
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, Grant
 from watchword.api.meta import Object, ObjectKey, labels_of
@@ -19,9 +20,11 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
+    RBAC_GROUP,
     ROLE_BINDINGS,
     ROLES,
 )
+from watchword.registration.hub.cluster_rbac import rule
 from watchword.testing.builders import a_cluster_role, a_config_map, a_lease
 from watchword.testing.eventually import eventually, is_gone, is_told
 
@@ -160,6 +163,7 @@ async def test_template_needs_no_program(addon_fleet: AddonFleet) -> None:
     await addon_fleet.client.create(
         CLUSTER_ROLES, a_cluster_role(role, verbs=["get"], of=["configmaps"], names=["mine"])
     )
+    await allow_hub(addon_fleet.client, role, rule(RBAC_GROUP, "clusterroles", ["bind"], [role]))
     addon = await with_template(addon_fleet, cluster, role)
 
     await addon_fleet.says(addon, APPLIED)
@@ -175,6 +179,7 @@ async def test_template_needs_no_program(addon_fleet: AddonFleet) -> None:
 )
 async def test_dangerous_role_is_bound_only_when_trusted(addon_fleet: AddonFleet, trusted: bool) -> None:  # noqa: FBT001 - a column
     cluster = await addon_fleet.cluster()
+    await allow_hub(addon_fleet.client, "admin", rule(RBAC_GROUP, "clusterroles", ["bind"], ["cluster-admin"]))
     annotations = {"addon.watchword.dev/trusted-grants": "cluster-admin"} if trusted else {}
     addon = await with_template(addon_fleet, cluster, "cluster-admin", annotations=annotations)
 

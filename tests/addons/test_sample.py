@@ -24,6 +24,7 @@ from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import (
+    CLUSTER_MANAGEMENT_ADDONS,
     CONFIG_MAPS,
     DEPLOYMENTS,
     LEASES,
@@ -114,6 +115,7 @@ async def test_deployed_agent_is_available_and_leaves_nothing(tmp_path: Path) ->
     async with a_cluster_with_node(tmp_path / "hub") as hub, a_cluster_with_node(tmp_path / "edge") as edge:
         await join(hub, edge, tmp_path, "--addon-kubeclient-registration-auth", "token")
         async with sample_manager(hub), connected(hub) as hub_client, connected(edge) as edge_client:
+            await eventually(hub_client, CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(NAME), within=90)
             assert await watchword(hub, "addon", "enable", NAME, "--clusters", "edge-1") == 0
             key = ObjectKey("edge-1", NAME)
             await eventually(hub_client, MANAGED_CLUSTER_ADDONS, key, is_available, within=90)

@@ -42,7 +42,7 @@ from watchword.api.time import parse_rfc3339
 from watchword.credentials.bound_token import read_bound_token
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.driver import SecretData
-from watchword.credentials.renewal import choose_renewal_time
+from watchword.credentials.lifecycle import choose_renewal_time
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.access_reviews import review_token, who_am_i
 from watchword.kube.client import Client

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.credentials.renewal import RenewalWindow, choose_renewal_time
+from watchword.credentials.lifecycle import RenewalWindow, choose_renewal_time
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -49,9 +49,9 @@ async def test_problems_stand_first_with_their_next_command(
 
     async with signed_in(plane, browser) as visited:
         problems = visited.page.get_by_role("grid", name="Needs attention")
-        await expect(problems.locator("[role=row]")).to_have_count(6)
+        await expect(problems.locator("[role=row]")).to_have_count(7)
 
-        await expect(visited.page.locator("main h2").first).to_have_text("Needs attention (5)")
+        await expect(visited.page.locator("main h2").first).to_have_text("Needs attention (6)")
         await expect(problems.locator("[role=row]").first).to_contain_text("Next command")
         await expect(problems.locator("[role=row]").last).to_contain_text("watchword accept --clusters edge-9")
 

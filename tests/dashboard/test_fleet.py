@@ -18,7 +18,7 @@ from tests.helpers.credential_fleet import HOUR, CredentialFleet, a_condition
 
 from watchword.api.meta import ObjectKey, ObjectRef
 from watchword.api.names import ConditionType
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, MANAGED_CLUSTERS, NAMESPACES
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, MANAGED_CLUSTERS
 from watchword.dashboard.fleet import OBJECTS_AT_ONCE, Fleet
 from watchword.dashboard.live import BrowserCopy
 from watchword.dashboard.process import observe_readable
@@ -155,9 +155,12 @@ async def test_certificate_of_a_server_is_shown_only_to_people_who_may_read_it(
 ) -> None:
     kind = SERVER.certificates[0]
     pem = Authority.make("grpc", now=hub.now).certificate.pem.decode()
-    await hub.client.create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(CA_BUNDLE.namespace)))
     await hub.client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(CA_BUNDLE, data={kind.field: pem}))
-    published = next(each for each in DASHBOARD_SOURCES if each.scope.namespace == CA_BUNDLE.namespace)
+    published = next(
+        each
+        for each in DASHBOARD_SOURCES
+        if each.resource is CONFIG_MAPS and each.scope.namespace == CA_BUNDLE.namespace
+    )
 
     async with following(plane) as fleet:
         counts = [

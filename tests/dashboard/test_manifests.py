@@ -12,6 +12,7 @@ from watchword.api.rbac import RbacRule
 from watchword.api.resources import CLUSTER_ROLES, DEPLOYMENTS, OCM_MANAGED_SERVICE_ACCOUNTS, ROLES
 from watchword.cli.dashboard import command, options_of
 from watchword.cli.main import cli
+from watchword.health.facts import HUB_SOURCES, PROCESS_SOURCES
 from watchword.operator.dashboard_manifests import (
     AUTHORITY_RIGHTS,
     DASHBOARD,
@@ -24,9 +25,10 @@ from watchword.operator.dashboard_manifests import (
 from watchword.testing.plane import Plane
 
 USER = f"system:serviceaccount:{DASHBOARD.namespace}:{DASHBOARD.name}"
+PROCESSES = {*PROCESS_SOURCES, *HUB_SOURCES, "leases of clusters"} - {"the configuration of pull secrets"}
 PROMISED = {
     "account token", "add-on", "add-on token", "certificate request", "cluster", "cluster certificate", "event",
-    "hub authority", "join token", "pull secret",
+    "hub authority", "join token", "pull secret", *PROCESSES,
 }  # fmt: skip
 OTHER_GROUP = OCM_MANAGED_SERVICE_ACCOUNTS.group  # the accounts of the fleet are of the first group
 
@@ -58,7 +60,8 @@ async def shown(
         row["table"] if row["table"] != "credential" else row["kind"] for row in rows if row["table"] != "finding"
     }
     requests = {"certificate request"} - {name.removesuffix("s") for name in board["unseen"]}
-    return tables | requests | ({"event"} if "events" not in board["unseen"] else set())
+    processes = PROCESSES - set(board["unseen"])
+    return tables | requests | processes | ({"event"} if "events" not in board["unseen"] else set())
 
 
 async def test_rendered_rights_are_enough(plane: Plane, hub: CredentialFleet) -> None:

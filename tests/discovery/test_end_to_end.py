@@ -13,6 +13,7 @@ from tests.helpers.discoverable_hub import DiscoverableHub
 from watchword.admin.node_join import write_certificate_kubeconfig
 from watchword.api.bootstrap import CLUSTER_INFO, token_secret_key
 from watchword.api.meta import ObjectKey
+from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, SECRETS, SELF_SUBJECT_REVIEWS
 from watchword.credentials.certificates.issued_certificate import load_or_create_key
 from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
@@ -34,7 +35,8 @@ from watchword.testing.eventually import eventually, is_gone
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 GROUPS = ("system:bootstrappers:managedcluster",)
 WISH = CertificateSpec(
-    CertificateSubject("system:open-cluster-management:edge-1:agent-1", ("system:open-cluster-management:edge-1",))
+    CertificateSubject("system:open-cluster-management:edge-1:agent-1", ("system:open-cluster-management:edge-1",)),
+    labels={Label.CLUSTER_NAME: "edge-1"},  # without it, a hub refuses requests of this group
 )
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.fuzz.conftest import bounded
 from tests.fuzz.hostile_objects import KINDS, NOW, ODD, READERS, draw_metadata, draw_object
 
-from watchword.addons.token.options import token_lifetime
+from watchword.addons.token.driver import token_lifetime
 from watchword.api.accounts import AccountSecret
 from watchword.api.meta import Object
 from watchword.api.validation import DurationError, parse_duration, parse_seconds

@@ -20,6 +20,7 @@ from watchword.api.names import ConditionType
 from watchword.api.pull_secrets import ANNOTATION_ACCOUNT, DOCKERCFG_KEY, DOCKERCFG_TYPE
 from watchword.api.resources import (
     EVENTS,
+    LEASES,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     MANAGED_SERVICE_ACCOUNTS,
@@ -35,7 +36,9 @@ from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
 from watchword.pki.authority import Authority
+from watchword.processes.hub import LEASE as HUB_LOCK
 from watchword.pullsecrets.dockercfg import render_dockercfg
+from watchword.registration.hub.acceptance_policy import policy_manifests
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.builders import a_secret
 
@@ -55,6 +58,11 @@ class CredentialFleet(Struct, frozen=True):
         authority = Authority.make("kubernetes", now=self.now - 300 * DAY)
         info = ClusterInfo(("https://hub.example:6443",), (authority.certificate,))
         await set_up_discovery(self.client, DiscoverySetup(info))
+        for resource, policy in policy_manifests():
+            await self.client.apply(resource, policy, force=True)
+        await self._namespace(HUB_LOCK.namespace)
+        held = {"holderIdentity": "hub-1", "leaseDurationSeconds": 10**8, "renewTime": rfc3339_micro(self.now)}
+        await self.client.apply(LEASES, LEASES.manifest(HUB_LOCK, spec=held), force=True)
 
     async def cluster(self, name: str, *, said: str = "", available: str = "True", age: timedelta = HOUR) -> None:
         """Write an accepted cluster with a certificate for a day; `said` is what its availability says."""

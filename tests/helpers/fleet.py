@@ -10,14 +10,27 @@ from datetime import timedelta
 from random import Random
 from typing import Any, TypeAlias
 
-from watchword.addons.token.options import LIFETIME as TOKEN_LIFETIME
+from watchword.addons.token.driver import LIFETIME as TOKEN_LIFETIME
+from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.cluster import Cluster
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.http import Peer
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ConditionType, Label
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES
+from watchword.api.names import ConditionType, Label, service_account_user
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_MANAGERS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    KLUSTERLETS,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    RBAC_GROUP,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.agent import LIFETIME as CERTIFICATE_LIFETIME
 from watchword.credentials.driver import KUBECONFIG, SecretData
@@ -31,6 +44,9 @@ from watchword.kube.errors import NotFound
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import InProcessTransport, Transport
+from watchword.operator.bundles import operator_bundle
+from watchword.operator.cluster_manager_manifests import CONTROLLER, hub_manifests
+from watchword.operator.klusterlet_manifests import agent_manifests
 from watchword.pki.certificates import parse_certificate
 from watchword.processes.agent import AgentRuntime, ControllerFactory, run_agent
 from watchword.processes.hub import HubExtension, HubOptions, run_hub
@@ -38,15 +54,18 @@ from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.csr.driver import USERS
 from watchword.registration.hub import installation
+from watchword.registration.hub.cluster_rbac import rule
 from watchword.registration.hub_connector import HubConnector
 from watchword.runtime.clock import Clock
-from watchword.runtime.manifests import establish_crds
+from watchword.runtime.manifests import apply_manifests, establish_crds
 from watchword.runtime.metrics import Metrics
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane
 
 BOOTSTRAP_USER = "system:serviceaccount:open-cluster-management:agent-registration-bootstrap"
 AGENTS_NAMESPACE = "open-cluster-management-agent"
+INSTALLATION = "fleet"  # the name of its ClusterManager and Klusterlet
+HUB, AGENT = CONTROLLER, ObjectKey(AGENTS_NAMESPACE, f"{INSTALLATION}-sa")
 AUTOMATIC = {USERS.flag: BOOTSTRAP_USER}
 """Hub settings with which clusters join without a person."""
 
@@ -127,7 +146,9 @@ class FleetHarness:
 
     def run_hub(self, options: HubOptions, extensions: Sequence[HubExtension] = ()) -> asyncio.Task[None]:
         self.metrics.append(options.metrics)
-        work = run_hub(self._client(), options, clock=self.plane.clock, random=_seeded("hub"), extensions=extensions)
+        work = run_hub(
+            self.client_of(HUB), options, clock=self.plane.clock, random=_seeded("hub"), extensions=extensions
+        )
         return self._start(work)
 
     def reconciles(self, controller: str) -> float:
@@ -135,8 +156,9 @@ class FleetHarness:
         counted = [(labels, value) for name, labels, value in samples if name == "watchword_reconcile_total"]
         return sum(value for labels, value in counted if labels["controller"] == controller)
 
-    def _client(self) -> Client:
-        client = self.plane.fresh_client()
+    def client_of(self, account: ObjectKey) -> Client:
+        """Return the client of a process with its own rights: a ServiceAccount as it is shipped."""
+        client = self.plane.fresh_client(*account_identity(account))
         return client.over(self.through(client.transport))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -179,7 +201,7 @@ class FleetHarness:
         return self.run_agent(AgentOptions(name, hub_secret=f"hub-{name}", elect=False, **options), runtime)
 
     def run_agent(self, options: AgentOptions, runtime: AgentRuntime) -> asyncio.Task[None]:
-        return self._start(run_agent(self._client(), options, runtime=runtime))
+        return self._start(run_agent(self.client_of(AGENT), options, runtime=runtime))
 
     async def joined(self, name: str) -> Cluster:
         """Wait until a cluster has joined."""
@@ -215,6 +237,42 @@ class FleetHarness:
             await self.client.delete_collection(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={name}")
 
 
+def account_identity(account: ObjectKey) -> tuple[str, tuple[str, ...]]:
+    """Return the user and the groups of a ServiceAccount."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", "system:authenticated")
+    return service_account_user(account.namespace, account.name), groups
+
+
+async def grant_shipped_rights(client: Client) -> None:
+    """Apply the roles and bindings of operator, hub and agent as an installation has them, for every driver."""
+    drivers = [{"authType": driver.name} for driver in CATALOG.drivers]
+    gates = [{"feature": ACCOUNTS_GATE, "mode": "Enable"}]
+    configuration = {"registrationDrivers": drivers, "featureGates": gates}
+    key = ObjectKey.cluster(INSTALLATION)
+    manager = CLUSTER_MANAGERS.manifest(key, spec={"registrationConfiguration": configuration})
+    klusterlet = KLUSTERLETS.manifest(key, spec={})
+    rows = [*operator_bundle(), *hub_manifests(manager), *agent_manifests(klusterlet)]
+    shipped = (NAMESPACES, SERVICE_ACCOUNTS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS)
+    await apply_manifests(client, [row for row in rows if row[0] in shipped], manager="shipped")
+    await allow_hub(
+        client,
+        "signers",  # as docs/howto/addon-rbac.md says for add-ons with signers of their own
+        rule("certificates.k8s.io", "signers", ["approve", "sign"], ["example.com/*"]),
+        rule("certificates.k8s.io", "certificatesigningrequests/status", ["update", "patch"]),
+        rule("", "secrets", ["get"]),
+    )
+
+
+async def allow_hub(client: Client, name: str, *rules: Object) -> None:
+    """Give the hub further rights, as an administrator does."""
+    key = ObjectKey.cluster(f"fleet:{name}")
+    reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": key.name}
+    subject = {"kind": "ServiceAccount", "namespace": HUB.namespace, "name": HUB.name}
+    await client.apply(CLUSTER_ROLES, CLUSTER_ROLES.manifest(key, rules=list(rules)))
+    binding = CLUSTER_ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=[subject])
+    await client.apply(CLUSTER_ROLE_BINDINGS, binding)
+
+
 @asynccontextmanager
 async def run_fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
     """Prepare a hub on a control plane; everything that runs ends with the context."""
@@ -223,6 +281,7 @@ async def run_fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
     await eventually(client, NAMESPACES, ObjectKey.cluster("kube-system"))
     await installation.install(client)
     await establish_crds(client, MANAGED_CRDS, manager=installation.FIELD_MANAGER)
+    await grant_shipped_rights(client)
     await plane.controllers(
         "certificatesigningrequest-signing-controller",
         "namespace-controller",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,7 +76,9 @@ def a_pod(namespace: str, image: str) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
 
-def test_pod_pulls_as_far_as_its_account_may(cluster: RealCluster) -> None:
+@contextmanager
+def token_service(cluster: RealCluster) -> Iterator[str]:
+    """Deploy the token service with its key; yield the host of a registry that asks it."""
     tokens = cluster.watchword("manifests", "registry-auth", "--service", SERVICE, "--audience", SERVICE).stdout
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=tokens)
     key = cluster.watchword("manifests", "registry-auth-key").stdout
@@ -86,6 +89,13 @@ def test_pod_pulls_as_far_as_its_account_may(cluster: RealCluster) -> None:
     realm = f"http://{service['clusterIP']}:{service['ports'][0]['port']}/token"
 
     with open_registry(cluster, realm, root) as host:
+        cluster.await_rollouts()
+        yield host
+    cluster.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=tokens)
+
+
+def test_pod_pulls_as_far_as_its_account_may(cluster: RealCluster) -> None:
+    with token_service(cluster) as host:
         flags = ("--registry", host, "--audience", SERVICE)
         pulling = cluster.watchword("manifests", "pull-secrets", *flags).stdout
         cluster.kubectl("apply", "--server-side", "-f", "-", stdin=pulling)
@@ -103,7 +113,49 @@ def test_pod_pulls_as_far_as_its_account_may(cluster: RealCluster) -> None:
         waiting = "{.status.containerStatuses[0].state.waiting.reason}"
         cluster.wait(f"jsonpath={waiting}=ImagePullBackOff", "-n", "team-b", "pod/app")
 
-    cluster.kubectl("delete", "namespace", "team-a", "team-b")
-    cluster.watchword("undeploy", "--pull-secrets")
-    cluster.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=pulling)
-    cluster.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=tokens)
+        cluster.kubectl("delete", "namespace", "team-a", "team-b")
+        cluster.watchword("undeploy", "--pull-secrets")
+        cluster.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=pulling)
+
+
+AUDIENCE_ROLE = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "registry-audience"},
+    "rules": [{"apiGroups": [""], "resources": [SERVICE], "verbs": ["request-serviceaccounts-token-audience"]}],
+}
+
+
+def test_kubelet_pulls_with_the_token_of_the_pod_and_without_any_secret(cluster: RealCluster) -> None:
+    with token_service(cluster) as host:
+        plugins = cluster.folder / "plugins"
+        plugins.mkdir()
+        plugin = plugins / "watchword-credential-provider"
+        plugin.symlink_to(Path(sys.executable).with_name("watchword"))
+        configuration = cluster.folder / "credential-provider.yaml"
+        flags = ("--image", host, "--audience", SERVICE)
+        configuration.write_text(cluster.watchword("credential-provider", "config", *flags).stdout)
+        cluster.kubectl("create", "-f", "-", stdin=json.dumps(AUDIENCE_ROLE))
+        nodes = ("--clusterrole=registry-audience", "--group=system:nodes")
+        cluster.kubectl("create", "clusterrolebinding", "registry-audience", *nodes)
+        provider = (
+            f"--image-credential-provider-config={configuration}",
+            f"--image-credential-provider-bin-dir={plugins}",
+        )
+        cluster.node.restart_with("kubelet", *provider)
+        rights = ("--clusterrole=system:image-puller", "--serviceaccount=team-a:default")
+        for namespace in ("team-a", "team-b"):
+            cluster.kubectl("create", "namespace", namespace)
+            cluster.wait("create", "-n", namespace, "serviceaccount/default")
+        cluster.kubectl("create", "rolebinding", "pull", "-n", "team-a", *rights)
+        for namespace in ("team-a", "team-b"):
+            cluster.kubectl("create", "-f", "-", stdin=a_pod(namespace, f"{host}/team-a/app:1"))
+
+        cluster.wait("condition=Ready", "-n", "team-a", "pod/app")
+        waiting = "{.status.containerStatuses[0].state.waiting.reason}"
+        cluster.wait(f"jsonpath={waiting}=ImagePullBackOff", "-n", "team-b", "pod/app")
+
+        cluster.kubectl("delete", "namespace", "team-a", "team-b")
+        cluster.kubectl("delete", "clusterrolebinding,clusterrole", "registry-audience")
+        cluster.node.restart_with("kubelet")
+        cluster.wait("condition=Ready", "node/node")

@@ -12,7 +12,7 @@ from tests.simulation.held_credentials import ADDON
 from tests.simulation.planes import replayable_client
 from tests.simulation.violations import Violations
 
-from watchword.addons.token.decisions import TOKEN
+from watchword.addons.token.agent import TOKEN
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, CLUSTER_LEASE, ConditionType, addon_service_account
@@ -27,10 +27,10 @@ from watchword.api.resources import (
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden, KubeError, Unauthorized, Unreachable
+from watchword.kube.errors import Forbidden, KubeError, ServerError, Unauthorized, Unreachable
 from watchword.pki.authority import Authority
 
-REFUSED = (Forbidden, Unauthorized, Unreachable)
+REFUSED = (Forbidden, Unauthorized, Unreachable, ServerError)  # a server that is down says nothing
 
 
 class AccessProber(Struct, frozen=True):
@@ -89,7 +89,7 @@ class AccessProber(Struct, frozen=True):
         client = replayable_client(self.fleet.hub.transport().with_identity(authorization=Sensitive(f"Bearer {token}")))
         try:
             await client.get(SERVICE_ACCOUNTS, ObjectKey(name, "default"))
-        except (Unauthorized, Unreachable):
+        except (Unauthorized, Unreachable, ServerError):
             return
         except KubeError as answer:
             self.violations.add(

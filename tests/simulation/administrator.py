@@ -23,7 +23,7 @@ from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Unreachable
+from watchword.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, Unreachable
 from watchword.testing.builders import a_cluster
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Administrator:
         terms = ApprovalTerms(requesters=frozenset(), anyone=True)
         try:
             await TakeOver(ClusterAcceptor(hub_admin, terms)).run(name, None)
-        except (OperationRefused, NotReady, Conflict, Unreachable) as early:
+        except (OperationRefused, NotReady, Conflict, ServerError, Unreachable) as early:
             self.fleet.history.note("admin", f"rejoin {name}: not yet: {early}")
         else:
             self.fleet.history.note("admin", f"rejoin {name}: done")
@@ -112,7 +112,7 @@ class Administrator:
                 return await attempt()
             except (AlreadyExists, NotFound):
                 return None
-            except (Unreachable, Conflict):
+            except (Unreachable, Conflict, ServerError):
                 await asyncio.sleep(TRY_AGAIN)
 
     def is_stranded(self, name: str) -> bool:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from msgspec import Struct
 from tests.simulation.cluster import SimulatedCluster
 
-from watchword.addons.token.decisions import TOKEN
+from watchword.addons.token.agent import TOKEN
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, addon_group, cluster_group
 from watchword.api.resources import SECRETS

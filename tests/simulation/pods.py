@@ -12,7 +12,7 @@ from typing import Any
 from tests.simulation.cluster import SimulatedCluster, as_certificate
 from tests.simulation.planes import HubPlane, SimulatedPlane, StoreReader
 
-from watchword.addons.token.decisions import TOKEN
+from watchword.addons.token.agent import TOKEN
 from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.resources import DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS

@@ -24,7 +24,7 @@ from tests.simulation.secret_leaks import CapturedLog, LeakSearcher, capture_log
 from tests.simulation.settings import DAY, HOUR, MINUTE, SimulationSettings
 from tests.simulation.violations import Violation, Violations
 
-from watchword.credentials.renewal import RENEWAL_WINDOW
+from watchword.credentials.lifecycle import RENEWAL_WINDOW
 from watchword.testing.virtual_time import run_virtual
 
 FIRST_ROUNDS = (15 * MINUTE, HOUR)

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from watchword.accounts.hub.controllers import AccountsService
 from watchword.accounts.hub.definition import accounts_addon
-from watchword.accounts.hub.process import AccountsService
 from watchword.api.accounts import ACCOUNTS_GATE, ADDON_NAME
 from watchword.api.limits import LEFT_CLUSTER_RETENTION
 from watchword.api.names import IMAGE, IMAGE_VARIABLE

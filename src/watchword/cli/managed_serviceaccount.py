@@ -10,8 +10,8 @@ import click
 from msgspec.structs import replace
 
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
+from watchword.accounts.hub.controllers import AccountsManagerOptions, run_accounts_manager
 from watchword.accounts.hub.definition import accounts_addon
-from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE, IMAGE, IMAGE_VARIABLE

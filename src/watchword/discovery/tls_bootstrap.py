@@ -69,7 +69,8 @@ class TlsBootstrap(Struct, frozen=True):
         except Forbidden as cause:
             raise BootstrapFailed(
                 DiscoveryReason.REQUEST_REFUSED,
-                f"the token may not request certificates: run `watchword init` on the hub, or use another ({cause})",
+                f"the token may not request this certificate: run `watchword init` on the hub (for machines with "
+                f"`--approve-nodes`), or use another ({cause})",
             ) from cause
         except ApiStatusError as cause:
             raise BootstrapFailed(

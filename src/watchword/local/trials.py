@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from watchword.addons.token.options import LIFETIME as TOKEN_LIFETIME
+from watchword.addons.token.driver import LIFETIME as TOKEN_LIFETIME
 from watchword.admin.errors import InvalidInput
 from watchword.admin.join import KLUSTERLET
 from watchword.api.meta import Object, ObjectKey

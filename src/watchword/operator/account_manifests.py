@@ -64,7 +64,7 @@ MANAGER_RIGHTS = (
     RbacRule("grants name roles of administrators", RBAC_GROUP, ("clusterroles",), READ),
     RbacRule("agents request certificates", "certificates.k8s.io", ("certificatesigningrequests",), READ),
     RbacRule("agents may have tokens of service accounts", "", ("serviceaccounts",), READ),
-    RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch", "update")),
+    RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch")),
     RbacRule(
         "the kinds are installed",
         "apiextensions.k8s.io",

@@ -25,6 +25,8 @@ from watchword.registration.catalog import CATALOG
 READ = ("get", "list", "watch")
 CHANGE = ("create", "update", "patch", "delete")
 APPLY = ("create", "patch", "delete")
+WRITE = (*READ, *CHANGE)
+REPORT = ("patch", "update")
 
 AGENT_ROLE = "open-cluster-management:watchword:agent"
 AGENT_OWN_ROLE = "open-cluster-management:watchword:agent-own"
@@ -46,9 +48,10 @@ AGENT_RIGHTS = (
     RbacRule(
         "records list what a work has applied",
         WORK_GROUP,
-        ("appliedmanifestworks", "appliedmanifestworks/status"),
-        (*READ, *CHANGE),
+        ("appliedmanifestworks",),
+        (*READ, *APPLY),
     ),
+    RbacRule("records list what a work has applied", WORK_GROUP, ("appliedmanifestworks/status",), ("patch",)),
     RbacRule("work is applied as its executor may", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
 )
 AGENT_RULES: list[Object] = [
@@ -58,45 +61,38 @@ AGENT_RULES: list[Object] = [
 """What the agent reads of its cluster, and the records it keeps."""
 
 AGENT_OWN_RIGHTS = (
-    RbacRule("credentials of the cluster and of add-ons live in Secrets", "", ("secrets",), (*READ, *CHANGE)),
+    RbacRule("credentials of the cluster and of add-ons live in Secrets", "", ("secrets",), (*READ, *APPLY)),
     RbacRule(
         "replicas elect one, add-ons show that they live",
         "coordination.k8s.io",
         ("leases",),
-        (*READ, "create", "update", "patch"),
+        (*READ, "create", "update"),
     ),
-    RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch", "update")),
+    RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch")),
 )
 AGENT_OWN_RULES: list[Object] = rules_of(AGENT_OWN_RIGHTS)
 """What it does in the namespaces that are its own."""
 
 HUB_KINDS = tuple(definition["metadata"]["name"] for definition in (*HUB_CRDS, *ACCOUNT_CRDS))
 
-_FLEET_KINDS = {
-    CLUSTER_GROUP: (
-        "managedclusters",
-        "managedclusters/status",
-        "managedclustersets",
-        "managedclustersets/status",
-        "managedclustersetbindings",
-        "managedclustersetbindings/status",
-    ),
-    ADDON_GROUP: (
-        "managedclusteraddons",
-        "managedclusteraddons/status",
-        "clustermanagementaddons",
-        "clustermanagementaddons/status",
-        "addontemplates",
-        "addondeploymentconfigs",
-    ),
-    WORK_GROUP: ("manifestworks", "manifestworks/status"),
-}
-
 HUB_RIGHTS = (
-    *(
-        RbacRule("the kinds of the fleet are what a hub works on", group, kinds, (*READ, *CHANGE))
-        for group, kinds in _FLEET_KINDS.items()
+    RbacRule("clusters are accepted and removed; agents change theirs", CLUSTER_GROUP, ("managedclusters",), WRITE),
+    RbacRule("the built-in sets are made", CLUSTER_GROUP, ("managedclustersets",), (*READ, "create", "patch")),
+    RbacRule("sets are used in namespaces", CLUSTER_GROUP, ("managedclustersetbindings",), READ),
+    RbacRule(
+        "sets and their bindings are reported",
+        CLUSTER_GROUP,
+        ("managedclustersets/status", "managedclustersetbindings/status"),
+        ("patch",),
     ),
+    RbacRule("state is reported, by agents too", CLUSTER_GROUP, ("managedclusters/status",), REPORT),
+    RbacRule("add-ons are installed", ADDON_GROUP, ("managedclusteraddons",), (*READ, *APPLY)),
+    RbacRule("state is reported, by agents too", ADDON_GROUP, ("managedclusteraddons/status",), REPORT),
+    RbacRule("built-in add-ons are listed", ADDON_GROUP, ("clustermanagementaddons",), (*READ, "create", "patch")),
+    RbacRule("add-ons are reported", ADDON_GROUP, ("clustermanagementaddons/status",), ("patch",)),
+    RbacRule("add-ons are described there", ADDON_GROUP, ("addontemplates", "addondeploymentconfigs"), READ),
+    RbacRule("add-ons are brought by work, which agents hold", WORK_GROUP, ("manifestworks",), WRITE),
+    RbacRule("state is reported, by agents too", WORK_GROUP, ("manifestworks/status",), REPORT),
     RbacRule(
         "works of add-ons have no executor",
         WORK_GROUP,
@@ -115,7 +111,7 @@ HUB_RIGHTS = (
     RbacRule("clusters are accepted by allow-list", REGISTER_GROUP, ("managedclusters/accept",), ("update",)),
     RbacRule("accepted clusters may renew", REGISTER_GROUP, ("managedclusters/clientcertificates",), ("renew",)),
     RbacRule(
-        "each cluster has a namespace, add-ons have accounts", "", ("namespaces", "serviceaccounts"), (*READ, *CHANGE)
+        "each cluster has a namespace, add-ons have accounts", "", ("namespaces", "serviceaccounts"), (*READ, *APPLY)
     ),
     RbacRule("agents request tokens of add-ons", "", ("serviceaccounts/token",), ("create", "subscribe")),
     RbacRule(
@@ -128,19 +124,19 @@ HUB_RIGHTS = (
         "clusters and add-ons get rights of their own",
         RBAC_GROUP,
         ("roles", "rolebindings", "clusterroles", "clusterrolebindings"),
-        (*READ, *CHANGE),
+        (*READ, *APPLY),
     ),
     RbacRule(
         "agents request certificates, and surplus requests are deleted",
         "certificates.k8s.io",
         ("certificatesigningrequests",),
-        (*READ, "create", "update", "delete"),
+        (*READ, "create", "delete"),
     ),
     RbacRule(
         "certificates are approved",
         "certificates.k8s.io",
         ("certificatesigningrequests/approval",),
-        ("update", "patch"),
+        ("update",),
     ),
     RbacRule("certificates are approved", "certificates.k8s.io", ("signers",), ("approve",), (KUBE_CLIENT_SIGNER,)),
     RbacRule("a renewal is approved by RBAC", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
@@ -265,7 +261,5 @@ OPERATOR_OWN_RIGHTS = (
 )
 """What the operator may do in the namespaces of agent and hub."""
 
-ELECTION_RIGHTS = (
-    RbacRule("replicas elect one", "coordination.k8s.io", ("leases",), ("get", "create", "update", "patch")),
-)
+ELECTION_RIGHTS = (RbacRule("replicas elect one", "coordination.k8s.io", ("leases",), ("get", "create", "update")),)
 """What the operator may do in its own namespace."""

@@ -7,8 +7,18 @@ from datetime import datetime, timedelta
 from watchword.api.names import service_account_user
 from watchword.credentials.bound_token import BoundToken
 from watchword.credentials.evidence import TokenEvidence
-from watchword.credentials.lifecycle import Decision, Held, Obtain, Reason, Retire, Subject, Wanted, decide
-from watchword.credentials.renewal import RenewalWindow, choose_renewal_time
+from watchword.credentials.lifecycle import (
+    Decision,
+    Held,
+    Obtain,
+    Reason,
+    RenewalWindow,
+    Retire,
+    Subject,
+    Wanted,
+    choose_renewal_time,
+    decide,
+)
 from watchword.pullsecrets.dockercfg import Credentials, Empty
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.pullsecrets.settings import Settings

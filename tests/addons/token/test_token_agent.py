@@ -14,11 +14,11 @@ from tests.addons.token.test_token_decisions import a_token, wanted
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.token.agent import (
     LONGEST_RETRY_DELAY,
+    TOKEN,
     TRANSIENT_RETRY_DELAY,
     TokenAgentDriver,
     choose_retry_delay,
 )
-from watchword.addons.token.decisions import TOKEN
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339

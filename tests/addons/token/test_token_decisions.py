@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.addons.token.decisions import (
+from watchword.addons.token.agent import (
     EXPIRATION,
     REFRESH_AT,
     TOKEN,
@@ -25,7 +25,7 @@ from watchword.api.sensitive import Sensitive
 from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.credentials.driver import CredentialSubject, SecretData, WantedCredential
 from watchword.credentials.evidence import TokenEvidence
-from watchword.credentials.renewal import RENEWAL_WINDOW, choose_renewal_time
+from watchword.credentials.lifecycle import RENEWAL_WINDOW, choose_renewal_time
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 USER = "system:serviceaccount:c1:c1-a-agent"

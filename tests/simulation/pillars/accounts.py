@@ -19,8 +19,8 @@ from tests.simulation.settings import DAY, HOUR, MINUTE
 from tests.simulation.timing import PATIENCE, SIGNER, follow_options
 
 from watchword.accounts.agent.process import AccountsAgentOptions, AccountsAgentTiming, run_accounts_agent
+from watchword.accounts.hub.controllers import AccountsManagerOptions, run_accounts_manager
 from watchword.accounts.hub.definition import CREDENTIAL_SECRET, DEPLOYMENT
-from watchword.accounts.hub.process import AccountsManagerOptions, run_accounts_manager
 from watchword.api.accounts import ADDON_NAME, AccountSecret, copy_name
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
@@ -150,6 +150,10 @@ class Accounts(Pillar):
                 addon = an_addon(ADDON_NAME, cluster=member.name)
                 await self.admin.insist(lambda addon=addon: self.admin.client.create(MANAGED_CLUSTER_ADDONS, addon))  # type: ignore[misc]
             await self._declare(ObjectKey(member.name, ROBOT))
+            account = self.fleet.stored.get(MANAGED_SERVICE_ACCOUNTS, ObjectKey(member.name, ROBOT)) or {}
+            said = find_condition(account, ConditionType.ALL_ACCOUNTS_PRESENT)
+            if said is not None and said.reason == "NameConflict":  # as its message says
+                await quietly(member.client().delete(SERVICE_ACCOUNTS, ObjectKey(ADDON_NAMESPACE, ROBOT)))
 
     async def _declare(self, key: ObjectKey) -> None:
         if self.fleet.stored.get(MANAGED_SERVICE_ACCOUNTS, key) is None:

@@ -18,7 +18,7 @@ from tests.simulation.incidents import Incident, incident
 from tests.simulation.pillar import Pillar
 from tests.simulation.settings import DAY, HOUR, MINUTE
 
-from watchword.addons.token.decisions import TOKEN
+from watchword.addons.token.agent import TOKEN
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting
 from watchword.api.names import addon_service_account
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS

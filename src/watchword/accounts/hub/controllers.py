@@ -1,25 +1,37 @@
-"""The controllers of the hub side, as data."""
+"""The controllers of the hub side, as data, and the process that runs them beside another hub."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
+from random import Random, SystemRandom
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.accounts.grants import GRANTS, account_of_work, accounts_of_record
 from watchword.accounts.hub import replicas
 from watchword.accounts.hub.account_access import BY_GRANT, AccountGrantReconciler, SecretAccessReconciler
 from watchword.accounts.hub.account_guard import AccountGuardReconciler, is_confirmed
-from watchword.accounts.hub.definition import SECRETS_ROLE
+from watchword.accounts.hub.definition import SECRETS_ROLE, accounts_addon, install
 from watchword.accounts.hub.replicas import BY_NAMESPACE, BY_SET, BY_SOURCE, ReplicaWriter, accounts_of_namespace
 from watchword.accounts.hub.set_account import SetAccountReconciler
 from watchword.accounts.metrics import HubAccountMetrics
-from watchword.addons.hub.definition_controllers import USER_MANAGED_ROLES, AddonParts
+from watchword.addons.definition import AddonDefinition
+from watchword.addons.hub import definition_controllers as addons
+from watchword.addons.hub.definition_controllers import (
+    USER_MANAGED_ROLES,
+    AddonParts,
+    no_definitions,
+    single_addon_lookup,
+)
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR, read_token_validity
+from watchword.api.addon import SERVED_IN_HUB, is_served_in_hub
 from watchword.api.credential_report import CredentialValidity, format_validity
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import (
+    CLUSTER_MANAGEMENT_ADDONS,
     CONFIG_MAPS,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTER_SET_BINDINGS,
@@ -30,9 +42,14 @@ from watchword.api.resources import (
     ROLES,
     SECRETS,
 )
+from watchword.kube.client import Client
+from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
+from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
+from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Done, KeyMapper, Outcome, Reader, Trigger
 
 
@@ -191,3 +208,80 @@ def _own_role(role: Object) -> list[ObjectKey]:
 
 def _namespace(obj: Object) -> list[str]:
     return [obj["metadata"]["namespace"]]
+
+
+class AccountsManagerOptions(Struct, frozen=True):
+    """How the hub side behaves."""
+
+    manager: ManagerOptions = field(
+        default_factory=lambda: ManagerOptions(f"watchword.dev/addon-{ADDON_NAME}", ADDON_NAME)
+    )
+    definition: AddonDefinition = field(default_factory=accounts_addon)
+    install: bool = True  # apply kinds and policy; off where another hand does it
+    metrics: Metrics = field(default_factory=Metrics)
+    clock: Clock = field(default_factory=SystemClock)
+    random: Random = field(default_factory=SystemRandom)
+
+
+async def run_accounts_manager(
+    client: Client, options: AccountsManagerOptions | None = None, *, stop: asyncio.Event | None = None
+) -> None:
+    options = options or AccountsManagerOptions()
+    if options.install:
+        await install(client)
+    manager = Manager(options.manager, clock=options.clock, random=options.random, metrics=options.metrics)
+    hub = manager.connect(client)
+    addons.register_informers(hub.cache, ADDON_NAME)
+    register_own_informers(hub.cache)
+    register_informers(hub.cache)
+    metrics = HubAccountMetrics(manager.metrics.registry, now=options.clock.now)
+    definitions = single_addon_lookup(options.definition)
+    parts = AddonParts(hub.cache, hub.client, hub.events, options.clock, definitions)
+    manager.add(*addons.controllers(parts), *controllers(parts, metrics))
+    await manager.run(stop)
+
+
+class AccountsService(Struct, frozen=True):
+    """Runs beside the controllers of a hub and reads from their cache; the hub's add-on controllers run the agent.
+
+    Nothing is watched before the add-on is installed: the hub may not even read Secrets then.
+    """
+
+    random: Random
+    installs: bool = False  # apply what the controllers need; off where an administrator does it
+
+    async def run(self, manager: Manager, hub: ApiServerConnection) -> None:
+        """Start with the add-on's entry in the list of add-ons, and end with it; never returns."""
+        if self.installs:
+            await install(hub.client, served=SERVED_IN_HUB)
+        metrics = HubAccountMetrics(manager.metrics.registry, now=manager.clock.now)
+        changed = asyncio.Event()
+        hub.cache.add_handler(CLUSTER_MANAGEMENT_ADDONS, lambda _: changed.set())
+        while True:
+            changed.clear()  # before the look, so that no change is missed while the controllers end
+            if _is_installed(hub):
+                await self._serve(manager, hub, metrics, changed)
+            else:
+                await changed.wait()
+
+    async def _serve(
+        self, manager: Manager, hub: ApiServerConnection, metrics: HubAccountMetrics, changed: asyncio.Event
+    ) -> None:
+        within = replace(manager.options, lease=None, health=None)  # leads and serves health as the outer one
+        inner = Manager(within, clock=manager.clock, random=self.random, metrics=manager.metrics)
+        connection = inner.connect(manager.client_of(hub), beside=hub.cache)
+        register_shared_informers(connection.cache)
+        register_informers(connection.cache)
+        parts = AddonParts(connection.cache, connection.client, connection.events, manager.clock, no_definitions)
+        inner.add(*controllers(parts, metrics))
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(inner.run(stop))
+            while _is_installed(hub):
+                changed.clear()
+                await changed.wait()
+            stop.set()
+
+
+def _is_installed(hub: ApiServerConnection) -> bool:
+    return is_served_in_hub(hub.cache.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(ADDON_NAME)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from random import Random, SystemRandom
 
 from msgspec import Struct
@@ -19,10 +20,11 @@ from watchword.addons.hub.certificate_approval import (
 from watchword.addons.hub.deployment import AddonDeploymentReconciler
 from watchword.addons.hub.grants import GrantWriter
 from watchword.addons.hub.registration import RegistrationReconciler, addons_affected_by_cluster
-from watchword.api.meta import Object
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_MANAGEMENT_ADDONS,
     CLUSTER_ROLES,
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
@@ -31,10 +33,12 @@ from watchword.api.resources import (
     ROLES,
 )
 from watchword.kube.client import Client
+from watchword.kube.errors import AlreadyExists, Forbidden
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Trigger
@@ -162,14 +166,22 @@ async def run_addon(
 
     Give `options` with a lease to run several replicas. Raises what the manager raises.
     """
-    clock = clock or SystemClock()
+    clock, random = clock or SystemClock(), random or SystemRandom()
     name = f"watchword.dev/addon-{definition.name}"
-    manager = Manager(options or ManagerOptions(name, definition.name), clock=clock, random=random or SystemRandom())
+    manager = Manager(options or ManagerOptions(name, definition.name), clock=clock, random=random)
     hub = manager.connect(client)
     register_informers(hub.cache, definition.name, names_roles=any(grant.role for grant in definition.grants))
     parts = AddonParts(hub.cache, hub.client, hub.events, clock, single_addon_lookup(definition))
     manager.add(*controllers(parts))
+    await FirstRequests(random, manager.metrics).run(lambda: _list_addon(client, definition.name))
     await manager.run(stop)
+
+
+async def _list_addon(client: Client, name: str) -> None:
+    """Create the ClusterManagementAddOn by which a hub lists an add-on; an account that may not leaves it to others."""
+    with suppress(AlreadyExists, Forbidden):
+        entry = CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster(name), spec={})
+        await client.create(CLUSTER_MANAGEMENT_ADDONS, entry)
 
 
 def no_definitions(_: Object) -> AddonDefinition | None:

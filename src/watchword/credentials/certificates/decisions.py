@@ -41,8 +41,18 @@ from watchword.credentials.driver import (
     honoured_rotation,
 )
 from watchword.credentials.errors import CredentialUnreadable
-from watchword.credentials.lifecycle import Evidence, Held, Keep, Obtain, Reason, Subject, Wanted, decide, is_usable
-from watchword.credentials.renewal import choose_renewal_time
+from watchword.credentials.lifecycle import (
+    Evidence,
+    Held,
+    Keep,
+    Obtain,
+    Reason,
+    Subject,
+    Wanted,
+    choose_renewal_time,
+    decide,
+    is_usable,
+)
 from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey

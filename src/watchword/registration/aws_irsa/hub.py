@@ -14,7 +14,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.credentials.driver import HubContext
 from watchword.credentials.errors import NotGranted
-from watchword.credentials.renewal import RenewalWindow, choose_renewal_time
+from watchword.credentials.lifecycle import RenewalWindow, choose_renewal_time
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.registration.aws_irsa.arn import EksClusterArn
