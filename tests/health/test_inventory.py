@@ -69,7 +69,7 @@ WELL: Conditions = {**MEMBER, ConditionType.AVAILABLE: "True"}
     ("cluster", "health", "note"),
     [
         pytest.param(
-            a_cluster(accepted=False), InventoryHealth.PENDING, "watchword accept --clusters edge", id="asks to come in"
+            a_cluster(accepted=False), InventoryHealth.PENDING, "watchword accept edge", id="asks to come in"
         ),
         pytest.param(a_cluster(), InventoryHealth.PENDING, "has not granted", id="accepted a moment ago"),
         pytest.param(
