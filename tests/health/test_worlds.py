@@ -382,7 +382,7 @@ WORLDS: dict[str, tuple[Break, str, str]] = {
     "cluster waits": (
         lambda world: world.fleet.waiting_cluster("new"),
         "has registered",
-        "watchword accept --clusters new",
+        "watchword accept new",
     ),
     "agent stopped": (
         said(MANAGED_CLUSTERS, EDGE, ConditionType.AVAILABLE, "Unknown", "stopped renewing its lease"),

@@ -78,7 +78,7 @@ class Membership(Struct, frozen=True):
 
     @property
     def accept(self) -> str:
-        return f"watchword accept --clusters {self.cluster}   # on the hub"
+        return f"watchword accept {self.cluster}   # on the hub"
 
 
 class ClusterFacts(Struct, frozen=True):

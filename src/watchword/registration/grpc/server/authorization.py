@@ -189,7 +189,7 @@ class Authorizer(Struct):
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
         if found is None or not Cluster.read(found).accepted:  # one that is being deleted still reports its end
             raise RequestRefused(
-                403, f"cluster {cluster} is not accepted by this hub: run `watchword accept --clusters {cluster}` there"
+                403, f"cluster {cluster} is not accepted by this hub: run `watchword accept {cluster}` there"
             )
         owner = read_name_owner(found)
         if owner is not None and caller.user.username != agent_user(cluster, owner.agent):
