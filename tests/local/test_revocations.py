@@ -168,6 +168,16 @@ async def test_restore_is_refused_when_nothing_shows_what_was_revoked(
         assert await accepted_clusters(client) == {DENIED.name, DELETED.name, KEPT.name}
 
 
+async def test_dry_run_makes_no_folder(tmp_path: Path) -> None:
+    await saved_and_revoked(tmp_path)
+    elsewhere = tmp_path / "new" / "data"
+
+    await watchword("restore", tmp_path / "backup", "--data-dir", elsewhere, "--undo-revocations", "--dry-run")
+    assert not elsewhere.parent.exists()
+    await watchword("restore", tmp_path / "backup", "--data-dir", elsewhere, "--undo-revocations")
+    assert elsewhere.exists()
+
+
 async def test_account_whose_finalizers_still_run_stays_deleted(tmp_path: Path) -> None:
     account, metadata = ObjectKey("default", "robot"), {"finalizers": ["example.com/slow"]}
     async with running(tmp_path / "data") as (client, _):

@@ -75,7 +75,7 @@ async def _renew(rotator: CredentialRotator, renewals: Sequence[Renewal], patien
     loop = asyncio.get_running_loop()
     deadline, late = loop.time() + patience.total_seconds(), 0
     for renewal in renewals:
-        left = timedelta(seconds=max(deadline - loop.time(), 1))
+        left = timedelta(seconds=deadline - loop.time())
         try:
             echo(f"{renewal.what}: {await rotator.wait(renewal, left)}")
         except NotReady as trouble:

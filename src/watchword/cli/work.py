@@ -14,7 +14,7 @@ from watchword.admin.wait import ObjectWaiter
 from watchword.api import yaml
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.limits import MAX_DOCUMENT_BYTES
-from watchword.api.meta import Object, ObjectKey, list_at, mapping_at
+from watchword.api.meta import Object, ObjectKey, list_at, mapping_at, uid_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANIFEST_WORKS
 from watchword.cli.clusters import format_object_age
@@ -182,13 +182,12 @@ def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelt
     keys = [ObjectKey(cluster, name) for cluster in cluster_names(flags["clusters"]) for name in names]
 
     async def work(client: Client) -> None:
-        for key in keys:
-            await get_named(client, MANIFEST_WORKS, key)
+        found = {key: await get_named(client, MANIFEST_WORKS, key) for key in keys}
         if not flags["dry_run"]:
             confirm(f"Delete {', '.join(map(str, keys))}?", "", yes=flags["yes"], needs_terminal=False)
         for key in keys:
             if not flags["dry_run"]:
-                await client.delete(MANIFEST_WORKS, key)
+                await client.delete(MANIFEST_WORKS, key, uid=uid_of(found[key]))
             echo(f"work {key.name} deleted from {key.namespace}{' (dry run)' if flags['dry_run'] else ''}")
         for key in keys if wait is not None and not flags["dry_run"] else ():
             waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
