@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from watchword.accounts.metrics import WHERE, HubAccountMetrics
 from watchword.credentials.token_metrics import TokenRefreshMetrics
+from watchword.health.finding import FindingMetrics
 from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts
 from watchword.runtime.metrics import Metrics
@@ -30,6 +31,8 @@ The embedded control plane serves `/metrics` at its API address to users who may
 The metrics of pull secrets are those of the process that leads; [their objectives](../slo-pull-secrets.md) use them.
 `watchword registry-auth` shows `watchword_registry_token_total`.
 
+`watchword dashboard` shows `watchword_findings`, from the rules of `status --check`; one pull secret is one finding.
+
 Of managed service accounts, the process that serves them on the hub shows how they stand (phases, ages, expiry,
 revocations), and the add-on's agent on each cluster shows its refreshes (`watchword_account_refresh_total` and others).
 """
@@ -40,6 +43,7 @@ def render_metrics() -> str:
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     assert metrics.credentials is metrics.credentials  # made when first asked for
+    FindingMetrics(registry)
     PullSecretMetrics(registry, now=lambda: datetime.now(UTC))
     TokenCounts(registry)
     HubAccountMetrics(registry, now=lambda: datetime.now(UTC))

@@ -147,6 +147,9 @@ async def test_grant_is_a_work_for_each_cluster(fleet: AccountsFleet, capsys: py
     key = await fleet.declare(member.name, "robot")
     await fleet.until(key)
     grant = ("msa", "grant", "robot", "-n", member.name, "--cluster-role", "view")
+    assert await watchword(fleet, *grant, "--clusters", "another", "--dry-run") == 0
+    assert "would be given" not in capsys.readouterr().out
+    assert await watchword(fleet, *grant, "--clusters", member.name, "--remove") == 2
     assert await watchword(fleet, *grant) == 0
     assert f"is given view on {member.name}" in capsys.readouterr().out
 

@@ -289,3 +289,16 @@ def test_other_kinds_keep_their_content() -> None:
     job |= {"apiVersion": "batch/v1", "kind": "Job"}
 
     assert rendered(job, registration=[KUBE_CLIENT]) == [job]
+
+
+def test_command_that_lets_an_addon_have_a_role_quotes_its_name() -> None:
+    permission = {"type": "CurrentCluster", "currentCluster": {"clusterRoleName": "x; rm -r ~"}}
+    registration = [{"type": "KubeClient", "kubeClient": {"hubPermissions": [permission]}}]
+
+    (grant,) = read_template(
+        {"spec": {"addonName": "tool", "registration": registration}},
+        an_addon("tool", cluster="c1"),
+        DeploymentConfig.read({"spec": {}}),
+    ).grants
+
+    assert "kubectl label clusterrole 'x; rm -r ~' " in grant.remedy

@@ -31,6 +31,6 @@ async def test_role_of_a_cluster_with_rights_is_kept(cli_fleet: Fleet) -> None:
 
     said = await cli_fleet.run("aws", "revoke", name, code=ExitCode.REFUSED)
 
-    assert f"take them first with `watchword deny --clusters {name} --wait`" in said
+    assert f"take them first with `watchword deny {name} --wait`" in said
     assert await client.get(LEASES, record.key) == stored
     await client.delete(LEASES, record.key)

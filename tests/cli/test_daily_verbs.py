@@ -99,9 +99,10 @@ async def test_a_work_is_created_listed_shown_changed_and_deleted(cli_fleet: Fle
     assert f"there is no work config on cluster {cluster}" in missing
 
 
-async def test_a_file_that_holds_no_manifest_is_refused(cli_fleet: Fleet) -> None:
+@pytest.mark.parametrize("content", ["just: text\n", "{apiVersion: v1, kind: List, items: 5}", "[1, 2]", "word"])
+async def test_a_file_that_holds_no_manifest_is_refused(cli_fleet: Fleet, content: str) -> None:
     file = cli_fleet.folder / "notes.yaml"
-    file.write_text("just: text\n")
+    file.write_text(content)
 
     said = await cli_fleet.run("work", "create", "x", "-f", str(file), "--cluster", "edge", code=ExitCode.NOT_USABLE)
 
@@ -129,6 +130,13 @@ async def test_a_joined_cluster_reports_its_agent_and_its_credential_is_inspecte
     assert f"cluster {member.name}: would" in await fleet.run("rotate", "--all", "--kind", "cluster", "--dry-run")
     await fleet.run("rotate", "cluster", member.name, "--no-wait")
     assert "give" not in await fleet.run("rotate", "-l", "nothing=here", code=ExitCode.NOT_FOUND)
+
+
+@pytest.mark.parametrize("misplaced", [("--dry-run",), ("--context", "other"), ("--all",)], ids=" ".join)
+async def test_a_flag_that_a_kind_would_not_see_is_refused(cli_fleet: Fleet, misplaced: tuple[str, ...]) -> None:
+    said = await cli_fleet.run("rotate", *misplaced, "cluster", "edge-1", code=ExitCode.NOT_USABLE)
+
+    assert f"give {misplaced[0]} after `rotate cluster`" in said
 
 
 async def held(member: Member) -> dict[str, bytes]:

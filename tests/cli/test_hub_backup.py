@@ -13,8 +13,8 @@ import pytest
 import pytest_asyncio
 
 from watchword.api.bootstrap import token_secret_key
-from watchword.api.meta import ObjectKey, uid_of
-from watchword.api.names import HUB_KUBECONFIG_SECRET, HUB_NAMESPACE
+from watchword.api.meta import ObjectKey, annotations_of, uid_of
+from watchword.api.names import HUB_KUBECONFIG_SECRET, HUB_NAMESPACE, Annotation
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CLUSTER_ROLE_BINDINGS,
@@ -186,6 +186,27 @@ async def test_cluster_that_was_denied_since_the_backup_stays_denied(cli_fleet: 
 
     assert "managedcluster/edge-1: denied since the backup, and stays denied" in shown
     assert (await cli_fleet.client.get(MANAGED_CLUSTERS, EDGE))["spec"]["hubAcceptsClient"] is False
+
+
+async def test_name_that_another_key_took_over_since_the_backup_stays_with_it(cli_fleet: Fleet) -> None:
+    bare, client = ObjectKey.cluster("bare"), cli_fleet.client
+    old = {Annotation.FIRST_KEY: "agent old 2026-01-01T00:00:00Z", "example.com/color": "blue"}
+    new = {Annotation.FIRST_KEY: "agent new 2026-02-01T00:00:00Z", "example.com/color": "red"}
+    await cli_fleet.init("--no-probe")
+    await client.create(MANAGED_CLUSTERS, a_cluster(EDGE.name, accepted=True))
+    await client.create(MANAGED_CLUSTERS, MANAGED_CLUSTERS.manifest(bare))  # its agent wrote no spec
+    await client.patch(MANAGED_CLUSTERS, EDGE, {"metadata": {"annotations": old}})
+    file = str(cli_fleet.folder / "backup")
+    await cli_fleet.run("backup", file, "--hub", "--plain")
+    await client.patch(MANAGED_CLUSTERS, EDGE, {"metadata": {"annotations": new}})
+    await client.delete(MANAGED_CLUSTERS, bare)
+
+    await cli_fleet.run("restore", file, "--hub", "--replace", "--yes")
+
+    restored = annotations_of(await client.get(MANAGED_CLUSTERS, EDGE))
+    assert restored[Annotation.FIRST_KEY] == new[Annotation.FIRST_KEY]
+    assert restored["example.com/color"] == "blue"
+    assert await client.find(MANAGED_CLUSTERS, bare) is not None
 
 
 async def test_expired_join_token_is_not_restored(

@@ -94,7 +94,7 @@ async def test_unjoin_before_acceptance_cleans_up_here_and_says_what_is_left(mem
     await member.asks()
     said = await member.fleet.run("unjoin", *member.own, code=5)
     assert "this cluster has no credential" in said
-    assert f"watchword deny --clusters {member.name}" in said
+    assert f"watchword deny {member.name}" in said
     assert await member.fleet.client.find(KLUSTERLETS, ObjectKey.cluster(member.name)) is None
 
 
@@ -106,7 +106,7 @@ async def test_unjoin_while_the_hub_is_away_cleans_up_here_and_says_what_is_left
     await member.hub_moves_away()
     said = await member.fleet.run("unjoin", *member.own, code=5)
     assert "the hub was not notified" in said
-    assert f"watchword deny --clusters {member.name}" in said
+    assert f"watchword deny {member.name}" in said
     assert await member.fleet.client.find(SECRETS, ObjectKey(member.namespace, HUB_KUBECONFIG_SECRET)) is None
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from watchword.credentials.driver import KUBECONFIG
 from watchword.credentials.secret_data import HubKubeconfigRenderer, hub_kubeconfig
+from watchword.kube.errors import ConfigError
+from watchword.kube.exec_plugin import ExecPlugin
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import write_kubeconfig
 from watchword.registration.agent.hub_endpoint import HubEndpoint
@@ -72,3 +74,17 @@ def test_without_a_bootstrap_kubeconfig_the_hub_keeps_its_name() -> None:
     endpoint.restore({KUBECONFIG: hub_kubeconfig(HUB, UserEntry(), name="hub-of-berlin")})
 
     assert b"name: hub-of-berlin" in HubKubeconfigRenderer(endpoint).for_user(UserEntry())
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        pytest.param(UserEntry(plugin=ExecPlugin("/bin/sh", ("-c", "true"))), id="a plugin"),
+        pytest.param(UserEntry(certificate_file=Path("/root/.kube/client.crt")), id="a file"),
+    ],
+)
+def test_nothing_that_a_stored_kubeconfig_names_is_run_or_read(user: UserEntry) -> None:
+    data = {KUBECONFIG: hub_kubeconfig(HUB, user)}
+
+    with pytest.raises(ConfigError, match="names a plugin or files"):
+        KubeconfigConnector(None).own(data)

@@ -56,7 +56,7 @@ async def test_problems_stand_first_with_their_next_command(
 
         await expect(visited.page.locator(".attention h2")).to_have_text("Needs attention (6)")
         await expect(problems.locator("[role=row]").first).to_contain_text("Next command")
-        await expect(problems.locator("[role=row]").last).to_contain_text("watchword accept --clusters edge-9")
+        await expect(problems.locator("[role=row]").last).to_contain_text("watchword accept edge-9")
 
 
 async def test_search_finds_a_credential_and_enter_opens_its_cluster(

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 
+import aiohttp
 import pytest
 from tests.dashboard.harness import fetch
 from tests.helpers.credential_fleet import CredentialFleet
 
 from watchword.cli.main import run
 from watchword.testing.plane import Plane
+from watchword.testing.process import free_port
 
 PROGRAM = (sys.executable, "-m", "watchword", "dashboard")
 
@@ -20,18 +22,23 @@ PROGRAM = (sys.executable, "-m", "watchword", "dashboard")
 @pytest.mark.real_time
 @pytest.mark.planes("embedded")
 async def test_command_prints_an_address_and_another_one_after_it_was_used(plane: Plane, hub: CredentialFleet) -> None:
+    health = f"127.0.0.1:{free_port()}"
     started = await asyncio.create_subprocess_exec(
-        *PROGRAM, "--kubeconfig", str(plane.kubeconfig), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+        *PROGRAM, "--kubeconfig", str(plane.kubeconfig), "--listen", health,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     assert started.stdout is not None
     first = (await started.stdout.readline()).decode().split()[-1]
     opened = await asyncio.to_thread(fetch, first)
     second = (await started.stdout.readline()).decode().split()[-1]
     again = [(await asyncio.to_thread(fetch, address)).status for address in (first, second)]
+    async with aiohttp.ClientSession() as session, session.get(f"http://{health}/metrics") as response:
+        measured = await response.text()
     started.send_signal(signal.SIGINT)
 
     assert (opened.status, again) == (200, [401, 200])
     assert await started.wait() == 0
+    assert "# TYPE watchword_findings gauge" in measured
 
 
 def test_address_that_other_machines_reach_needs_a_login(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,7 +80,7 @@ COMMANDS = [
 
 def test_next_command_names_what_it_is_for() -> None:
     assert COMMANDS == [
-        "watchword accept --clusters edge-1",
+        "watchword accept edge-1",
         "watchword doctor --cluster edge-1",
         "watchword addon show sample --cluster edge-1",
         "watchword token create --for-cluster edge-1 --print-join-command",

@@ -26,11 +26,13 @@ from watchword.dashboard.row_index import REMOVALS_KEPT, ObjectRows, RowIndex
 from watchword.dashboard.rows import Row, build_fleet_inventory, inventory_rows
 from watchword.dashboard.sources import CLUSTERS, DASHBOARD_SOURCES, Source, SourcedObject, gather_facts
 from watchword.dashboard.viewers import EVERYTHING, Visibility, limit_objects
+from watchword.health.finding import FindingMetrics
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
 from watchword.registration.grpc.manifests import CA_BUNDLE, SERVER
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import running
+from watchword.runtime.prometheus import CollectorRegistry
 from watchword.runtime.raw_objects import projected
 from watchword.testing.plane import Plane
 
@@ -214,3 +216,19 @@ def test_reader_that_is_far_behind_compares_everything() -> None:
     assert set(in_time) == set(refs[:REMOVALS_KEPT])
     assert index.changed_since(before) is None
     assert index.changed_since(index.revision) == []
+
+
+async def test_metrics_count_findings_until_they_are_mended(plane: Plane, hub: CredentialFleet) -> None:
+    await hub.waiting_cluster("new")
+    registry = CollectorRegistry()
+    labels = {"severity": "warning", "reason": "ClusterPending"}
+    async with observe_readable(plane.client()) as observer:
+        fleet = Fleet(observer, plane.clock, FindingMetrics(registry))
+        async with running(fleet.run(), "dashboard rows"):
+            await fleet.ready.wait()
+            before = registry.get_sample_value("watchword_findings", labels)
+            await plane.client().delete(MANAGED_CLUSTERS, ObjectKey.cluster("new"))
+            await asyncio.sleep(60)  # of the plane's time
+            after = registry.get_sample_value("watchword_findings", labels)
+
+    assert (before, after) == (1, 0)

@@ -68,9 +68,7 @@ WELL: Conditions = {**MEMBER, ConditionType.AVAILABLE: "True"}
 @pytest.mark.parametrize(
     ("cluster", "health", "note"),
     [
-        pytest.param(
-            a_cluster(accepted=False), InventoryHealth.PENDING, "watchword accept --clusters edge", id="asks to come in"
-        ),
+        pytest.param(a_cluster(accepted=False), InventoryHealth.PENDING, "watchword accept edge", id="asks to come in"),
         pytest.param(a_cluster(), InventoryHealth.PENDING, "has not granted", id="accepted a moment ago"),
         pytest.param(
             a_cluster("edge", {ConditionType.HUB_ACCEPTED: ("False", "no policy")}),

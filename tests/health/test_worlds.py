@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -166,12 +167,15 @@ async def world(plane: Plane) -> World:
 
 
 async def attention(world: World) -> dict[str, set[tuple[str, str]]]:
-    """Return what each view says needs attention: sentence and next command."""
+    """Return what each view says needs attention: sentence and next command; the metric counts the same."""
     client, clock = world.plane.client(), world.plane.clock
     doctor = [each for each in await Examination(client, clock).run() if each.check not in PROBED]
     status = decide_hub_findings(await read_hub_facts(client), now=clock.now())
     async with following(world.plane) as fleet:
         rows = [row.fields() for objects in fleet.index.objects.values() for row in objects.rows]
+        samples = list(fleet.metrics.gauge.samples())
+    counted = {(labels["severity"], labels["reason"]): count for _, labels, count in samples if count}
+    assert counted == Counter((each.severity.label, each.reason) for _, each in urgent(status))
     shown = [row for row in rows if InventoryHealth(row["health"]).needs_attention]
     return {
         "doctor": {(each.sentence, each.command) for _, each in urgent(doctor)},
@@ -382,7 +386,7 @@ WORLDS: dict[str, tuple[Break, str, str]] = {
     "cluster waits": (
         lambda world: world.fleet.waiting_cluster("new"),
         "has registered",
-        "watchword accept --clusters new",
+        "watchword accept new",
     ),
     "agent stopped": (
         said(MANAGED_CLUSTERS, EDGE, ConditionType.AVAILABLE, "Unknown", "stopped renewing its lease"),

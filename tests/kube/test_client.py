@@ -235,6 +235,16 @@ async def test_a_wait_beyond_the_deadline_is_left_to_the_caller() -> None:
     assert caught.value.retry_after == 600
 
 
+async def test_server_that_asks_for_days_of_silence_is_asked_again_after_minutes() -> None:
+    client = Server(status(429, Retry_After="999999"), ok()).client()
+    with pytest.raises(TooManyRequests):
+        await client.get(SECRETS, KEY)
+
+    await asyncio.sleep(600)
+
+    assert await client.get(SECRETS, KEY) == {}
+
+
 async def test_busy_signer_gets_few_requests_however_many_credentials_are_due() -> None:
     asked = list[float]()
     busy = True

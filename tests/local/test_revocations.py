@@ -7,12 +7,17 @@ from pathlib import Path
 import pytest
 from tests.local.test_backup import a_key, running, watchword
 
+from watchword.accounts.grants import GRANTS
 from watchword.accounts.hub.definition import manifests
 from watchword.api.crds import HUB_CRDS
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import Annotation
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     MANAGED_SERVICE_ACCOUNTS,
     SECRETS,
@@ -20,10 +25,12 @@ from watchword.api.resources import (
     SUBJECT_ACCESS_REVIEWS,
     TOKEN_REVIEWS,
 )
+from watchword.apiserver.store.snapshot import Row
 from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.tokens import request_token
+from watchword.local.revocations import RULES, Correction
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.builders import a_cluster, a_cluster_role_binding, a_service_account
 
@@ -160,3 +167,66 @@ async def test_restore_is_refused_when_nothing_shows_what_was_revoked(
     await watchword(*restore(tmp_path, "--undo-revocations"))
     async with running(tmp_path / "data") as (client, _):
         assert await accepted_clusters(client) == {DENIED.name, DELETED.name, KEPT.name}
+
+
+async def test_dry_run_makes_no_folder(tmp_path: Path) -> None:
+    await saved_and_revoked(tmp_path)
+    elsewhere = tmp_path / "new" / "data"
+
+    await watchword("restore", tmp_path / "backup", "--data-dir", elsewhere, "--undo-revocations", "--dry-run")
+    assert not elsewhere.parent.exists()
+    await watchword("restore", tmp_path / "backup", "--data-dir", elsewhere, "--undo-revocations")
+    assert elsewhere.exists()
+
+
+async def test_account_whose_finalizers_still_run_stays_deleted(tmp_path: Path) -> None:
+    account, metadata = ObjectKey("default", "robot"), {"finalizers": ["example.com/slow"]}
+    async with running(tmp_path / "data") as (client, _):
+        definitions = [obj for kind, obj in manifests() if kind is CUSTOM_RESOURCE_DEFINITIONS]
+        await establish_crds(client, definitions, manager="test")
+        manifest = MANAGED_SERVICE_ACCOUNTS.manifest(account, metadata=metadata, spec={"rotation": {}})
+        await client.create(MANAGED_SERVICE_ACCOUNTS, manifest)
+        await watchword("backup", tmp_path / "backup", "--data-dir", tmp_path / "data")
+        await client.delete(MANAGED_SERVICE_ACCOUNTS, account)
+
+    await watchword(*restore(tmp_path))
+
+    async with running(tmp_path / "data") as (client, _):
+        assert await client.find(MANAGED_SERVICE_ACCOUNTS, account) is None
+
+
+def a_noted_cluster(key: str) -> Object:
+    return {"metadata": {"annotations": {Annotation.FIRST_KEY: key}}, "spec": {"hubAcceptsClient": True}}
+
+
+def the_grants(*names: str) -> Object:
+    return CONFIG_MAPS.manifest(GRANTS, data=dict.fromkeys(names, "{}"))
+
+
+AGGREGATED: Object = {"aggregationRule": {"clusterRoleSelectors": []}, "rules": [{"verbs": ["get"]}]}
+NARROW: Object = {"rules": []}
+BARE: Object = {"metadata": {"name": "edge"}}
+OLD, NEW = a_noted_cluster("old"), a_noted_cluster("new")
+
+
+@pytest.mark.parametrize(
+    ("kind", "saved", "present", "restored"),
+    [
+        pytest.param(MANAGED_CLUSTERS, OLD, NEW, NEW, id="name taken over by another key"),
+        pytest.param(MANAGED_CLUSTERS, BARE, None, BARE, id="cluster without spec deleted"),
+        pytest.param(CLUSTER_ROLES, AGGREGATED, None, None, id="aggregated role deleted"),
+        pytest.param(CLUSTER_ROLES, AGGREGATED, NARROW, NARROW, id="aggregation ended"),
+        pytest.param(CLUSTER_ROLES, AGGREGATED, AGGREGATED, AGGREGATED, id="aggregated role kept"),
+        pytest.param(MANAGED_CLUSTER_ADDONS, BARE, None, None, id="add-on deleted"),
+        pytest.param(CONFIG_MAPS, the_grants("a", "b"), the_grants("b", "c"), the_grants("b"), id="right withdrawn"),
+        pytest.param(CONFIG_MAPS, the_grants("a"), None, the_grants(), id="record of rights deleted"),
+    ],
+)
+def test_what_is_restored(kind: Resource, saved: Object, present: Object | None, restored: Object | None) -> None:
+    assert RULES[kind.group_resource](saved, present) == restored
+
+
+def test_content_of_a_secret_is_not_shown() -> None:
+    row = Row(1, "secrets", "default/one", False, b"sesame")
+
+    assert "sesame" not in repr(Correction(row, {"data": "sesame"}))

@@ -15,6 +15,7 @@ from watchword.accounts.metrics import WHERE, HubAccountMetrics
 from watchword.api import yaml
 from watchword.cli.main import COMMANDS
 from watchword.credentials.token_metrics import TokenRefreshMetrics
+from watchword.health.finding import FindingMetrics
 from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts
 from watchword.runtime.metrics import Metrics
@@ -28,6 +29,7 @@ def measured() -> set[str]:
     """Return every series that a process may show, as Prometheus names it."""
     metrics = Metrics()
     metrics.credentials.rotation_failed("nothing", "asked for")  # made when first asked for
+    FindingMetrics(metrics.registry)
     PullSecretMetrics(metrics.registry, now=lambda: datetime.now(UTC))
     TokenCounts(metrics.registry)
     HubAccountMetrics(metrics.registry, now=lambda: datetime.now(UTC))

@@ -8,7 +8,7 @@ import pytest
 from tests.meta.named_tests import NAMED, ROOT, missing_tests, named_tests
 
 LEDGER = ROOT / "docs" / "requirements.md"
-HIGHEST = {"D": 16, "R": 18, "A": 12, "M": 9, "P": 7, "X": 14}
+HIGHEST = {"D": 16, "R": 18, "A": 12, "M": 9, "P": 7, "X": 20}
 NOT_YET = "not yet"
 ROW = re.compile(r"^\| (?P<id>[A-Z]\d+) \| (?P<text>.+?) \| (?P<tests>[^|]+) \|$", re.MULTILINE)
 PARTLY = re.compile(r"<br>\*partly: [^*]+\*$")

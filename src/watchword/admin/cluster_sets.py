@@ -9,7 +9,7 @@ from msgspec import Struct
 from watchword.admin.errors import NotFoundOnHub, OperationRefused
 from watchword.admin.lookup import get_named, missing
 from watchword.api.cluster import is_member
-from watchword.api.meta import Object, ObjectKey, labels_of, mapping_at
+from watchword.api.meta import Object, ObjectKey, labels_of, mapping_at, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 from watchword.health.hub_reader import require_hub
@@ -62,7 +62,7 @@ class ClusterSetAdmin(Struct, frozen=True):
                 f"`watchword clusterset remove {name} {members[0][0]}`, or add them to another set"
             )
         if not self.dry_run:
-            await self.client.delete(MANAGED_CLUSTER_SETS, ObjectKey.of(found))
+            await self.client.delete(MANAGED_CLUSTER_SETS, ObjectKey.of(found), uid=uid_of(found))
 
     async def add(self, name: str, cluster: str) -> bool:
         """Put a cluster into a set, and so out of the one in which it was."""
@@ -90,7 +90,7 @@ class ClusterSetAdmin(Struct, frozen=True):
         key = ObjectKey(namespace, name)
         found = await self.client.find(MANAGED_CLUSTER_SET_BINDINGS, key)
         if found is not None and not self.dry_run:
-            await self.client.delete(MANAGED_CLUSTER_SET_BINDINGS, key)
+            await self.client.delete(MANAGED_CLUSTER_SET_BINDINGS, key, uid=uid_of(found))
         return found is not None
 
     async def _create(self, wanted: Object) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from watchword.accounts.grants import GRANTS
 from watchword.accounts.hub.definition import manifests as account_manifests
 from watchword.admin.apply import list_if_served, names_of
 from watchword.admin.backup_archive import Backup, Subject
@@ -17,10 +18,13 @@ from watchword.admin.hub_backup import OBJECTS_FILE, SAVED_KINDS, clean
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE
 from watchword.api.crds import HUB_CRDS
-from watchword.api.meta import Manifest, Object, ObjectKey, Resource, is_deleting
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, is_deleting, mapping_at
+from watchword.api.names import HUB_ANNOTATIONS
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
+    CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     NAMESPACES,
     SECRETS,
@@ -74,17 +78,16 @@ class HubRestorer(Struct, frozen=True):
             if kind is NAMESPACES and present is not None and is_deleting(present):
                 name = saved["metadata"]["name"]
                 raise NotReady(f"the namespace {name} is being deleted: run the command again once it is gone")
-            objection = choose_objection(kind, saved, present, now)
-            if not self.undo_revocations and present is None:
-                objection = objection or choose_revocation(kind, saved, on_existing_hub=is_hub)
-                if kind is MANAGED_CLUSTERS and is_hub:
-                    saved["spec"]["hubAcceptsClient"] = False
+            objection, wanted = choose_objection(kind, saved, present, now), saved
+            if not self.undo_revocations:
+                objection = objection or choose_revocation(kind, saved, present, on_existing_hub=is_hub)
+                wanted = without_revoked(kind, saved, present) if is_hub else saved
             if objection:
                 skipped.append(f"{names_of([(kind, saved)])[0]}: {objection}")
             elif present is None:
-                created.append((kind, saved))
-            elif kind is not NAMESPACES and clean(present, kind) != saved:
-                changed.append((kind, saved))
+                created.append((kind, wanted))
+            elif kind is not NAMESPACES and clean(present, kind) != wanted:
+                changed.append((kind, wanted))
             else:
                 unchanged += 1
         return HubRestore(tuple(created), tuple(changed), unchanged, tuple(skipped), is_hub)
@@ -112,14 +115,45 @@ def choose_objection(kind: Resource, saved: Object, present: Object | None, now:
     return ""
 
 
-def choose_revocation(kind: Resource, saved: Object, *, on_existing_hub: bool) -> str:
-    """Return why an object that does not exist is not created: its deletion ended access, or may have."""
+def choose_revocation(kind: Resource, saved: Object, present: Object | None, *, on_existing_hub: bool) -> str:
+    """Return why an object is left as it is: its deletion or change ended access, or may have."""
     if kind is SECRETS and saved["metadata"].get("namespace") == TOKEN_SECRET_NAMESPACE:
+        if present is not None:
+            return "" if clean(present, kind) == saved else "changed since the backup, and stays so"
         where = "deleted since the backup" if on_existing_hub else "it may have been revoked since the backup"
         return f"{where}: create another token, or give --undo-revocations"
-    if kind in ACCOUNT_KINDS and on_existing_hub:
+    if (kind in ACCOUNT_KINDS or kind is MANAGED_CLUSTER_ADDONS) and present is None and on_existing_hub:
         return "deleted since the backup: create it again, or give --undo-revocations"
     return ""
+
+
+def without_revoked(kind: Resource, saved: Object, present: Object | None) -> Object:
+    """Return what is restored of an object on the hub from which it was saved: no access that was taken since."""
+    if kind is CONFIG_MAPS:
+        return intersect_grants(saved, present)
+    if kind is not MANAGED_CLUSTERS:
+        return saved
+    if present is not None:
+        return with_hub_annotations(saved, present)
+    return {**saved, "spec": {**mapping_at(saved, "spec"), "hubAcceptsClient": False}}
+
+
+def with_hub_annotations(saved: Object, present: Object) -> Object:
+    """Return a cluster of a backup with what the hub has noted since: another key may have the name now."""
+    others = {name: text for name, text in annotations_of(saved).items() if name not in HUB_ANNOTATIONS}
+    noted = {name: text for name, text in annotations_of(present).items() if name in HUB_ANNOTATIONS}
+    if {**others, **noted} == annotations_of(saved):
+        return saved
+    return {**saved, "metadata": {**saved["metadata"], "annotations": {**others, **noted}}}
+
+
+def intersect_grants(saved: Object, present: Object | None) -> Object:
+    """Return the rights of accounts that both records have; other ConfigMaps are restored as they were."""
+    if ObjectKey.of(saved) != GRANTS:
+        return saved
+    today = mapping_at(present, "data")
+    kept = {name: text for name, text in mapping_at(saved, "data").items() if today.get(name) == text}
+    return {**saved, "data": kept}
 
 
 def read_objects(backup: Backup) -> list[Manifest]:

@@ -14,11 +14,12 @@ from watchword.admin.revoke.revocation import parse_key
 from watchword.admin.service_accounts import ServiceAccountAdmin
 from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
-from watchword.api.names import HUB_KUBECONFIG_SECRET, Label
+from watchword.api.names import HUB_KUBECONFIG_SECRET, KUBE_CLIENT_SIGNER, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
 from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.credentials.secret_data import decode_data
+from watchword.health.facts import sort_by_creation
 from watchword.health.formatting import format_key
 from watchword.health.hub_reader import read_inventory
 from watchword.health.inventory import issued_certificates, read_issued_certificate
@@ -41,7 +42,7 @@ class CredentialInspector(Struct, frozen=True):
     async def cluster(self, name: str) -> Object:
         """Describe the credential of a cluster's agent for the hub."""
         found = await get_named(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name))
-        requests = await HubAdmin(self.client, self.clock).csrs_of(name)
+        requests = sort_by_creation(await HubAdmin(self.client, self.clock).csrs_of(name))
         row = await self._row(
             lambda each: each.cluster == name and not each.addon and each.holder == f"agent of {name}"
         )
@@ -58,8 +59,8 @@ class CredentialInspector(Struct, frozen=True):
         addon = Addon.read(await get_named(self.client, MANAGED_CLUSTER_ADDONS, key))
         if addon.kube_client is None:
             raise OperationRefused(f"add-on {key.name} on cluster {key.namespace} has no credential for the hub")
-        requests = await HubAdmin(self.client, self.clock).csrs_of(key.namespace)
-        issued = [read_issued_certificate(csr) for csr in requests if labels_of(csr).get(Label.ADDON_NAME) == key.name]
+        requests = sort_by_creation(await HubAdmin(self.client, self.clock).csrs_of(key.namespace))
+        issued = [read_issued_certificate(csr) for csr in requests if is_for_hub(csr, key.name)]
         row = await self._row(lambda each: (each.cluster, each.addon) == (key.namespace, key.name))
         place = addon.namespace_on_cluster()
         return {
@@ -96,6 +97,11 @@ class CredentialInspector(Struct, frozen=True):
     async def _row(self, matches: Callable[[CredentialRow], bool]) -> CredentialRow | None:
         inventory = await read_inventory(self.client, self.clock.now())
         return next((row for row in inventory.credentials if matches(row)), None)
+
+
+def is_for_hub(csr: Object, addon: str) -> bool:
+    """Whether a request is for an add-on's credential for the hub: it may have certificates of other signers, too."""
+    return labels_of(csr).get(Label.ADDON_NAME) == addon and csr["spec"].get("signerName") == KUBE_CLIENT_SIGNER
 
 
 def _of_row(row: CredentialRow | None, missing: str) -> Object:

@@ -261,7 +261,7 @@ def validate_joined(found: Object | None) -> str:
     name = found["metadata"]["name"]
     accepted = find_condition(found, ConditionType.HUB_ACCEPTED)
     if not is_accepted(found):
-        return f"waiting for the hub's administrator: watchword accept --clusters {name}"
+        return f"waiting for the hub's administrator: watchword accept {name}"
     if accepted is None or accepted.status != "True":
         return f"accepted; the hub has not granted the rights of {name} yet" + (
             f" ({accepted.message})" if accepted else ""

@@ -169,7 +169,7 @@ class Unjoiner(Struct, frozen=True):
             going = membership.klusterlet["metadata"]["name"] if membership.klusterlet is not None else ""
             unneeded = await unneeded_operator_objects(self.client, membership.namespace, going=going)
             removed += await self._remove(unneeded)
-        finish = f"watchword deny --clusters {membership.cluster}   # on the hub, if it is still there"
+        finish = f"watchword deny {membership.cluster}   # on the hub, if it is still there"
         left = [Leftover(trouble, finish)] if trouble else []
         return UnjoinResult(membership.cluster, not trouble, tuple(removed), (*left, *await self._work_left()))
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from watchword.admin.apply import apply_all, list_if_served
 from watchword.admin.hub_setup import HubSetup
 from watchword.admin.init import HubInitializer, InitOptions
-from watchword.admin.workloads import FIELD_MANAGER, await_deployments, operator_objects
+from watchword.admin.workloads import FIELD_MANAGER, await_deployments, operator_objects, release_image
 from watchword.api.meta import Object, ObjectKey, Resource, mapping_at
 from watchword.api.names import IMAGE
 from watchword.api.resources import CLUSTER_MANAGERS, DEPLOYMENTS, KLUSTERLETS
@@ -50,12 +50,14 @@ class Upgrader(Struct, frozen=True):
     progress: Progress = field(default=ignore_progress)
 
     async def plan(self, image: str) -> list[UpgradeStep]:
-        """Return the hub, if this cluster is one, and its agents."""
-        return [
-            UpgradeStep(resource, found, image)
+        """Return the hub, if this cluster is one, and its agents; without an image, that of this release is wanted."""
+        deployed = [
+            (resource, found)
             for resource in (CLUSTER_MANAGERS, KLUSTERLETS)
             for found in await list_if_served(self.client, resource)
         ]
+        wanted = image or (await release_image(self.client) if deployed else "")
+        return [UpgradeStep(resource, found, wanted) for resource, found in deployed]
 
     async def apply(self, step: UpgradeStep, info: ClusterInfo, patience: timedelta) -> None:
         """Change the image and wait until its pods run; `NotReady` when they do not in time."""

@@ -126,13 +126,13 @@ class _Version(Struct, rename="camel"):
 
 
 async def choose_image(client: Client) -> str:
-    """Return the image for what the command line names none: that of the operator here, or of an embedded plane.
-
-    `OperationRefused` says how to get one.
-    """
+    """Return the image for what the command line names none: that of the operator here, or of this release."""
     operator = await client.find(DEPLOYMENTS, OPERATOR)
-    if operator is not None:
-        return image_of_operator(operator)
+    return await release_image(client) if operator is None else image_of_operator(operator)
+
+
+async def release_image(client: Client) -> str:
+    """Return the image of this release for an embedded plane; elsewhere `OperationRefused` says how to get one."""
     server = msgspec.json.decode(await client.read("/version"), type=_Version)
     if "+watchword." not in server.git_version:  # nodes of the embedded control plane run this program itself
         raise OperationRefused(UNPUBLISHED)

@@ -78,8 +78,8 @@ class Listing(Struct, Generic[T], frozen=True, kw_only=True):
 
     def _name(self, item: T) -> str:
         """Return the name as kubectl prints it."""
-        kind, group = self.resource.kind.lower(), self.resource.group
-        return f"{kind}.{group}/{self.document(item)['metadata']['name']}" if group else f"{kind}/{item}"
+        kind, group, name = self.resource.kind.lower(), self.resource.group, self.document(item)["metadata"]["name"]
+        return f"{kind}.{group}/{name}" if group else f"{kind}/{name}"
 
     def _cells(self, item: T, now: datetime) -> Sequence[str]:
         """Return the cells; one item that cannot be read must not hide the others."""

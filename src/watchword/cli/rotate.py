@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from watchword.admin.errors import NotFoundOnHub, NotReady
 from watchword.admin.rotate import KINDS, CredentialRotator, Renewal
@@ -74,7 +75,7 @@ async def _renew(rotator: CredentialRotator, renewals: Sequence[Renewal], patien
     loop = asyncio.get_running_loop()
     deadline, late = loop.time() + patience.total_seconds(), 0
     for renewal in renewals:
-        left = timedelta(seconds=max(deadline - loop.time(), 1))
+        left = timedelta(seconds=deadline - loop.time())
         try:
             echo(f"{renewal.what}: {await rotator.wait(renewal, left)}")
         except NotReady as trouble:
@@ -98,6 +99,9 @@ def command(ctx: click.Context, *, everything: bool, selector: str, kinds: tuple
     request once. A holder that is offline renews when it reconnects.
     """
     if ctx.invoked_subcommand is not None:
+        for each in ctx.command.params:  # a flag that the kind does not see: --dry-run would have no effect
+            if each.name and ctx.get_parameter_source(each.name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"give {each.opts[0]} after `rotate {ctx.invoked_subcommand}`")
         return None
     if not (everything or selector or kinds):
         raise click.UsageError("say what to renew: a kind and names, --all, --selector or --kind")

@@ -129,12 +129,15 @@ def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **fl
 
     key = _key(flags["namespace"], name)
     right = AccountRight(flags["cluster_role"], split(flags["namespaces"]), tuple(sorted(split(flags["clusters"]))))
+    if flags["remove"] and (right.namespaces or right.clusters):
+        raise click.UsageError("--remove takes the role back on all clusters: leave --clusters and --in out")
 
     async def work(admin: ServiceAccountAdmin) -> list[str]:
         if flags["dry_run"]:
             await admin.get(key)
             verb = "lose" if flags["remove"] else "be given"
-            return [f"account {name} would {verb} {right.role} on {each}" for each in await admin.clusters(key)]
+            clusters = [each for each in await admin.clusters(key) if each in (right.clusters or (each,))]
+            return [f"account {name} would {verb} {right.role} on {each}" for each in clusters]
         if flags["remove"]:
             await admin.withdraw(key, right.role)
             return [f"account {name} no longer has {right.role}"]
@@ -236,8 +239,6 @@ def create(connection: ClusterConnection, name: str, output: str, wait: timedelt
         spec["audiences"] = list(split(flags["audiences"]))
         if not spec["audiences"]:
             raise click.BadParameter("name an audience, or leave the option out", param_hint="--audiences")
-        if not spec["audiences"]:
-            raise click.UsageError("--audiences names none: leave it out for the API server's, or name one")
     if flags["ttl"]:
         spec["ttlSecondsAfterCreation"] = int(parse_duration_flag(flags["ttl"], "--ttl").total_seconds())
     key = _key(flags["namespace"], name)

@@ -15,7 +15,7 @@ from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.common_options import change_options, confirm, split
 from watchword.cli.connection_options import ClusterConnection, complete_contexts, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
-from watchword.cli.options import option
+from watchword.cli.options import option, text
 from watchword.cli.output import echo, print_table
 from watchword.discovery.published_cluster_info import cluster_info_from_kubeconfig
 from watchword.health.formatting import format_count
@@ -31,7 +31,7 @@ class _Place(Struct, frozen=True):
 
 
 @click.command("upgrade")
-@option("--image", envvar=IMAGE_VARIABLE, default=IMAGE, help="Image to upgrade to; by default that of this release.")
+@text("--image", envvar=IMAGE_VARIABLE, help=f"Image to upgrade to; {IMAGE} on an embedded control plane.")
 @click.option(
     "--agent-context",
     "contexts",
@@ -52,7 +52,13 @@ def command(connection: ClusterConnection, image: str, **flags: Any) -> None:
     places = [connection, *(replace(connection, context=context) for context in split(flags["contexts"]))]
     planned = [_Place(each, each.run(lambda client: _upgrader(client).plan(image))) for each in places]
     rows = [
-        (step.what, place.connection.context or "-", step.current, image, "outdated" if step.is_needed else "current")
+        (
+            step.what,
+            place.connection.context or "-",
+            step.current,
+            step.wanted,
+            "outdated" if step.is_needed else "current",
+        )
         for place in planned
         for step in place.steps
     ]
@@ -66,7 +72,7 @@ def command(connection: ClusterConnection, image: str, **flags: Any) -> None:
     confirm(f"Upgrade {count}?", f"this upgrades {count}", yes=flags["yes"])
     for place, step in due:
         place.connection.run(_work(place, step, patience))
-        echo(f"{step.what} upgraded to {image}")
+        echo(f"{step.what} upgraded to {step.wanted}")
 
 
 def _work(place: _Place, step: UpgradeStep, patience: timedelta) -> Any:

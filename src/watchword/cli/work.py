@@ -14,7 +14,7 @@ from watchword.admin.wait import ObjectWaiter
 from watchword.api import yaml
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.limits import MAX_DOCUMENT_BYTES
-from watchword.api.meta import Object, ObjectKey, mapping_at
+from watchword.api.meta import Object, ObjectKey, list_at, mapping_at, uid_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANIFEST_WORKS
 from watchword.cli.clusters import format_object_age
@@ -149,7 +149,7 @@ async def _create(client: Client, key: ObjectKey, spec: Object, *, overwrite: bo
 def read_manifests(path: Path) -> list[Object]:
     """Return the manifests of a file; `InvalidInput` when something in it is none."""
     documents = yaml.load_all(read_small_file(path, "manifests", limit=MAX_DOCUMENT_BYTES))
-    rows = [row for each in documents if each for row in (each.get("items") or [each] if _is_object(each) else [each])]
+    rows = [row for each in documents if each for row in (list_at(each, "items") or [each])]
     for row in rows:
         if not _is_object(row) or not mapping_at(row, "metadata").get("name"):
             raise InvalidInput(f"{path}: a manifest needs apiVersion, kind and metadata.name")
@@ -182,13 +182,12 @@ def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelt
     keys = [ObjectKey(cluster, name) for cluster in cluster_names(flags["clusters"]) for name in names]
 
     async def work(client: Client) -> None:
-        for key in keys:
-            await get_named(client, MANIFEST_WORKS, key)
+        found = {key: await get_named(client, MANIFEST_WORKS, key) for key in keys}
         if not flags["dry_run"]:
             confirm(f"Delete {', '.join(map(str, keys))}?", "", yes=flags["yes"], needs_terminal=False)
         for key in keys:
             if not flags["dry_run"]:
-                await client.delete(MANIFEST_WORKS, key)
+                await client.delete(MANIFEST_WORKS, key, uid=uid_of(found[key]))
             echo(f"work {key.name} deleted from {key.namespace}{' (dry run)' if flags['dry_run'] else ''}")
         for key in keys if wait is not None and not flags["dry_run"] else ():
             waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)

@@ -35,10 +35,12 @@ from watchword.dashboard.sources import (
     find_source,
 )
 from watchword.health.facts import HUB_SOURCES, PROCESS_SOURCES
+from watchword.health.finding import FindingMetrics, urgent
 from watchword.health.hub_observer import HubObserver
 from watchword.health.hub_rules import HubState, decide_own_findings
 from watchword.health.states import InventoryHealth
 from watchword.runtime.clock import Clock
+from watchword.runtime.prometheus import CollectorRegistry
 from watchword.runtime.raw_objects import Delta, head_of
 from watchword.runtime.work_queue import DelayQueue
 
@@ -65,6 +67,7 @@ class Fleet:
 
     observer: HubObserver
     clock: Clock
+    metrics: FindingMetrics = field(default_factory=lambda: FindingMetrics(CollectorRegistry()))
     index: RowIndex = field(default_factory=RowIndex)
     recent: RecentEvents = field(default_factory=RecentEvents)
     related: RelatedObjects = field(default_factory=RelatedObjects)
@@ -145,7 +148,7 @@ class Fleet:
     def _decide_hub(self, now: datetime) -> None:
         results = decide_own_findings(HubState(self.observer.own_facts(), now))
         rows = hub_rows(each for each in results if each.check != "facts")  # the page names what is not shown
-        self.index.put(HUB, ObjectRows(HUB_SOURCE, "", rows, rows))
+        self._put(HUB, ObjectRows(HUB_SOURCE, "", rows, rows, findings=tuple(each for _, each in urgent(results))))
         self._later.add(HUB, asyncio.get_running_loop().time() + TICK)
 
     def _decide_some(self) -> None:
@@ -182,14 +185,19 @@ class Fleet:
         if old is not None:
             self.histories.full.record(old.rows, decided.rows, now)
             self.histories.limited.record(old.limited, decided.limited, now)
-        self.index.put(ref, decided)
+        self._put(ref, decided)
         self.recent.put(ref, decided.events)
         if decided.recheck is not None:
             delay = (decided.recheck - now).total_seconds()
             self._later.add(ref, asyncio.get_running_loop().time() + delay)
 
+    def _put(self, ref: ObjectRef, new: ObjectRows | None) -> None:
+        old = self.index.objects.get(ref)
+        self.metrics.exchange(old.findings if old is not None else (), new.findings if new is not None else ())
+        self.index.put(ref, new)
+
     def _forget(self, ref: ObjectRef) -> None:
-        self.index.put(ref, None)
+        self._put(ref, None)
         self.recent.put(ref, ())
         self.related.put(ref, "")
         if ref.resource is MANAGED_CLUSTERS:

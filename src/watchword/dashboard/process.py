@@ -16,6 +16,7 @@ from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.server import LOOPBACK_NAMES, DashboardServer, OwnAddress
 from watchword.dashboard.sources import DASHBOARD_SOURCES, follow_new_sources, probe_sources
 from watchword.dashboard.viewers import OwnRights, ReviewedRights, Viewers
+from watchword.health.finding import FindingMetrics
 from watchword.health.hub_observer import HubObserver, observe_hub
 from watchword.http.limits import ServerLimits
 from watchword.http.server import HttpServer
@@ -24,6 +25,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import running
 from watchword.runtime.health import HealthEndpoints, serve_health
 from watchword.runtime.metrics import Metrics
+from watchword.runtime.prometheus import CollectorRegistry
 
 
 class DashboardError(Exception):
@@ -74,9 +76,11 @@ async def run_dashboard(
     """Serve the dashboard of the hub that the client reaches until asked to stop."""
     async with AsyncExitStack() as stack:
         observer = await stack.enter_async_context(observe_readable(client))
+        registry = Metrics().registry
         if options.health is not None:
-            await stack.enter_async_context(serve_health(HealthEndpoints(Metrics().registry), *options.health))
-        started(await stack.enter_async_context(serve_dashboard(client, observer, options, clock=clock)))
+            await stack.enter_async_context(serve_health(HealthEndpoints(registry), *options.health))
+        dashboard = serve_dashboard(client, observer, options, clock=clock, registry=registry)
+        started(await stack.enter_async_context(dashboard))
         await stop.wait()
 
 
@@ -105,11 +109,16 @@ async def follow_readable(client: Client, observer: HubObserver) -> AsyncIterato
 
 @asynccontextmanager
 async def serve_dashboard(
-    client: Client, observer: HubObserver, options: DashboardOptions, *, clock: Clock
+    client: Client,
+    observer: HubObserver,
+    options: DashboardOptions,
+    *,
+    clock: Clock,
+    registry: CollectorRegistry | None = None,
 ) -> AsyncIterator[ServedDashboard]:
     """Serve the dashboard from an observer; raises `NotLoopback`, and `OSError` when the port is taken."""
     require_loopback(options)
-    fleet = Fleet(observer, clock)
+    fleet = Fleet(observer, clock, FindingMetrics(registry or CollectorRegistry()))
     viewers: Viewers = OwnRights(client, clock)
     if options.login:
         viewers = ReviewedRights(client, clock, fleet.index.places)

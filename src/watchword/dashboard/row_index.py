@@ -12,6 +12,7 @@ from watchword.api.meta import ObjectKey, ObjectRef
 from watchword.dashboard.rows import Row, decide_rows
 from watchword.dashboard.sources import DASHBOARD_SOURCES, REQUESTS, Source, SourcedObject, gather_facts
 from watchword.dashboard.viewers import Visibility
+from watchword.health.finding import Finding
 from watchword.health.recent_events import FleetEvent, collect_fleet_events
 
 NUMBERS = {source: number for number, source in enumerate(DASHBOARD_SOURCES)}
@@ -26,6 +27,7 @@ class ObjectRows(Struct, frozen=True, gc=False):
     limited: tuple[Row, ...] = ()  # for people who may not list certificate requests
     events: Sequence[FleetEvent] = ()
     recheck: datetime | None = None  # when the time alone may change the rows
+    findings: tuple[Finding, ...] = ()  # with what is not shown to everyone
 
     def shown_to(self, seen: Visibility) -> tuple[Row, ...] | None:
         """Return the rows that a person may see, None when they may not see the object."""
@@ -44,7 +46,7 @@ def decide_object_rows(
     if requests:
         full = decide_rows(gather_facts([*known, *requests]), str(key), number=number, now=now)
     events = collect_fleet_events((*facts.hub.clusters, *facts.hub.addons), facts.events)
-    return ObjectRows(source, source.part(key), full.rows, limited.rows, events, full.recheck)
+    return ObjectRows(source, source.part(key), full.rows, limited.rows, events, full.recheck, full.findings)
 
 
 class NumberedEvent(Struct, frozen=True, gc=False):

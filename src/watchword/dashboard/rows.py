@@ -29,7 +29,7 @@ from watchword.health.inventory_rows import (
 )
 from watchword.health.recent_events import FleetEvent
 from watchword.health.renewal_proof import TAKE_UP_WITHIN
-from watchword.health.row_findings import addon_finding, cluster_finding, credential_finding
+from watchword.health.row_findings import addon_finding, cluster_finding, credential_finding, inventory_findings
 from watchword.health.states import AUTHORITY_WARNING_PERIOD, TOLERANCE, InventoryHealth
 from watchword.pullsecrets.inventory import FIRST_TOKEN_WITHIN, PullSecretHealth, PullSecretRow, pull_secret_row
 from watchword.pullsecrets.pull_secret import PullSecret
@@ -137,6 +137,7 @@ class DecidedRows(Struct, frozen=True):
 
     rows: tuple[Row, ...] = ()
     recheck: datetime | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 def decide_rows(facts: FleetFacts, key: str, *, number: int, now: datetime) -> DecidedRows:
@@ -156,7 +157,7 @@ def decide_rows(facts: FleetFacts, key: str, *, number: int, now: datetime) -> D
         rows.append(Row(name, entry, fields["health"], fields.get("expires")))
     leases = [each for cluster in facts.hub.clusters for each in _lease_ends(cluster, facts.hub.leases)]
     recheck = choose_recheck(inventory.credentials, facts.pull_secrets, leases, within=FORESEEN, now=now)
-    return DecidedRows(tuple(rows), recheck)
+    return DecidedRows(tuple(rows), recheck, tuple(finding for _, finding in inventory_findings(inventory)))
 
 
 def build_fleet_inventory(facts: FleetFacts, *, now: datetime) -> Inventory:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 from msgspec import Struct
+
+from watchword.runtime.prometheus import CollectorRegistry, Gauge
 
 
 class Severity(IntEnum):
@@ -67,6 +70,22 @@ def urgent(results: Iterable[CheckResult]) -> list[tuple[str, Finding]]:
     """Return what needs attention with the name of its check, failures first."""
     found = [(result.check, each) for result in results for each in result.findings if each.severity.needs_attention]
     return sorted(found, key=lambda row: row[1].severity)
+
+
+class FindingMetrics:
+    """Counts findings in the registry of a process; a reason that was found once stays, with 0."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        documentation = "Findings that need attention, as `watchword status --check` prints them"
+        self.gauge = Gauge("watchword_findings", documentation, ["severity", "reason"], registry=registry)
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def exchange(self, old: Iterable[Finding], new: Iterable[Finding]) -> None:
+        """Count the new findings about something instead of the old ones."""
+        gone, found = (Counter((each.severity.label, each.reason) for each in side) for side in (old, new))
+        for labels in gone.keys() | found.keys():
+            self._counts[labels] += found[labels] - gone[labels]
+            self.gauge.labels(*labels).set(self._counts[labels])
 
 
 def finding_document(check: str, finding: Finding) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -115,7 +116,7 @@ def signer(state: HubState) -> Iterator[Finding]:
         if decision.verdict == APPROVED and not decision.certificate and state.now - since > SIGNED_WITHIN:
             name, age = request["metadata"]["name"], format_age(state.now - since)
             sentence = f"certificate request {name} was approved {age} ago and is not signed: does the signer run?"
-            found = fail("SignerSilent", sentence, f"kubectl describe csr {name}")
+            found = fail("SignerSilent", sentence, f"kubectl describe csr {shlex.quote(name)}")
             yield replace(found, cluster=labels_of(request).get(Label.CLUSTER_NAME, ""))
 
 

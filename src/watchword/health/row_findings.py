@@ -45,7 +45,7 @@ def cluster_finding(row: ClusterRow) -> Finding | None:
     name = shlex.quote(row.name)
     command = f"watchword doctor --cluster {name}"
     if row.accepted == "no" and row.health is InventoryHealth.PENDING:
-        command = f"watchword accept --clusters {name}"
+        command = f"watchword accept {name}"
     reason = f"Cluster{row.health.label}"
     return Finding(severity, reason, row.note, command, f"cluster {row.name}", row.name)
 

@@ -119,7 +119,7 @@ def _unaccepted_cluster_health(cluster: Cluster, requests: Sequence[Object]) -> 
     if is_denied(cluster.object):
         return InventoryHealth.DENIED, f"denied by the administrator{'; it asks again' if asked else ''}"
     waits = "has asked to join" if asked else "has registered"
-    return InventoryHealth.PENDING, f"{waits}: watchword accept --clusters {cluster.name}"
+    return InventoryHealth.PENDING, f"{waits}: watchword accept {cluster.name}"
 
 
 def is_accepted(cluster: Object) -> bool:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from watchword.api.http import Request, Response
 
 SHORTEST_WAIT = 1.0
+LONGEST_RETRY_AFTER = 300.0  # seconds: a server that asks for days, or a proxy before it, is asked again all the same
 Bucket = tuple[str, str, str]
 
 
@@ -81,7 +82,8 @@ class Throttle(Struct, frozen=True):
         return max(pause.until - now, 0.0) if pause is not None else 0.0
 
     def _delay(self, response: Response, failures: int) -> float:
-        return (retry_after(response) or 0.0) + self.backoff.delay(failures, self.random)
+        asked = min(retry_after(response) or 0.0, LONGEST_RETRY_AFTER)
+        return asked + self.backoff.delay(failures, self.random)
 
 
 def retry_after(response: Response) -> float | None:

@@ -196,6 +196,7 @@ def carry_out(restore: Restore, now: datetime) -> Path | None:
     A crash leaves the earlier directory, or the restored one, or neither and both beside it under other names.
     """
     target = restore.target
+    target.parent.mkdir(parents=True, exist_ok=True)
     staging = target.with_name(f".{target.name}.restoring")
     shutil.rmtree(staging, ignore_errors=True)  # left by a restore that was killed
     _write_files(staging, restore)
@@ -225,7 +226,6 @@ def compare(
 
 
 def _require_usable(target: Path, *, replace: bool) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():
         return
     require_private_directory(target)

@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 import orjson
-from msgspec import Struct
 from msgspec.structs import replace
 
+from watchword.admin.hub_restore import intersect_grants, with_hub_annotations
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_PREFIX
-from watchword.api.meta import Object, uid_of
+from watchword.api.meta import Object, is_deleting, mapping_at, uid_of
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    CONFIG_MAPS,
+    MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
     NODES,
     PODS,
@@ -24,6 +26,7 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
+from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.snapshot import Row, SnapshotSummary
 
@@ -31,8 +34,10 @@ TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - the name of a
 BOOTSTRAP_TOKENS = f"{TOKEN_SECRET_NAMESPACE}/{TOKEN_SECRET_PREFIX}"
 
 
-class Correction(Struct, frozen=True):
+class Correction(HiddenFields, frozen=True):
     """One object that is not restored as the backup has it; `obj` None: it stays deleted."""
+
+    hidden = ("obj",)  # of a Secret, decrypted
 
     saved: Row
     obj: Object | None
@@ -60,10 +65,13 @@ def stay_deleted(saved: Object, present: Object | None) -> Object | None:
 
 
 def deny(saved: Object, present: Object | None) -> Object | None:
-    """A cluster that was denied or deleted comes back without acceptance."""
-    if present is not None and present["spec"].get("hubAcceptsClient") is True:
+    """A cluster that was denied or deleted comes back without acceptance; the key of today keeps the name."""
+    if present is not None:
+        saved = with_hub_annotations(saved, present)
+    if mapping_at(present, "spec").get("hubAcceptsClient") is True:
         return saved
-    return {**saved, "spec": {**saved["spec"], "hubAcceptsClient": False}}
+    spec = mapping_at(saved, "spec")
+    return {**saved, "spec": {**spec, "hubAcceptsClient": False}} if spec.get("hubAcceptsClient") else saved
 
 
 def invalidate(saved: Object, present: Object | None) -> Object | None:
@@ -84,6 +92,8 @@ def intersect_subjects(saved: Object, present: Object | None) -> Object | None:
 
 
 def intersect_rules(saved: Object, present: Object | None) -> Object | None:
+    if present is None or saved.get("aggregationRule") != present.get("aggregationRule"):
+        return present
     return saved if saved.get("aggregationRule") else _intersect(saved, present, "rules")
 
 
@@ -97,7 +107,8 @@ def _intersect(saved: Object, present: Object | None, field: str) -> Object | No
 
 RULES: Mapping[str, Rule] = {
     MANAGED_CLUSTERS.group_resource: deny,
-    **{kind.group_resource: stay_deleted for kind in ACCOUNT_KINDS},
+    **{kind.group_resource: stay_deleted for kind in (*ACCOUNT_KINDS, MANAGED_CLUSTER_ADDONS)},
+    CONFIG_MAPS.group_resource: intersect_grants,
     CERTIFICATE_SIGNING_REQUESTS.group_resource: keep_present,
     SERVICE_ACCOUNTS.group_resource: invalidate,
     SECRETS.group_resource: restore_secret,
@@ -120,8 +131,8 @@ def decide_corrections(saved: SnapshotSummary, present: SnapshotSummary, cipher:
         decrypted = cipher.decrypt(row)
         before = orjson.loads(decrypted.body)
         today = orjson.loads(cipher.decrypt(other).body) if other is not None else None
-        if today is not None and uid_of(today) != uid_of(before):
-            today = None  # deleted, and another one was made
+        if today is not None and (uid_of(today) != uid_of(before) or (is_deleting(today) and not is_deleting(before))):
+            today = None  # deleted, and another one was made or its finalizers run
         restored = rule(before, today)
         if restored != before:
             found.append(Correction(decrypted, restored))

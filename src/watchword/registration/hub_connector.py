@@ -149,6 +149,9 @@ class KubeconfigConnector:
         choice = parse_kubeconfig(data.get(KUBECONFIG, b"")).choose()
         self.known = choice.cluster
         user = user_with_secret_data(choice.user, data)
+        if user.plugin is not None or user.certificate_file is not None or user.key_file is not None:
+            # `doctor` and `unjoin` run on an administrator's machine, and the cluster wrote the Secret.
+            raise ConfigError("the kubeconfig in the Secret names a plugin or files: let the agent write it again")
         return make_client(endpoint_of(choice.cluster), credentials_of(user, choice.cluster)).transport
 
     def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:

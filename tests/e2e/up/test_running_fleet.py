@@ -181,9 +181,11 @@ def test_the_rules_of_the_hub_are_admission_policies(data_directory: Path) -> No
 
     assert {row["metadata"]["name"] for row in run_async(read())} == {
         "agent-tokens.watchword.dev",
+        "certificate-requests.watchword.dev",
         "managed-serviceaccount-secrets.watchword.dev",
         "managedcluster-acceptance.watchword.dev",
         "managedclustersetbinding.watchword.dev",
+        "manifestwork-executor.watchword.dev",
     }
 
 

@@ -265,7 +265,7 @@ async def test_hub_that_leaves_identities_to_people_says_what_to_run(aws_fleet: 
 
     row = await aws_fleet.reported(name, "AwsIdentityMissing", type_=ACCEPTED)
 
-    assert f"`watchword accept --clusters {name}`" in row["message"]
+    assert f"`watchword accept {name}`" in row["message"]
     assert aws_fleet.aws.requests.total() == 0
 
 

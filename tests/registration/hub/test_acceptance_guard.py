@@ -9,8 +9,14 @@ import orjson
 import pytest
 
 from watchword.api.http import Request, Response
+from watchword.api.meta import Object
 from watchword.kube.client import Client
-from watchword.registration.hub.acceptance_policy import UNENFORCED_TTL, AcceptanceGuard
+from watchword.registration.hub.acceptance_policy import (
+    UNENFORCED_TTL,
+    AcceptanceGuard,
+    is_installed,
+    policy_manifests,
+)
 from watchword.testing.virtual_time import VirtualClock
 
 FORBIDDEN = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}
@@ -59,3 +65,35 @@ async def test_many_clusters_at_once_cost_one_question(server: Server, guard: Ac
 
     assert set(answers) == {enforces}
     assert server.asked <= 3
+
+
+NEVER = {"matchConditions": [{"name": "never", "expression": "false"}]}
+ELSEWHERE = {"matchResources": {"namespaceSelector": {"matchLabels": {"a": "b"}}}}
+
+
+@pytest.mark.parametrize(
+    ("of_policy", "of_binding", "installed"),
+    [
+        pytest.param({}, {}, True, id="as it was written"),
+        pytest.param(NEVER, {}, False, id="policy for no request"),
+        pytest.param({}, ELSEWHERE, False, id="binding for some requests"),
+        pytest.param({}, {"validationActions": ["Audit"]}, False, id="binding that does not refuse"),
+    ],
+)
+def test_policy_that_was_narrowed_is_not_installed(of_policy: Object, of_binding: Object, *, installed: bool) -> None:
+    (_, policy), (_, binding) = policy_manifests()
+    stored = [
+        {**policy, "spec": {**policy["spec"], **of_policy}},
+        {**binding, "spec": {**binding["spec"], **of_binding}},
+    ]
+
+    assert is_installed(stored) is installed
+
+
+@pytest.mark.parametrize("narrowing", [{"resourceNames": ["edge-1"]}, {"scope": "Namespaced"}])
+def test_policy_about_other_clusters_is_not_installed(narrowing: Object) -> None:
+    (_, policy), (_, binding) = policy_manifests()
+    (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
+    spec = {**policy["spec"], "matchConstraints": {"resourceRules": [{**rule, **narrowing}]}}
+
+    assert not is_installed([{**policy, "spec": spec}, binding])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -147,11 +148,13 @@ def _grants(row: Mapping[str, Any]) -> Iterable[Grant]:
 
 
 def _allow_cluster_role(name: str) -> str:
-    return f"an administrator lets add-ons have it with: kubectl label clusterrole {name} {Label.ADDON_GRANTABLE}=true"
+    role = shlex.quote(name)  # names of roles may contain any character
+    return f"an administrator lets add-ons have it with: kubectl label clusterrole {role} {Label.ADDON_GRANTABLE}=true"
 
 
 def _allow_role(name: str, namespace: str) -> str:
-    bind, account = f"{name}-bind", f"{HUB_NAMESPACE}:{HUB_SERVICE_ACCOUNT}"
+    bind, account = shlex.quote(f"{name}-bind"), f"{HUB_NAMESPACE}:{HUB_SERVICE_ACCOUNT}"
+    name, namespace = shlex.quote(name), shlex.quote(namespace)
     return (
         "an administrator lets the hub bind it with: "
         f"kubectl create role {bind} -n {namespace} --verb=bind --resource=roles --resource-name={name} && "

@@ -6,12 +6,11 @@ import asyncio
 
 from msgspec import Struct, field
 
-from watchword.api.meta import ObjectKey, annotations_of
+from watchword.api.meta import ObjectKey, annotations_of, uid_of
 from watchword.api.names import Annotation
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
-from watchword.kube.errors import Conflict, KubeError, NotFound
-from watchword.runtime.ensure import with_preconditions
+from watchword.kube.errors import KubeError
 from watchword.runtime.reconcile import Reader
 
 PATIENCE_SECONDS = 10.0  # a server that restarts is not worth a note
@@ -48,10 +47,7 @@ class HubTrouble(Struct):
             self.changed.clear()
             try:
                 await self._write(cluster, reader, secret)
-            except (Conflict, NotFound):
-                self.changed.set()
-                await asyncio.sleep(1)
-            except KubeError:  # this cluster's own API server: everything else waits for it, too
+            except KubeError:  # this cluster's own API server is down, or the cache is behind it
                 self.changed.set()
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -62,4 +58,6 @@ class HubTrouble(Struct):
         if found is None and any(notes.values()):
             await cluster.create(SECRETS, SECRETS.manifest(secret, type="Opaque", metadata={"annotations": notes}))
         elif found is not None and notes:
-            await cluster.patch(SECRETS, secret, with_preconditions(found, {"metadata": {"annotations": notes}}))
+            # Of this very Secret at any revision: no other program writes these annotations.
+            patch = {"metadata": {"uid": uid_of(found), "annotations": notes}}
+            await cluster.patch(SECRETS, secret, patch)

@@ -256,7 +256,7 @@ class AwsIrsaHubDriver(Struct, frozen=True):
             raise NotGranted(
                 "AwsIdentityMissing",
                 f"role {identity.role.name} has to be created with your AWS credentials: "
-                f"run `watchword accept --clusters {cluster.name}`",
+                f"run `watchword accept {cluster.name}`",
             )
         try:
             return await self.records.create(identity)
@@ -382,5 +382,5 @@ def validate_revoked(record: IdentityRecord, cluster: Object | None) -> None:
     is_own = cluster is not None and Cluster.read(cluster).uid == record.identity.uid
     if is_own and record.phase is not IdentityPhase.REVOKING:
         raise StillAccepted(
-            f"cluster {name} has rights on the hub: take them first with `watchword deny --clusters {name} --wait`"
+            f"cluster {name} has rights on the hub: take them first with `watchword deny {name} --wait`"
         )

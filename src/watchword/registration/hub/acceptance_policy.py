@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from watchword.api.admission_policy import PolicyName, bound_policy
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
-from watchword.api.meta import Manifest, Object, ObjectKey
+from watchword.api.meta import Manifest, Object, ObjectKey, mapping_at, rows_at
 from watchword.api.names import (
     AGENT_GROUP_PREFIXES,
     BOOTSTRAP_NAMESPACE,
@@ -196,9 +196,22 @@ def is_installed(present: Iterable[Object]) -> bool:
     """Whether the policy about ManagedClusters and its binding are stored as they should be."""
     found = {str(each.get("kind")): each for each in present}
     return all(
-        resource.kind in found and choose_changes(_only(found[resource.kind], wanted), wanted) is None
+        (stored := found.get(resource.kind)) is not None
+        and not is_narrowed(stored)
+        and choose_changes(_only(stored, wanted), wanted) is None
         for resource, wanted in policy_manifests()
     )
+
+
+def is_narrowed(stored: Object) -> bool:
+    """Whether a policy or binding is for fewer requests than ours, by a field that ours does not have."""
+    spec = mapping_at(stored, "spec")
+    constraints = mapping_at(spec, "matchConstraints")
+    fields = (spec.get("matchConditions"), spec.get("matchResources"), spec.get("paramRef"), spec.get("paramKind"))
+    selectors = (constraints.get(name) for name in ("namespaceSelector", "objectSelector", "excludeResourceRules"))
+    rules = rows_at(constraints, "resourceRules")
+    named = (rule.get("resourceNames") or rule.get("scope", "*") != "*" for rule in rules)
+    return any(fields) or any(selectors) or any(named)
 
 
 async def _is_admitted(client: Client, *, accepted: bool = False, note: str = "") -> bool:

@@ -76,7 +76,7 @@ class ClusterCleanupReconciler(Struct, frozen=True):
         name = found["metadata"]["name"]
         message = (
             f"the cluster left by `watchword unjoin`; it is deleted after {format_duration(self.retention)}: "
-            f"to keep it, run `watchword accept --clusters {name}` or `watchword deny --clusters {name}`"
+            f"to keep it, run `watchword accept {name}` or `watchword deny {name}`"
         )
         if not is_true(found, ConditionType.CLEANUP_SCHEDULED):
             self.events.normal(found, "ManagedClusterLeft", message)
