@@ -25,11 +25,12 @@ from watchword.api.resources import (
     SUBJECT_ACCESS_REVIEWS,
     TOKEN_REVIEWS,
 )
+from watchword.apiserver.store.snapshot import Row
 from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.tokens import request_token
-from watchword.local.revocations import RULES
+from watchword.local.revocations import RULES, Correction
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.builders import a_cluster, a_cluster_role_binding, a_service_account
 
@@ -223,3 +224,9 @@ OLD, NEW = a_noted_cluster("old"), a_noted_cluster("new")
 )
 def test_what_is_restored(kind: Resource, saved: Object, present: Object | None, restored: Object | None) -> None:
     assert RULES[kind.group_resource](saved, present) == restored
+
+
+def test_content_of_a_secret_is_not_shown() -> None:
+    row = Row(1, "secrets", "default/one", False, b"sesame")
+
+    assert "sesame" not in repr(Correction(row, {"data": "sesame"}))

@@ -14,7 +14,7 @@ from watchword.admin.hub_setup import HubSetup
 from watchword.admin.init import HubInitializer, InitOptions, InitResult, TokenSpec
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL, LEFT_CLUSTER_RETENTION
-from watchword.api.names import IMAGE, IMAGE_VARIABLE
+from watchword.api.names import IMAGE_VARIABLE
 from watchword.cli.common_options import (
     JOIN_COMMAND_OPTIONS,
     change_options,
@@ -59,7 +59,11 @@ OPTIONS = (
         default=None,
         help="Approve node certificates of kubelets with a node token automatically.",
     ),
-    text("--image", envvar=IMAGE_VARIABLE, help=f"Image of the controllers; {IMAGE} on a new hub."),
+    text(
+        "--image",
+        envvar=IMAGE_VARIABLE,
+        help="Image of the controllers, built and pushed by you; by default that of the hub.",
+    ),
     text(
         "--left-cluster-retention",
         "retention",

@@ -29,7 +29,7 @@ from watchword.admin.node_join import NodeJoin
 from watchword.api.conditions import is_true
 from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object
-from watchword.api.names import AGENT_NAMESPACE, IMAGE, IMAGE_VARIABLE, ConditionType
+from watchword.api.names import AGENT_NAMESPACE, IMAGE_VARIABLE, ConditionType
 from watchword.api.time import rfc3339
 from watchword.api.validation import format_duration, validate_dns_label, validate_dns_subdomain
 from watchword.cli.common_options import (
@@ -185,7 +185,11 @@ OPTIONS = (
         "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
     ),
     text("--namespace", help=f"Namespace of the agent; {AGENT_NAMESPACE} on a new cluster."),
-    text("--image", envvar=IMAGE_VARIABLE, help=f"Image of the agent; {IMAGE} on a new cluster."),
+    text(
+        "--image",
+        envvar=IMAGE_VARIABLE,
+        help="Image of the agent, built and pushed by you; by default that of the Klusterlet.",
+    ),
     click.option(
         "--deploy/--no-deploy",
         default=None,

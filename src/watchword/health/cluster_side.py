@@ -16,6 +16,7 @@ from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation, ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, DEPLOYMENTS, KLUSTERLETS, MANAGED_CLUSTERS, PODS, SECRETS
+from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_kind import HeldCredential
 from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.errors import CredentialUnreadable
@@ -59,8 +60,10 @@ class Refusal(Enum):
     UNREACHABLE = "the hub does not answer"
 
 
-class Membership(Struct, frozen=True):
+class Membership(HiddenFields, frozen=True):
     """One hub that this cluster belongs to: what is held for it, and what it answered."""
+
+    hidden = ("held",)
 
     cluster: str
     namespace: str

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 import orjson
-from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.admin.hub_restore import intersect_grants, with_hub_annotations
@@ -27,6 +26,7 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
+from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.snapshot import Row, SnapshotSummary
 
@@ -34,8 +34,10 @@ TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - the name of a
 BOOTSTRAP_TOKENS = f"{TOKEN_SECRET_NAMESPACE}/{TOKEN_SECRET_PREFIX}"
 
 
-class Correction(Struct, frozen=True):
+class Correction(HiddenFields, frozen=True):
     """One object that is not restored as the backup has it; `obj` None: it stays deleted."""
+
+    hidden = ("obj",)  # of a Secret, decrypted
 
     saved: Row
     obj: Object | None

@@ -150,6 +150,19 @@ async def test_certificate_of_another_agent_than_the_accepted_one_is_refused(hub
     assert "not that of the agent whose key the hub accepted" in status["message"]
 
 
+async def test_no_certificate_is_accepted_while_the_recorded_key_cannot_be_read(hub: GrpcHub) -> None:
+    name = hub.fleet.name()
+    await hub.client.create(
+        MANAGED_CLUSTERS, a_cluster(name, accepted=True, annotations={Annotation.FIRST_KEY: "agent-1"})
+    )
+    await hub.fleet.condition(name, "HubAcceptedManagedCluster", "True")
+    await hub.start()
+
+    code, _ = await hub.agent(name).refused(f"{LEASE}.spec.update_request", await hub.lease(name))
+
+    assert code == "PERMISSION_DENIED"
+
+
 async def test_identity_on_a_certificate_request_is_that_of_the_caller(hub: GrpcHub) -> None:
     await hub.start()
     name = hub.fleet.name()

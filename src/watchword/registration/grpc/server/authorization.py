@@ -12,8 +12,8 @@ from msgspec import Struct, field
 
 from watchword.api.cluster import Cluster
 from watchword.api.expiring_map import ExpiringMap
-from watchword.api.meta import ObjectKey
-from watchword.api.names import MANAGED_CLUSTERS_GROUP, agent_user, cluster_group
+from watchword.api.meta import ObjectKey, annotations_of
+from watchword.api.names import MANAGED_CLUSTERS_GROUP, Annotation, agent_user, cluster_group
 from watchword.api.resources import MANAGED_CLUSTERS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.credentials.certificates.name_ownership import read_name_owner
@@ -191,8 +191,8 @@ class Authorizer(Struct):
             raise RequestRefused(
                 403, f"cluster {cluster} is not accepted by this hub: run `watchword accept {cluster}` there"
             )
-        owner = read_name_owner(found)
-        if owner is not None and caller.user.username != agent_user(cluster, owner.agent):
+        owner, is_noted = read_name_owner(found), Annotation.FIRST_KEY in annotations_of(found)
+        if is_noted and (owner is None or caller.user.username != agent_user(cluster, owner.agent)):
             raise RequestRefused(
                 403,
                 f"the certificate is not that of the agent whose key the hub accepted for cluster {cluster}: "
