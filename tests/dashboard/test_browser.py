@@ -15,7 +15,10 @@ from watchword.testing.plane import Plane
 
 pytestmark = [pytest.mark.real_time, pytest.mark.planes("embedded"), pytest.mark.timeout(300)]
 
-PAGES = ["#/", "#/credentials", "#/clusters", "#/add-ons", "#/clusters/edge-6", "#/reasons", "#/reasons/NameConflict"]
+PAGES = [
+    "#/", "#/credentials", "#/clusters", "#/add-ons", "#/accounts", "#/pull-secrets", "#/clusters/edge-6", "#/reasons",
+    "#/reasons/NameConflict",
+]  # fmt: skip
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script><style>*{display:none}</style>"
 INJECTIONS = [
     f"() => {{ try {{ {attempt}; return 'done' }} catch {{ return 'blocked' }} }}"
@@ -51,7 +54,7 @@ async def test_problems_stand_first_with_their_next_command(
         problems = visited.page.get_by_role("grid", name="Needs attention")
         await expect(problems.locator("[role=row]")).to_have_count(7)
 
-        await expect(visited.page.locator("main h2").first).to_have_text("Needs attention (6)")
+        await expect(visited.page.locator(".attention h2")).to_have_text("Needs attention (6)")
         await expect(problems.locator("[role=row]").first).to_contain_text("Next command")
         await expect(problems.locator("[role=row]").last).to_contain_text("watchword accept edge-9")
 
@@ -178,7 +181,7 @@ async def test_person_signs_in_with_a_token_and_sees_their_own_clusters(
         await expect(visited.page.get_by_role("alert")).to_be_visible()
         await visited.page.get_by_label("Bearer token").fill(token)
         await visited.page.get_by_role("button", name="Sign in").click()
-        await visited.page.get_by_role("link", name="Clusters", exact=True).click()
+        await visited.page.locator("[data-page=clusters]").click()
         await expect(visited.page.get_by_role("grid")).to_have_attribute("aria-rowcount", "2")
 
         await visited.shows("edge-3")

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
+from watchword.api.names import LEASE_EXPIRED_REASON
 
 MAX_EVENTS = 200
 
@@ -52,5 +53,5 @@ def _condition_changes(objects: Iterable[Object]) -> Iterable[FleetEvent]:
         about = "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
         for row in conditions_of(obj):
             message = str(row.get("message") or row.get("reason") or row.get("type"))
-            bad = row.get("status") == "False"
+            bad = row.get("status") == "False" or row.get("reason") == LEASE_EXPIRED_REASON
             yield FleetEvent(str(row.get("lastTransitionTime") or ""), about, message, bad)

@@ -5,45 +5,47 @@ import { instant } from "./format.js";
 
 const HOUR = 3600;
 const DAY = 24 * HOUR;
+const YEAR = 365 * DAY;
+const ROUND = [1 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 3 * DAY, 7 * DAY, 30 * DAY, 90 * DAY, YEAR, 3 * YEAR, 10 * YEAR, 30 * YEAR];
+const PAST = 22; // percent of the axis, for what was
+const [FEW, MOST] = [0.1, 0.9]; // of the credentials: what ends later than most runs off the axis
+const APART = 15; // percent between two labels: more than the widest label on the narrowest axis
 
-export const SPANS = [
-  { title: "12 hours", before: 3 * HOUR, after: 9 * HOUR, step: 3 * HOUR },
-  { title: "2 days", before: 12 * HOUR, after: 36 * HOUR, step: 12 * HOUR },
-  { title: "9 days", before: 2 * DAY, after: 7 * DAY, step: DAY },
-  { title: "4 months", before: 30 * DAY, after: 90 * DAY, step: 30 * DAY },
-  { title: "2 years", before: 182 * DAY, after: 548 * DAY, step: 182 * DAY },
-  { title: "12 years", before: 730 * DAY, after: 3650 * DAY, step: 730 * DAY },
-];
-const MOST = 0.8; // of the credentials end within the span that is chosen for them
+const least = (seconds) => ROUND.find((each) => each >= seconds) ?? ROUND.at(-1);
 
-// The shortest span that shows where most credentials end.
-export function chooseSpan(rows, now) {
-  const left = rows.filter((row) => row.expires !== null).map((row) => row.expires - now).sort((one, other) => one - other);
-  const most = left[Math.floor(left.length * MOST)] ?? 0;
-  const found = SPANS.findIndex((span) => span.after >= most);
-  return found < 0 ? SPANS.length - 1 : found;
-}
-
+// Nearly linear up to `unit`, the lifetime of short-lived credentials, and logarithmic beyond: hours and years are visible at once.
 export class Axis {
-  constructor(number) {
-    this.span = SPANS[number] ?? SPANS[0];
+  constructor() {
+    [this.unit, this.before, this.after] = [DAY, DAY, DAY];
   }
 
-  // Takes the span that fits these rows; says whether it is another one.
+  // Takes the scale that fits these rows; returns whether it is another one.
   fit(rows, now) {
-    const before = this.span;
-    this.span = SPANS[chooseSpan(rows, now)];
-    return this.span !== before;
+    const known = this.key();
+    const ends = rows.filter((row) => row.expires !== null);
+    const sorted = (read) => Float64Array.from(ends, read).sort();
+    const most = (read) => least(sorted(read)[Math.round((ends.length - 1) * MOST)] ?? DAY);
+    const short = sorted((row) => row.expires - (row.issued ?? now))[Math.floor((ends.length - 1) * FEW)];
+    this.unit = ROUND.findLast((each) => each <= short) ?? HOUR;
+    this.after = most((row) => row.expires - now);
+    this.before = Math.min(most((row) => now - (row.issued ?? now)), this.after);
+    return this.key() !== known;
+  }
+
+  key() {
+    return [this.unit, this.before, this.after].join();
   }
 
   // Where an instant stands, in percent; what lies outside stands at the edge.
   place(seconds, now) {
-    const { before, after } = this.span;
-    return Math.min(100, Math.max(0, ((seconds - now + before) / (before + after)) * 100));
+    const away = seconds - now;
+    const whole = away < 0 ? this.before : this.after;
+    const part = Math.min(1, Math.log1p(Math.abs(away) / this.unit) / Math.log1p(whole / this.unit));
+    return away < 0 ? PAST * (1 - part) : PAST + (100 - PAST) * part;
   }
 
   holds(seconds, now) {
-    return seconds >= now - this.span.before && seconds <= now + this.span.after;
+    return seconds >= now - this.before && seconds <= now + this.after;
   }
 
   column() {
@@ -61,7 +63,7 @@ export class Axis {
     const { marks, text } = (cell.axis ??= this.marks(cell));
     const from = this.place(row.issued ?? now, now);
     const to = row.expires === null ? 100 : this.place(row.expires, now);
-    marks.life.className = `life health-line-${row.health}${row.expires === null ? " open" : ""}`;
+    marks.life.className = `life health-line-${row.health}${row.expires === null ? " open" : this.holds(row.expires, now) ? "" : " beyond"}`;
     marks.life.style.left = `${from}%`;
     marks.life.style.width = `${Math.max(to - from, 0.4)}%`;
     marks.now.style.left = `${this.place(now, now)}%`;
@@ -82,23 +84,28 @@ export class Axis {
   }
 
   scale(cell) {
-    const { before, after, step, title } = this.span;
-    const marks = [];
-    for (let at = -Math.floor(before / step) * step; at < after; at += step) {
-      const mark = element("i", { class: at === 0 ? "tick now-tick" : "tick" });
-      setText(mark, at === 0 ? "now" : label(at));
-      mark.style.left = `${((at + before) / (before + after)) * 100}%`;
-      marks.push(mark);
-    }
-    const told = element("span", { class: "hidden" }, `Time axis over ${title}`);
+    const marks = this.labels().map(([at, text]) => {
+      const mark = element("i", { class: at === PAST ? "tick now-tick" : "tick" }, text);
+      mark.style.left = `${at}%`;
+      return mark;
+    });
+    const told = element("span", { class: "hidden" }, `Time from ${label(-this.before)} to ${label(this.after)}`);
     cell.replaceChildren(element("span", { class: "track", "aria-hidden": "true" }, ...marks), told);
+  }
+
+  // Labels with their places: as many round times as stand apart from each other and from the end.
+  labels() {
+    const found = [[0, label(-this.before)], [PAST, "now"]];
+    for (const after of ROUND.filter((each) => each < this.after)) {
+      const at = this.place(after, 0);
+      if (at - found.at(-1)[0] >= APART && at <= 100 - APART) found.push([at, label(after)]);
+    }
+    return found;
   }
 }
 
 function label(seconds) {
   const size = Math.abs(seconds);
-  const sign = seconds < 0 ? "−" : "+";
-  if (size < DAY) return `${sign}${size / HOUR}h`;
-  if (size < 365 * DAY) return `${sign}${Math.round(size / DAY)}d`;
-  return `${sign}${Math.round((size / DAY / 365) * 10) / 10}y`;
+  const [unit, name] = size < DAY ? [HOUR, "h"] : size < YEAR ? [DAY, "d"] : [YEAR, "y"];
+  return `${seconds < 0 ? "−" : "+"}${size / unit}${name}`;
 }

@@ -1,8 +1,8 @@
 // The page of one cluster: its credentials, conditions, events and history.
 
-import { Axis, chooseSpan } from "./axis.js";
+import { Axis } from "./axis.js";
 import { addonColumns, credentialColumns } from "./columns.js";
-import { commandLine, element, healthMark, plainTable, reasonLink, section } from "./elements.js";
+import { commandLine, element, healthMark, plainTable, reasonLink, section, withShortIds } from "./elements.js";
 import { clock } from "./format.js";
 import { Grid } from "./grid.js";
 import { eventTable } from "./overview.js";
@@ -10,8 +10,8 @@ import { eventTable } from "./overview.js";
 export function cluster(store, parameters, name) {
   const now = () => store.now();
   const own = (table) => store.table(table).filter((row) => row.cluster === name);
-  const axis = new Axis(chooseSpan(own("credential"), store.now()));
-  const credentials = new Grid({ label: "Credentials of the cluster", columns: credentialColumns(store, axis, { short: true }), now });
+  const axis = new Axis();
+  const credentials = new Grid({ label: "Credentials of the cluster", columns: credentialColumns(store, axis), now });
   const addons = new Grid({ label: "Add-ons of the cluster", columns: addonColumns(store), now });
   const summary = element("div", { class: "summary" });
   const details = element("div", {});
@@ -25,7 +25,7 @@ export function cluster(store, parameters, name) {
     section("Add-ons", addons.element),
     details,
   );
-  let [shown, reading, fitted] = [null, false, !store.left];
+  let [shown, reading] = [null, false];
   const read = async () => {
     if (reading) return;
     reading = true;
@@ -43,11 +43,8 @@ export function cluster(store, parameters, name) {
   const update = () => {
     const row = store.rows.get(`cluster/${name}`);
     summary.replaceChildren(...(row ? summaryOf(store, row) : [element("p", {}, missing(store))]));
+    if (axis.fit(own("credential"), store.now())) credentials.redraw();
     credentials.setRows(own("credential"), "No credential of this cluster is known.");
-    if (!fitted && !store.left) {
-      fitted = true;
-      if (axis.fit(own("credential"), store.now())) credentials.redraw();
-    }
     addons.setRows(own("add-on"), "This cluster has no add-ons.");
     if (shown === null || store.touched.has(name)) read();
   };
@@ -85,10 +82,10 @@ function detailSections(cluster) {
     each.type,
     each.reason ? reasonLink(each.reason, cluster.name) : "–",
     each.object,
-    each.message || "–",
+    withShortIds(each.message || "–"),
     element("time", { class: "number" }, clock(each.since)),
   ]);
-  const changes = cluster.history.map((each) => [element("time", { class: "number" }, clock(each.at)), each.about, each.what]);
+  const changes = cluster.history.map((each) => [element("time", { class: "number" }, clock(each.at)), each.about, withShortIds(each.what)]);
   const labels = Object.entries(cluster.labels).map(([key, value]) => [key, value || "–"]);
   const quiet = (text) => element("p", { class: "quiet" }, text);
   return [

@@ -1,16 +1,19 @@
 // The columns of every table. A cell is filled again for other rows: what it holds is changed, not replaced.
 
 import { clusterLink, copy, element, healthMark, setText, setTitle } from "./elements.js";
-import { ago, instant, renewal, sortKey, timeLeft } from "./format.js";
+import { instant, renewal, sortKey, timeLeft } from "./format.js";
 import { clusterOf, describe, holderOf } from "./store.js";
 
-const text = (title, read, name = "") => ({
+const SUBJECT = /^system:(open-cluster-management|serviceaccount|bootstrap):(cluster:)?/;
+
+const text = (title, read, name = "", { short = (full) => full, none = "–" } = {}) => ({
   title,
   class: `text ${name}`,
   key: (row) => sortKey(read(row) ?? ""),
   fill: (cell, row) => {
-    const shown = read(row) || "–";
-    setText(cell, shown);
+    const shown = read(row) || none;
+    cell.classList.toggle("none", shown === "");
+    setText(cell, short(shown));
     setTitle(cell, shown);
   },
 });
@@ -61,37 +64,40 @@ const command = {
   },
 };
 
-const note = text("Note", (row) => row.note, "note");
+const note = text("Note", (row) => row.note, "note", { none: "" });
+const left = (title) => moment(title, (row) => row.expires, (row, now) => timeLeft(row.expires, now), "left-cell");
+const renewed = moment("Renewal", (row) => row.renewal, (row, now) => renewal(row, now), "renewal-cell");
+const subject = text("Subject", (row) => row.subject, "subject", { short: (full) => full.replace(SUBJECT, "") });
 
 export function problemColumns(store) {
   return { name: "problems", list: [health(store), text("What", describe, "what"), note, command] };
 }
 
-export function credentialColumns(store, axis, { short = false } = {}) {
+export function credentialColumns(store, axis, { name = "credentials", kinds = true, command: next = false } = {}) {
   const list = [
     health(store),
-    text("Credential", (row) => row.kind, "kind"),
+    ...(kinds ? [text("Credential", (row) => row.kind, "kind")] : []),
     text("Holder", holderOf, "holder"),
-    ...(short ? [] : [cluster, text("Subject", (row) => row.subject, "subject")]),
-    moment("Issued", (row) => row.issued, (row, now) => ago(row.issued, now)),
-    moment("Left", (row) => row.expires, (row, now) => timeLeft(row.expires, now)),
-    moment("Renewal", (row) => row.renewal, (row, now) => renewal(row, now)),
+    subject,
+    left("Left"),
+    renewed,
     axis.column(),
     note,
+    ...(next ? [command] : []),
   ];
-  return { name: short ? "credentials short" : "credentials", list };
+  return { name, list };
 }
 
 export function endingColumns(store) {
   return {
     name: "ending",
     list: [
-      moment("Ends in", (row) => row.expires, (row, now) => timeLeft(row.expires, now)),
+      left("Ends in"),
       text("Credential", (row) => row.kind, "kind"),
       text("Holder", holderOf, "holder"),
-      moment("Renewal", (row) => row.renewal, (row, now) => renewal(row, now)),
+      renewed,
       health(store),
-      text("If it is not renewed", (row) => row.consequence, "note"),
+      text("If it is not renewed", (row) => row.consequence, "consequence"),
     ],
   };
 }

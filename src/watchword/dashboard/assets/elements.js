@@ -35,10 +35,18 @@ export function commandLine(command) {
   return line;
 }
 
-export async function copy(text) {
+export async function copy(text, what = "the command") {
   if (!navigator.clipboard) return;
   await navigator.clipboard.writeText(text);
-  announce("Copied the command");
+  announce(`Copied ${what}`);
+}
+
+const ID = /\b([0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})\b/;
+
+// Text in which fingerprints and unique ids are short; a click copies the whole one.
+export function withShortIds(text) {
+  const shown = (part) => element("button", { type: "button", class: "id", title: part, "aria-label": `Copy ${part.slice(0, 8)}`, onclick: () => copy(part, "the id") }, `${part.slice(0, 8)}…`);
+  return element("span", {}, ...text.split(ID).map((part, number) => (number % 2 ? shown(part) : part)));
 }
 
 export function announce(text) {

@@ -2,9 +2,10 @@
 
 import { copy, element, setText } from "./elements.js";
 
-const ROW_HEIGHT = 28;
 const BEYOND = 8; // rows rendered above and below the view
 const printing = matchMedia("print");
+const narrow = matchMedia("(max-width: 760px)"); // rows are cards there
+const rowHeight = () => (narrow.matches ? 84 : 28); // as --row of the style sheet
 
 export class Grid {
   constructor({ label, columns, open, sort, now }) {
@@ -39,12 +40,12 @@ export class Grid {
       this.resize();
       this.render();
     };
-    printing.addEventListener("change", this.printed);
+    [printing, narrow].forEach((each) => each.addEventListener("change", this.printed));
   }
 
   dispose() {
     this.resized.disconnect();
-    printing.removeEventListener("change", this.printed);
+    [printing, narrow].forEach((each) => each.removeEventListener("change", this.printed));
   }
 
   heading() {
@@ -77,7 +78,7 @@ export class Grid {
 
   // Shows these rows; the row at the upper edge and the active row stay where they are.
   setRows(rows, emptyText) {
-    const top = Math.floor(this.grid.scrollTop / ROW_HEIGHT);
+    const top = Math.floor(this.grid.scrollTop / rowHeight());
     const anchor = top > 0 ? this.shown[top] : undefined;
     this.rows = rows;
     this.shown = this.sort ? this.sorted(rows) : rows;
@@ -87,9 +88,10 @@ export class Grid {
     this.grid.hidden = this.shown.length === 0;
     this.empty.hidden = this.shown.length !== 0;
     setText(this.empty, emptyText);
+    for (const field of ["note", "command"]) this.grid.classList.toggle(`with-${field}`, rows.some((row) => row[field]));
     this.resize();
     const moved = anchor === undefined || this.shown[top]?.id === anchor.id ? -1 : this.find(anchor.id);
-    if (moved >= 0) this.grid.scrollTop += (moved - top) * ROW_HEIGHT;
+    if (moved >= 0) this.grid.scrollTop += (moved - top) * rowHeight();
     this.render();
   }
 
@@ -123,15 +125,15 @@ export class Grid {
   }
 
   resize() {
-    this.body.style.height = printing.matches ? "auto" : `${this.shown.length * ROW_HEIGHT}px`;
+    this.body.style.height = printing.matches ? "auto" : `${this.shown.length * rowHeight()}px`;
     this.grid.classList.toggle("whole", printing.matches);
   }
 
   wanted() {
     if (printing.matches) return this.shown.map((_, index) => index);
     const { scrollTop, clientHeight } = this.grid;
-    const first = Math.max(0, Math.floor(scrollTop / ROW_HEIGHT) - BEYOND);
-    const last = Math.min(this.shown.length, Math.ceil((scrollTop + clientHeight) / ROW_HEIGHT) + BEYOND);
+    const first = Math.max(0, Math.floor(scrollTop / rowHeight()) - BEYOND);
+    const last = Math.min(this.shown.length, Math.ceil((scrollTop + clientHeight) / rowHeight()) + BEYOND);
     const indexes = [];
     for (let index = first; index < last; index += 1) indexes.push(index);
     if (this.at >= this.shown.length || !this.body.contains(document.activeElement)) return indexes;
@@ -174,7 +176,7 @@ export class Grid {
   }
 
   make() {
-    const cells = this.columns.list.map((column) => element("div", { role: "gridcell", class: `cell ${column.class}` }));
+    const cells = this.columns.list.map((column) => element("div", { role: "gridcell", class: `cell ${column.class}`, "data-title": column.title }));
     return { row: null, index: -1, where: "", cells, element: element("div", { role: "row", class: "grid-row" }, ...cells) };
   }
 
@@ -186,7 +188,7 @@ export class Grid {
   place(line, index) {
     const { element: made } = line;
     made.tabIndex = index === this.at ? 0 : -1;
-    const where = printing.matches ? "none" : `translateY(${index * ROW_HEIGHT}px)`;
+    const where = printing.matches ? "none" : `translateY(${index * rowHeight()}px)`;
     if (line.where !== where) made.style.transform = line.where = where;
     if (line.index === index) return;
     line.index = index;
@@ -216,7 +218,7 @@ export class Grid {
 
   press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(1, Math.floor(this.grid.clientHeight / ROW_HEIGHT) - 2);
+    const page = Math.max(1, Math.floor(this.grid.clientHeight / rowHeight()) - 2);
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     if (event.key in steps) this.move(this.at + steps[event.key]);
     else if (event.key === "Enter" && event.target.matches("[role=row]")) this.open?.(this.shown[this.at]);
@@ -228,10 +230,10 @@ export class Grid {
   move(index) {
     this.at = Math.min(Math.max(index, 0), this.shown.length - 1);
     this.active = this.shown[this.at].id;
-    const top = this.at * ROW_HEIGHT;
-    const height = this.grid.clientHeight - ROW_HEIGHT;
+    const top = this.at * rowHeight();
+    const height = this.grid.clientHeight - rowHeight();
     if (top < this.grid.scrollTop) this.grid.scrollTop = top;
-    else if (top + ROW_HEIGHT > this.grid.scrollTop + height) this.grid.scrollTop = top + ROW_HEIGHT - height;
+    else if (top + rowHeight() > this.grid.scrollTop + height) this.grid.scrollTop = top + rowHeight() - height;
     this.render();
     this.rendered.get(this.active)?.element.focus({ preventScroll: true });
   }

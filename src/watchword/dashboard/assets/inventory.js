@@ -1,6 +1,6 @@
-// The pages with one searchable table: credentials on a time axis, clusters, add-ons.
+// The pages with one searchable table: credentials on a time axis, those of accounts and of image pulls, clusters, add-ons.
 
-import { Axis, SPANS, chooseSpan } from "./axis.js";
+import { Axis } from "./axis.js";
 import { addonColumns, clusterColumns, credentialColumns } from "./columns.js";
 import { element, setText } from "./elements.js";
 import { count } from "./format.js";
@@ -8,30 +8,29 @@ import { Grid } from "./grid.js";
 import { clusterOf, searchText } from "./store.js";
 
 export function credentials(store, parameters) {
-  const usual = chooseSpan(store.table("credential"), store.now());
-  const axis = new Axis(Number(parameters.get("span") ?? usual));
-  const spans = SPANS.map((span, number) => [String(number), span.title]);
-  // The rows that come first may not be like the rest.
-  let fitted = parameters.has("span") || !store.left;
-  const fit = (span, grid) => {
-    if (fitted || store.left) return;
-    fitted = true;
-    if (!axis.fit(store.table("credential"), store.now())) return;
-    span.required = span.input.value = String(SPANS.indexOf(axis.span));
-    grid.redraw();
-  };
-  return inventory(store, parameters, {
+  return credentialPage(store, parameters, {
     title: "Credentials",
-    table: "credential",
     noun: "credential",
-    columns: credentialColumns(store, axis),
-    legend: true,
-    fit,
-    choices: [
-      { name: "kind", title: "Kind", options: () => values(store, "credential", "kind") },
-      { name: "health", title: "Health", options: () => healths(store) },
-      { name: "span", title: "Axis", options: () => spans, required: String(usual) },
-    ],
+    choices: [{ name: "kind", title: "Kind", options: () => values(store, "credential", "kind") }],
+  });
+}
+
+export function accounts(store, parameters) {
+  return credentialPage(store, parameters, { title: "Accounts", noun: "account", kind: "account token" });
+}
+
+export function pullSecrets(store, parameters) {
+  return credentialPage(store, parameters, { title: "Pull secrets", noun: "pull secret", kind: "pull secret" });
+}
+
+function credentialPage(store, parameters, description) {
+  const axis = new Axis();
+  const one = { name: "credentials one-kind", kinds: false, command: true };
+  return inventory(store, parameters, {
+    ...description,
+    table: "credential",
+    columns: credentialColumns(store, axis, description.kind ? one : {}),
+    axis,
   });
 }
 
@@ -41,7 +40,6 @@ export function clusters(store, parameters) {
     table: "cluster",
     noun: "cluster",
     columns: clusterColumns(store),
-    choices: [{ name: "health", title: "Health", options: () => healths(store) }],
   });
 }
 
@@ -51,7 +49,6 @@ export function addons(store, parameters) {
     table: "add-on",
     noun: "add-on",
     columns: addonColumns(store),
-    choices: [{ name: "health", title: "Health", options: () => healths(store) }],
   });
 }
 
@@ -62,32 +59,31 @@ function inventory(store, parameters, description) {
   const grid = new Grid({ label: description.title, columns: description.columns, open, now: () => store.now() });
   const found = element("span", { class: "quiet", role: "status" });
   const search = element("input", { type: "search", id: "search", value: parameters.get("q") ?? "", autocomplete: "off", placeholder: "Search ( / )", "aria-label": `Search ${description.title.toLowerCase()}` });
-  const selects = description.choices.map((choice) => select(choice, parameters));
-  const fields = selects.map(({ label }) => label);
-  const legend = description.legend ? [legendLine()] : [];
+  const choices = [...(description.choices ?? []), { name: "health", title: "Health", options: () => healths(store) }];
+  const selects = choices.map((choice) => select(choice, parameters));
   const page = element(
     "div",
     { class: "page full" },
     element("h1", { tabindex: "-1" }, description.title),
-    element("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() }, search, ...fields, found),
-    ...legend,
+    element("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() }, search, ...selects.map(({ label }) => label), found),
+    ...(description.axis ? [legendLine()] : []),
     grid.element,
   );
   const update = () => {
     selects.forEach((each) => each.fill());
-    description.fit?.(selects.find((each) => each.name === "span"), grid);
-    const all = store.table(description.table);
+    const all = store.table(description.table).filter((row) => !description.kind || row.kind === description.kind);
     const rows = all.filter(matcher(search.value, selects));
+    if (description.axis?.fit(rows, store.now())) grid.redraw();
     setText(found, rows.length === all.length ? count(all.length, description.noun) : `${rows.length.toLocaleString("en")} of ${count(all.length, description.noun)}`);
     grid.setRows(rows, all.length ? `No ${description.noun} matches the search.` : `There are no ${description.noun}s.`);
   };
   const changed = () => {
-    remember(search, selects);
+    history.replaceState(null, "", address(search, selects));
     grid.toTop();
     update();
   };
   search.addEventListener("input", changed);
-  selects.forEach(({ name, input }) => input.addEventListener("change", () => (name === "span" ? reopen(search, selects) : changed())));
+  selects.forEach(({ input }) => input.addEventListener("change", changed));
   return { page, update, tick: () => grid.refresh(), dispose: () => grid.dispose() };
 }
 
@@ -100,12 +96,12 @@ function matcher(query, selects) {
     (!health || String(row.health) === health);
 }
 
-function select({ name, title, options, required }, parameters) {
+function select({ name, title, options }, parameters) {
   const input = element("select", { name });
-  const wanted = parameters.get(name) ?? required ?? "";
+  const wanted = parameters.get(name) ?? "";
   const fill = () => {
     const kept = input.options.length ? input.value : wanted;
-    const list = [...(required ? [] : [["", "all"]]), ...options()];
+    const list = [["", "all"], ...options()];
     if (kept && !list.some(([value]) => value === kept)) list.push([kept, kept]);
     const same = list.length === input.options.length && list.every(([value, text], at) => input.options[at].value === value && input.options[at].text === text);
     if (same) return;
@@ -113,7 +109,7 @@ function select({ name, title, options, required }, parameters) {
     input.value = kept;
   };
   fill();
-  return { name, input, fill, label: element("label", {}, `${title} `, input), required };
+  return { name, input, fill, label: element("label", {}, `${title} `, input) };
 }
 
 function values(store, table, key) {
@@ -127,18 +123,9 @@ function healths(store) {
 function address(search, selects) {
   const kept = new URLSearchParams();
   if (search.value) kept.set("q", search.value);
-  for (const { name, input, required } of selects) if (input.value && input.value !== required) kept.set(name, input.value);
+  for (const { name, input } of selects) if (input.value) kept.set(name, input.value);
   const path = location.hash.split("?")[0];
   return String(kept) ? `${path}?${kept}` : path;
-}
-
-function remember(search, selects) {
-  history.replaceState(null, "", address(search, selects));
-}
-
-function reopen(search, selects) {
-  remember(search, selects);
-  dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
 function legendLine() {

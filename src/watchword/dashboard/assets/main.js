@@ -3,14 +3,14 @@
 import { cluster } from "./cluster.js";
 import { announce, element, setText } from "./elements.js";
 import { count } from "./format.js";
-import { addons, clusters, credentials } from "./inventory.js";
+import { accounts, addons, clusters, credentials, pullSecrets } from "./inventory.js";
 import { overview } from "./overview.js";
 import { reasons } from "./reasons.js";
 import { Store } from "./store.js";
 
 const TICK = 5000;
 const STATES = { live: "live", connecting: "connecting", reconnecting: "connection lost: trying again", closed: "signed out" };
-const PAGES = { "": overview, credentials, clusters, "add-ons": addons, reasons };
+const PAGES = { "": overview, credentials, clusters, "add-ons": addons, accounts, "pull-secrets": pullSecrets, reasons };
 
 const store = new Store();
 const main = document.getElementById("main");
