@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 import pytest_asyncio
 from tests.cli.conftest import Fleet
@@ -68,6 +69,17 @@ async def test_a_cluster_that_is_no_hub_is_reported_with_the_next_command(cli_fl
 
     assert "this cluster is not a hub" in said
     assert "`watchword init`" in said
+
+
+async def test_check_of_a_cluster_that_is_no_hub_needs_attention_and_says_what_to_do(cli_fleet: Fleet) -> None:
+    said = await cli_fleet.run("status", "--check", code=ExitCode.ATTENTION)
+    rows = orjson.loads(await cli_fleet.run("status", "--check", "-o", "json", code=ExitCode.ATTENTION))
+    diagnosed = await cli_fleet.run("doctor", code=ExitCode.ATTENTION)
+
+    assert [(row["severity"], row["reason"]) for row in rows] == [("failure", "NoHub")]
+    assert rows[0]["message"] in said
+    assert f"next: {rows[0]['command']}" in said
+    assert rows[0]["message"] in " ".join(diagnosed.split())
 
 
 async def test_the_timeout_of_join_bounds_the_search_for_the_hub(cli_fleet: Fleet) -> None:

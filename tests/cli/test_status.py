@@ -10,6 +10,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli.doctor import render_results
+from watchword.cli.lists import ListRequest
 from watchword.cli.status import MAX_HEALTHY_ROWS, describe_findings, render_inventory, summarise
 from watchword.health.facts import HubFacts
 from watchword.health.finding import Severity, urgent
@@ -51,7 +52,7 @@ def a_fleet(silent: int) -> Inventory:
     ],
 )
 def test_a_terminal_is_shown_what_needs_attention_first_and_not_all_the_rest(silent: int, shown: int) -> None:
-    clusters, credentials = render_inventory(a_fleet(silent), NOW, "table", 120).split("\n\n")
+    clusters, credentials = render_inventory(a_fleet(silent), NOW, ListRequest("table"), 120).split("\n\n")
 
     lines = clusters.splitlines()
     assert [line.split()[4] for line in lines[1 : silent + 1]] == ["Failing"] * silent
@@ -64,7 +65,7 @@ def test_a_terminal_is_shown_what_needs_attention_first_and_not_all_the_rest(sil
     ("form", "width"), [pytest.param("wide", 200, id="wide"), pytest.param("table", None, id="a pipe")]
 )
 def test_everything_is_shown_to_those_who_want_it(form: str, width: int | None) -> None:
-    page = render_inventory(a_fleet(3), NOW, form, width)
+    page = render_inventory(a_fleet(3), NOW, ListRequest(form), width)
 
     assert len(page.splitlines()) == 2 * (1 + MANY) + 1
     assert "more, all well" not in page
@@ -98,7 +99,7 @@ LONG = "a-cluster-with-a-name-of-sixty-three-letters-which-is-the-longest"
 
 def test_names_and_explanations_are_never_cut_at_eighty_columns() -> None:
     waiting = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(LONG), spec={"hubAcceptsClient": False}, status={})
-    page = render_inventory(build_inventory(HubFacts(clusters=[waiting]), now=NOW), NOW, "table", 80)
+    page = render_inventory(build_inventory(HubFacts(clusters=[waiting]), now=NOW), NOW, ListRequest("table"), 80)
 
     assert "…" not in page
     assert page.splitlines()[1].split()[:5] == [LONG, "no", "no", "unknown", "Pending"]
@@ -125,3 +126,14 @@ def test_what_fails_stands_before_what_waits() -> None:
     found = urgent(decide_table_findings(build_inventory(HubFacts(clusters=[waiting, expired]), now=NOW)))
 
     assert [finding.severity for _, finding in found] == [Severity.FAILURE, Severity.WARNING]
+
+
+@pytest.mark.parametrize("sort_by", ["cluster", "expires", "left"])
+def test_tables_that_have_the_column_are_sorted(sort_by: str) -> None:
+    page = render_inventory(a_fleet(2), NOW, ListRequest("wide", sort_by=sort_by), None)
+
+    first, credentials = page.split("\n\n")
+    names = [line.split()[0] for line in first.splitlines()[1:]]
+    by_name = [f"cluster{number}" for number in range(1, MANY + 1)]
+    assert names == (by_name if sort_by == "cluster" else [*by_name[-2:], *by_name[:-2]])
+    assert len(credentials.splitlines()) == MANY + 1

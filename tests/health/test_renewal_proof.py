@@ -12,6 +12,7 @@ from watchword.api.credential_report import CREDENTIAL_ID, CredentialUse, Creden
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339, rfc3339_micro
+from watchword.cli.lists import ListRequest
 from watchword.cli.status import describe_findings, render_inventory
 from watchword.health.audit_log import CredentialUsage, read_audit_logs
 from watchword.health.errors import AuditLogUnreadable
@@ -142,7 +143,7 @@ def test_status_says_that_the_old_one_is_still_used() -> None:
     late = decide_row_use(ROW, UseEvidence(frozenset({NEW}), OLD), None, now=EPOCH + HOUR)
     inventory = Inventory((), (), [late], {})
 
-    assert STILL_OLD in render_inventory(inventory, EPOCH + HOUR, "table", 120)
+    assert STILL_OLD in render_inventory(inventory, EPOCH + HOUR, ListRequest("table"), 120)
     line, _ = describe_findings(decide_table_findings(inventory))
     assert line == f"warning: client certificate of agent of edge: {STILL_OLD}"
 

@@ -12,6 +12,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import BOUND, CONFIGURATION
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES
 from watchword.api.time import rfc3339
+from watchword.cli.lists import ListRequest
 from watchword.cli.status import describe_findings, render_inventory, summarise
 from watchword.credentials.bound_token import BoundToken
 from watchword.health.facts import HubFacts
@@ -150,7 +151,7 @@ async def test_status_reads_and_follows_the_pull_secrets_of_a_cluster(private_cl
         assert (
             list(describe_findings(decide_table_findings(inventory))) == []
         )  # this cluster is no hub, and need not be one
-        page = render_inventory(inventory, now, "wide", None)
+        page = render_inventory(inventory, now, ListRequest("wide"), None)
         assert PULL_SECRET in page
         assert token_of(secret) not in page
 

@@ -7,66 +7,77 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from watchword.cli.common_options import format_document, output_option
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.lists import Listing, ListRequest, list_options, print_list, select_names
 from watchword.cli.options import option
-from watchword.cli.output import echo, render_table, terminal_width
-from watchword.health.formatting import format_renewal, format_time_left
-from watchword.health.hub_reader import read_inventory
-from watchword.health.inventory import ExpiringCredential, count_unknown_expiry, credential_document, forecast_expiry
-from watchword.health.inventory_rows import Inventory
-from watchword.runtime.event_loop import run
+from watchword.cli.output import echo
+from watchword.health.finding import finding_document
+from watchword.health.formatting import format_renewal, format_time_left, format_timestamp
+from watchword.health.hub_reader import read_hub_facts, require_fleet
+from watchword.health.inventory import (
+    ExpiringCredential,
+    build_inventory,
+    count_unknown_expiry,
+    credential_document,
+    forecast_expiry,
+    keep_clusters,
+    requires_action,
+)
+from watchword.health.row_findings import expiry_finding
+from watchword.kube.client import Client
+
+COLUMNS = ("ENDS IN", "CREDENTIAL", "HOLDER", "TO BE RENEWED", "THEN")
 
 
 @click.command("forecast")
 @option("--days", type=click.IntRange(1, 36500), default=7, help="Number of days to look ahead.")
-@output_option()
+@list_options(watch=False)
 @connection_options
-def command(connection: ClusterConnection, days: int, output: str) -> None:
+def command(connection: ClusterConnection, days: int, request: ListRequest) -> None:
     """List credentials that expire soon.
 
-    Working holders renew long before; one that is listed every day does not.
+    Working holders renew long before; one that is listed every day does not. What ends without a renewal is a
+    finding, with the next command. --selector chooses clusters by their labels.
     """
     now = datetime.now(UTC)
-    inventory = run(_read(connection, now))
-    expiring = forecast_expiry(inventory, now=now, within=timedelta(days=days))
-    for what, why in (*inventory.unseen.items(), *inventory.unreadable.items()):
-        echo(f"not foreseen: {what} ({why})", err=True)
-    if output != "table":
-        echo(format_document([_document(credential, now) for credential in expiring], output), nl=False)
-        return
-    if expiring:
-        echo(_table(expiring, now), nl=False)
-    else:
-        echo(f"nothing of {len(inventory.credentials)} credentials ends within {days} days")
-    unknown = count_unknown_expiry(inventory)
-    if unknown:
-        echo(f"credentials that do not say when they end: {unknown}; `watchword status` names them", err=True)
+
+    async def read(client: Client, request: ListRequest) -> Sequence[ExpiringCredential]:
+        facts = require_fleet(await read_hub_facts(client))
+        names = select_names(facts.clusters, request.selector)
+        inventory = keep_clusters(build_inventory(facts, now=now), names)
+        for what, why in (*inventory.unseen.items(), *inventory.unreadable.items()):
+            echo(f"not foreseen: {what} ({why})", err=True)
+        unknown = count_unknown_expiry(inventory)
+        if unknown:
+            echo(f"credentials that do not say when they end: {unknown}; `watchword status` names them", err=True)
+        return forecast_expiry(inventory, now=now, within=timedelta(days=days))
+
+    listing = Listing(
+        resource=None,
+        columns=COLUMNS,
+        wide=("SUBJECT", "EXPIRES"),
+        read=read,
+        row=_cells,
+        document=lambda each: _document(each, now),
+        name=lambda each: each.row.holder,
+        empty=f"no credential ends within {days} days",
+    )
+    print_list(connection, listing, request)
 
 
-async def _read(connection: ClusterConnection, now: datetime) -> Inventory:
-    async with connection.client() as client:
-        return await read_inventory(client, now)
+def _cells(each: ExpiringCredential, now: datetime) -> Sequence[str]:
+    then = each.consequence
+    if requires_action(each):
+        then = f"{then}; next: {expiry_finding(each.row, each.ends).command}"
+    left, renewal = format_time_left(each.ends, now), format_renewal(each.row, now)
+    return (left, each.row.kind, each.row.holder, renewal, then, each.row.subject, format_timestamp(each.ends))
 
 
-def _table(expiring: Sequence[ExpiringCredential], now: datetime) -> str:
-    rows = [
-        (
-            format_time_left(each.ends, now),
-            each.row.kind,
-            each.row.holder,
-            format_renewal(each.row, now),
-            each.consequence,
-        )
-        for each in expiring
-    ]
-    headers = ("ENDS IN", "CREDENTIAL", "HOLDER", "TO BE RENEWED", "THEN")
-    return render_table(headers, rows, width=terminal_width())
-
-
-def _document(credential: ExpiringCredential, now: datetime) -> dict[str, object]:
+def _document(each: ExpiringCredential, now: datetime) -> dict[str, object]:
+    finding = finding_document("forecast", expiry_finding(each.row, each.ends)) if requires_action(each) else None
     return {
-        **credential_document(credential.row, now),
-        "consequence": credential.consequence,
-        "renewalAnnounced": credential.renewed_before,
+        **credential_document(each.row, now),
+        "consequence": each.consequence,
+        "renewalAnnounced": each.renewed_before,
+        "finding": finding,
     }

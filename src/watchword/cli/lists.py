@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import wraps
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import click
 from msgspec import Struct
 
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.cli.common_options import fill_template, format_document, output_option, without_managed_fields
 from watchword.cli.connection_options import ClusterConnection
 from watchword.cli.options import flag, text
@@ -40,7 +40,7 @@ class ListRequest(Struct, frozen=True):
 class Listing(Struct, Generic[T], frozen=True, kw_only=True):
     """How the items of one kind are read and shown."""
 
-    resource: Resource
+    resource: Resource | None  # None: documents are printed as a bare list, and cannot be watched
     columns: Sequence[str]
     read: Callable[[Client, ListRequest], Awaitable[Sequence[T]]]
     row: Callable[[T, datetime], Sequence[str]]  # one cell for each column, and for each wide one
@@ -68,16 +68,15 @@ class Listing(Struct, Generic[T], frozen=True, kw_only=True):
         documents = [self.document(item) for item, _ in ordered]
         if self.separate and form in ("json", "yaml"):
             echo(("---\n" if form == "yaml" else "").join(format_document(each, form) for each in documents), nl=False)
+        elif self.resource is None:
+            echo(format_document(documents, form), nl=False)
         else:
-            whole = {
-                "apiVersion": self.resource.api_version,
-                "kind": f"{self.resource.kind}List",
-                "items": documents,
-            }
-            echo(format_document(whole, form), nl=False)
+            head = {"apiVersion": self.resource.api_version, "kind": f"{self.resource.kind}List"}
+            echo(format_document({**head, "items": documents}, form), nl=False)
 
     def _name(self, item: T) -> str:
         """Return the name as kubectl prints it."""
+        assert self.resource is not None
         kind, group, name = self.resource.kind.lower(), self.resource.group, self.document(item)["metadata"]["name"]
         return f"{kind}.{group}/{name}" if group else f"{kind}/{name}"
 
@@ -140,7 +139,19 @@ def object_listing(
     )
 
 
-def list_options(where: str = "", *, cluster: bool = False) -> Callable[[F], F]:
+def select_names(clusters: Iterable[Object], selector: str) -> frozenset[str] | None:
+    """Return which clusters a label selector chooses, None for all; `click.BadParameter`."""
+    from watchword.api.selectors import SelectorError, parse_label_selector
+
+    try:
+        wanted = parse_label_selector(selector)
+    except SelectorError as refusal:
+        raise click.BadParameter(str(refusal), param_hint="--selector") from refusal
+    chosen = (each["metadata"]["name"] for each in clusters if wanted.matches(labels_of(each)))
+    return frozenset(chosen) if selector else None
+
+
+def list_options(where: str = "", *, cluster: bool = False, watch: bool = True) -> Callable[[F], F]:
     """Add the flags of a list; the command gets `request`. `where` says what `-n` means; without it, it is hidden."""
     names = ("--cluster", "--namespace", "-n", "namespace") if cluster else ("--namespace", "-n")
 
@@ -149,12 +160,14 @@ def list_options(where: str = "", *, cluster: bool = False) -> Callable[[F], F]:
         @flag("--all-namespaces", "-A", hidden=not where, help="List those of all namespaces, which is the default.")
         @text("--selector", "-l", help="Label selector: list only what matches.")
         @text("--sort-by", help="Column, or JSONPath like .metadata.name, by which the list is sorted.")
-        @flag("--watch", "-w", help="Print every change until interrupted.")
+        @flag("--watch", "-w", hidden=not watch, help="Print every change until interrupted.")
         @output_option("wide", "name")
         @wraps(command)
         def with_request(*args: Any, all_namespaces: bool, namespace: str, **kwargs: Any) -> Any:
             if all_namespaces and namespace:
                 raise click.UsageError(f"give {names[0]} or --all-namespaces, not both")
+            if kwargs["watch"] and not watch:
+                raise click.UsageError("this list cannot be watched: `watchword status --watch` shows every change")
             given = {field: kwargs.pop(field) for field in ("output", "selector", "sort_by", "watch")}
             return command(*args, request=ListRequest(namespace=namespace, **given), **kwargs)
 
@@ -172,6 +185,7 @@ def print_list(connection: ClusterConnection, listing: Listing[T], request: List
     async def follow(client: Client) -> None:
         from watchword.kube.watch import Bookmark, list_and_watch
 
+        assert listing.resource is not None
         shown: dict[str, Object] = {}
         updates = list_and_watch(client, listing.resource, namespace=request.namespace, labels=request.selector)
         async for update in updates:

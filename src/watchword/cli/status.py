@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,11 +15,13 @@ import click
 from msgspec.structs import replace
 
 from watchword.admin.terminal import Screen, Style, can_redraw, terminal_size
+from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import format_document, output_option
+from watchword.cli.common_options import format_document
 from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.lists import ListRequest, list_options, select_names, sort_key
 from watchword.cli.options import flag
-from watchword.cli.output import echo, echo_line, render_table, terminal_width
+from watchword.cli.output import echo, echo_line, echo_table, has_color, render_table, terminal_width
 from watchword.health.audit_log import read_audit_logs
 from watchword.health.examination import Examination
 from watchword.health.facts import HubFacts
@@ -28,12 +30,19 @@ from watchword.health.formatting import format_count, format_renewal, format_tim
 from watchword.health.hub_observer import observe_hub
 from watchword.health.hub_reader import read_hub_facts, require_fleet, require_hub
 from watchword.health.hub_rules import decide_hub_findings
-from watchword.health.inventory import build_inventory, inventory_document
-from watchword.health.inventory_rows import CredentialRow, Inventory
+from watchword.health.inventory import build_inventory, inventory_document, keep_clusters
+from watchword.health.inventory_rows import AddonRow, ClusterRow, CredentialRow, Inventory
 from watchword.health.states import InventoryHealth
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
+TABLES = ("table", "wide")
+CLUSTER_COLUMNS = ("CLUSTER", "ACCEPTED", "JOINED", "AVAILABLE", "HEALTH", "NOTE")
+ADDON_COLUMNS = ("ADD-ON", "CLUSTER", "DRIVER", "CREDENTIAL", "AVAILABLE", "HEALTH", "NOTE")
+SHORT_COLUMNS = ("CREDENTIAL", "HOLDER", "LEFT", "NEXT ROTATION", "HEALTH", "NOTE")
+CREDENTIAL_COLUMNS = (
+    "CREDENTIAL", "HOLDER", "SUBJECT", "ISSUED", "EXPIRES", "LEFT", "NEXT ROTATION", "HEALTH", "NOTE",
+)  # fmt: skip
 WIDE = 150  # columns, from which on everything is shown
 MAX_HEALTHY_ROWS = 20  # rows of a table that a terminal is shown, unless more of them need attention
 
@@ -49,7 +58,7 @@ Row = TypeVar("Row", bound=HasHealth)
 
 
 @click.command("status")
-@output_option("wide")
+@list_options()
 @click.option(
     "--audit-log",
     "logs",
@@ -57,34 +66,38 @@ Row = TypeVar("Row", bound=HasHealth)
     multiple=True,
     help="Audit log of an API server, to show which credentials are in use; repeatable.",
 )
-@flag("--watch", "-w", help="Show every change until interrupted.")
 @flag("--check", help="For cron: print only what needs attention; exit code 6 if anything does.")
 @connection_options
 def command(
     connection: ClusterConnection,
-    output: str,
+    request: ListRequest,
     logs: tuple[Path, ...],
-    watch: bool,  # noqa: FBT001 - a flag
     check: bool,  # noqa: FBT001 - a flag
 ) -> int:
     """List clusters, add-ons and credentials with expiry and health.
 
     Clusters, add-ons and credentials of any hub, what needs attention first; pull secrets in one row for each
-    state. What this user may not read is named, and the rest is shown. --check prints the findings of
-    `doctor`, here or on a cluster, and nothing when all is well.
+    state. What this user may not read is named, and the rest is shown. --selector chooses clusters by their labels,
+    with their add-ons and credentials; --sort-by sorts every table that has the column. --check prints the findings
+    of `doctor`, here or on a cluster, and nothing when all is well; a cluster that neither is a hub nor has joined one
+    needs attention too.
     """
-    if watch and (check or logs):
+    _require_column(request.sort_by)
+    if request.watch and (check or logs):
         raise click.UsageError("--check and --audit-log look once and end, --watch stays: give one of them")
-    if watch:
+    if request.watch:
+        if request.output == "name":
+            raise click.UsageError("--watch shows tables and documents: leave -o name out, or give another form")
         with suppress(KeyboardInterrupt):
-            run(_watch(connection, output))
+            run(_watch(connection, request))
         return ExitCode.DONE
     if check:
-        return _check(run(_examine(connection, logs)), output)
+        return _check(run(_examine(connection, logs, request.selector)), request.output)
     now = datetime.now(UTC)
     facts = run(_read(connection, logs))
-    inventory, results = build_inventory(facts, now=now), decide_hub_findings(facts, now=now)
-    _show(inventory, results, now, output)
+    names = select_names(facts.clusters, request.selector)
+    inventory = keep_clusters(build_inventory(facts, now=now), names)
+    _show(inventory, _about(decide_hub_findings(facts, now=now), names), now, request)
     shown = inventory.clusters or inventory.addons or inventory.credentials
     return ExitCode.REFUSED if "clusters" in inventory.unseen and not shown else ExitCode.DONE
 
@@ -94,15 +107,26 @@ async def _read(connection: ClusterConnection, logs: Sequence[Path]) -> HubFacts
         return require_fleet(await read_hub_facts(client, usage=read_audit_logs(logs) if logs else None))
 
 
-async def _examine(connection: ClusterConnection, logs: Sequence[Path]) -> list[CheckResult]:
+async def _examine(connection: ClusterConnection, logs: Sequence[Path], selector: str) -> Sequence[CheckResult]:
     async with connection.client() as client:
         usage = read_audit_logs(logs) if logs else None
-        return await Examination(client, SystemClock(), usage).run()
+        clusters = (await client.list(MANAGED_CLUSTERS)).items if selector else ()
+        return _about(await Examination(client, SystemClock(), usage).run(), select_names(clusters, selector))
+
+
+def _about(results: Sequence[CheckResult], names: Collection[str] | None) -> Sequence[CheckResult]:
+    """Return what was found about these clusters and about no cluster; everything for None."""
+    if names is None:
+        return results
+    return [
+        CheckResult(each.check, [row for row in each.findings if not row.cluster or row.cluster in names])
+        for each in results
+    ]
 
 
 def _check(results: Sequence[CheckResult], output: str) -> int:
     found = urgent(results)
-    if output in ("json", "yaml"):
+    if output not in (*TABLES, "name"):
         echo(format_document([finding_document(*row) for row in found], output), nl=False)
     else:
         for line in describe_findings(results):
@@ -118,39 +142,45 @@ def describe_findings(results: Iterable[CheckResult]) -> Iterator[str]:
             yield f"  next: {finding.command}"
 
 
-def _show(inventory: Inventory, results: Sequence[CheckResult], now: datetime, output: str) -> None:
-    if output in ("json", "yaml"):
+def _show(inventory: Inventory, results: Sequence[CheckResult], now: datetime, request: ListRequest) -> None:
+    if request.output == "name":
+        for row in inventory.clusters:
+            echo_line(f"{MANAGED_CLUSTERS.kind.lower()}.{MANAGED_CLUSTERS.group}/{row.name}")
+        return
+    if request.output not in TABLES:
         findings = [finding_document(*row) for row in urgent(results)]
-        echo(format_document({**inventory_document(inventory, now), "findings": findings}, output), nl=False)
+        echo(format_document({**inventory_document(inventory, now), "findings": findings}, request.output), nl=False)
         return
     width = terminal_width()
     own = [CheckResult(each.check, [row for row in each.findings if not row.about]) for each in results]
     for line in describe_findings(own):  # what has a row says it there
         echo_line(line, err=width is None)
-    echo(render_inventory(inventory, now, output, width), nl=False)
+    echo_table(render_inventory(inventory, now, request, width, color=has_color()))
     if width is not None and inventory.clusters:
         echo(f"\n{summarise(inventory)}")
 
 
-async def _watch(connection: ClusterConnection, output: str) -> None:
+async def _watch(connection: ClusterConnection, request: ListRequest) -> None:
     async with connection.client() as client:
         await require_hub(client)
         facts = await read_hub_facts(client)
         readable = facts.pull_secrets is not None
         async with observe_hub(client, dict(facts.unseen), pull_secrets=readable, absent=facts.absent) as observer:
-            await _follow(observer, output)
+            await _follow(observer, request)
 
 
-async def _follow(observer: Any, output: str) -> None:
-    redraws = can_redraw(sys.stdout, os.environ) and output in ("table", "wide")
+async def _follow(observer: Any, request: ListRequest) -> None:
+    redraws = can_redraw(sys.stdout, os.environ) and request.output in TABLES
     screen = Screen(sys.stdout, color=False, size=lambda: terminal_size(sys.stdout))
     last = ""
     try:
         while True:
             seen, now = observer.changes, datetime.now(UTC)
-            inventory = build_inventory(observer.facts(), now=now)
+            facts = observer.facts()
+            names = select_names(facts.clusters, request.selector)
+            inventory = keep_clusters(build_inventory(facts, now=now), names)
             most = max(MAX_HEALTHY_ROWS // 5, terminal_size(sys.stdout).rows // 3 - 4) if redraws else MAX_HEALTHY_ROWS
-            text = render_inventory(inventory, now, output, terminal_width(), most=most)
+            text = render_inventory(inventory, now, request, terminal_width(), most=most)
             if redraws:
                 lines = [summarise(inventory), "", *text.splitlines()]
                 screen.draw([[(line, Style.PLAIN)] for line in lines])
@@ -169,19 +199,37 @@ async def _follow(observer: Any, output: str) -> None:
 
 
 def render_inventory(
-    inventory: Inventory, now: datetime, form: str, width: int | None, *, most: int = MAX_HEALTHY_ROWS
+    inventory: Inventory,
+    now: datetime,
+    request: ListRequest,
+    width: int | None,
+    *,
+    most: int = MAX_HEALTHY_ROWS,
+    color: bool = False,
 ) -> str:
     """Return everything as tables, or as a document; a terminal is spared most of what is well."""
-    if form in ("json", "yaml"):
+    form = request.output
+    if form not in TABLES:
         return format_document(inventory_document(inventory, now), form)
-    wide = form == "wide" or width is None or width >= WIDE
+    hidden = {*CREDENTIAL_COLUMNS} - {*SHORT_COLUMNS}
+    wide = form == "wide" or width is None or width >= WIDE or _column(request.sort_by) in hidden
     shown = inventory if form == "wide" or width is None else choose_visible_rows(inventory, most)
-    parts = [
-        _clusters(shown, width) + _remainder(inventory.clusters, shown.clusters),
-        _addons(shown, width) + _remainder(inventory.addons, shown.addons),
-        _credentials(shown, now, width, wide=wide) + _remainder(inventory.credentials, shown.credentials),
+    tables = [
+        (CLUSTER_COLUMNS, [_cluster_cells(row) for row in shown.clusters], inventory.clusters),
+        (ADDON_COLUMNS, [_addon_cells(row) for row in shown.addons], inventory.addons),
+        (
+            CREDENTIAL_COLUMNS if wide else SHORT_COLUMNS,
+            [_credential_cells(row, now, wide=wide) for row in shown.credentials],
+            inventory.credentials,
+        ),
     ]
-    return "\n".join(part for part in parts if part) or _explain_empty(inventory)
+    parts = [
+        render_table(columns, _ordered(columns, rows, request.sort_by), width=width, color=color)
+        + _remainder(len(every) - len(rows))
+        for columns, rows, every in tables
+        if rows
+    ]
+    return "\n".join(part for part in parts if part) or _explain_empty(inventory, request.selector)
 
 
 def choose_visible_rows(inventory: Inventory, most: int) -> Inventory:
@@ -198,9 +246,28 @@ def choose_visible_rows(inventory: Inventory, most: int) -> Inventory:
     )
 
 
-def _remainder(rows: Sequence[Row], shown: Sequence[Row]) -> str:
-    left = len(rows) - len(shown)
+def _remainder(left: int) -> str:
     return f"and {left} more, all well: -o wide shows them\n" if left else ""
+
+
+def _column(sort_by: str) -> str:
+    """Return the column as it is headed."""
+    name = sort_by.upper().replace("-", " ")
+    return "ADD-ON" if name == "ADD ON" else name
+
+
+def _ordered(columns: Sequence[str], rows: Sequence[Sequence[str]], sort_by: str) -> Sequence[Sequence[str]]:
+    if _column(sort_by) not in columns:
+        return rows
+    index = columns.index(_column(sort_by))
+    return sorted(rows, key=lambda row: sort_key(row[index]))
+
+
+def _require_column(sort_by: str) -> None:
+    known = dict.fromkeys((*CLUSTER_COLUMNS, *ADDON_COLUMNS, *CREDENTIAL_COLUMNS))
+    if sort_by and _column(sort_by) not in known:
+        columns = ", ".join(column.lower().replace(" ", "-") for column in known)
+        raise click.BadParameter(f"{sort_by!r} is no column: choose from {columns}", param_hint="--sort-by")
 
 
 def summarise(inventory: Inventory) -> str:
@@ -218,40 +285,27 @@ def summarise(inventory: Inventory) -> str:
     return f"{there}: {' and '.join(troubles)} to look at" if troubles else f"{there}: all well"
 
 
-def _explain_empty(inventory: Inventory) -> str:
+def _explain_empty(inventory: Inventory, selector: str) -> str:
     """Return why nothing is shown: there is nothing, or it may not be seen."""
     if "clusters" in inventory.unseen:
         return f"clusters cannot be listed: {inventory.unseen['clusters']}\n"
+    if selector:
+        return f"no cluster has labels that match {selector}: `watchword clusters` lists all\n"
     return "there are no clusters: `watchword token create` invites one\n"
 
 
-def _clusters(inventory: Inventory, width: int | None) -> str:
-    rows = [(r.name, r.accepted, r.joined, r.available, r.health.label, r.note or "-") for r in inventory.clusters]
-    return (
-        render_table(("CLUSTER", "ACCEPTED", "JOINED", "AVAILABLE", "HEALTH", "NOTE"), rows, width=width)
-        if rows
-        else ""
-    )
+def _cluster_cells(row: ClusterRow) -> Sequence[str]:
+    return row.name, row.accepted, row.joined, row.available, row.health.label, row.note or "-"
 
 
-def _addons(inventory: Inventory, width: int | None) -> str:
-    rows = [
-        (r.name, r.cluster, r.driver or "-", r.credential, r.available, r.health.label, r.note or "-")
-        for r in inventory.addons
-    ]
-    headers = ("ADD-ON", "CLUSTER", "DRIVER", "CREDENTIAL", "AVAILABLE", "HEALTH", "NOTE")
-    return render_table(headers, rows, width=width) if rows else ""
+def _addon_cells(row: AddonRow) -> Sequence[str]:
+    note = row.note or "-"
+    return row.name, row.cluster, row.driver or "-", row.credential, row.available, row.health.label, note
 
 
-def _credentials(inventory: Inventory, now: datetime, width: int | None, *, wide: bool) -> str:
-    def cells(row: CredentialRow) -> Sequence[str]:
-        left = format_time_left(row.validity.expires, now)
-        if not wide:
-            return (row.kind, row.holder, left, format_renewal(row, now), row.health.label, row.note or "-")
-        issued, expires, renewal = map(format_timestamp, (row.validity.issued, row.validity.expires, row.next_rotation))
-        return (row.kind, row.holder, row.subject, issued, expires, left, renewal, row.health.label, row.note or "-")
-
-    short = ("CREDENTIAL", "HOLDER", "LEFT", "NEXT ROTATION", "HEALTH", "NOTE")
-    long = ("CREDENTIAL", "HOLDER", "SUBJECT", "ISSUED", "EXPIRES", "LEFT", "NEXT ROTATION", "HEALTH", "NOTE")
-    rows = [cells(row) for row in inventory.credentials]
-    return render_table(long if wide else short, rows, width=width) if rows else ""
+def _credential_cells(row: CredentialRow, now: datetime, *, wide: bool) -> Sequence[str]:
+    left = format_time_left(row.validity.expires, now)
+    if not wide:
+        return row.kind, row.holder, left, format_renewal(row, now), row.health.label, row.note or "-"
+    issued, expires, renewal = map(format_timestamp, (row.validity.issued, row.validity.expires, row.next_rotation))
+    return row.kind, row.holder, row.subject, issued, expires, left, renewal, row.health.label, row.note or "-"

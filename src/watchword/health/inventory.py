@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -81,6 +81,18 @@ def forecast_expiry(inventory: Inventory, *, now: datetime, within: timedelta) -
     ]
     expiring = [_expiring_credential(row, ends, now) for row, ends in ending]
     return sorted(expiring, key=_expiry_order)
+
+
+def keep_clusters(inventory: Inventory, names: Collection[str] | None) -> Inventory:
+    """Return the rows of these clusters; all rows for None."""
+    if names is None:
+        return inventory
+    return replace(
+        inventory,
+        clusters=[row for row in inventory.clusters if row.name in names],
+        addons=[row for row in inventory.addons if row.cluster in names],
+        credentials=[row for row in inventory.credentials if row.cluster in names],
+    )
 
 
 def _expiry_order(credential: ExpiringCredential) -> tuple[Any, ...]:

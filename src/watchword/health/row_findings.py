@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from datetime import datetime
 
 from watchword.health.finding import Finding, Severity
+from watchword.health.formatting import format_timestamp
 from watchword.health.inventory_rows import (
     ACCOUNT_TOKEN,
     AUTHORITY,
@@ -66,6 +68,16 @@ def credential_finding(row: CredentialRow) -> Finding | None:
     note = row.note or row.health.label.lower()
     about = f"{row.kind} of {row.holder}"
     return Finding(severity, f"Credential{row.health.label}", note, _command(row), about, row.cluster)
+
+
+def expiry_finding(row: CredentialRow, ends: datetime) -> Finding:
+    """Return a finding about a credential that ends and that nothing has announced to renew."""
+    known = credential_finding(row)
+    if known is not None:
+        return known
+    sentence = f"ends at {format_timestamp(ends)}, and no renewal is announced: {row.consequence}"
+    about = f"{row.kind} of {row.holder}"
+    return Finding(Severity.WARNING, "CredentialEnds", sentence, _command(row), about, row.cluster)
 
 
 def _command(row: CredentialRow) -> str:
