@@ -64,7 +64,10 @@ def test_phase_follows_the_conditions(account: Object, phase: AccountPhase) -> N
         pytest.param(
             an_account({REPORTED: "True"}, deletionTimestamp="2026"), InventoryHealth.PENDING, id="not revoked"
         ),
-        pytest.param(an_account(), InventoryHealth.PENDING, id="no agent"),
+        pytest.param(an_account(), InventoryHealth.GOOD, id="a token, and no conditions"),
+        pytest.param(
+            MANAGED_SERVICE_ACCOUNTS.manifest(ObjectKey("edge", "robot")), InventoryHealth.PENDING, id="no agent"
+        ),
         pytest.param(an_account({REPORTED: "True"}), InventoryHealth.GOOD, id="well"),
     ],
 )

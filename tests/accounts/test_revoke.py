@@ -11,6 +11,7 @@ from tests.accounts.fleet import AccountsFleet
 from tests.accounts.test_revocation import a_reported_account
 
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.main import run
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import Unauthorized
@@ -40,7 +41,7 @@ async def test_revoked_account_is_refused_and_another_is_not(fleet: AccountsFlee
     with pytest.raises(Unauthorized):
         await who_am_i(fleet.as_token(token))
     await who_am_i(fleet.as_token(other))
-    assert await watchword(fleet, "revoke", "serviceaccount", str(key), "--yes") == 4
+    assert await watchword(fleet, "revoke", "serviceaccount", str(key), "--yes") == ExitCode.NOT_FOUND
     assert "there is no account robot" in " ".join(capsys.readouterr().err.split())
 
 

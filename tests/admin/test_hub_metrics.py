@@ -23,7 +23,7 @@ from watchword.registration.hub.credential_metrics import RevocationTimeReconcil
 from watchword.runtime.api_server_connection import leader_only_client
 from watchword.runtime.cache import Cache
 from watchword.runtime.health import HealthEndpoints
-from watchword.runtime.metrics import Metrics
+from watchword.runtime.metrics import Metrics, ReconcileResult
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.write_transports import Fence
 from watchword.testing.plane import Plane
@@ -56,7 +56,10 @@ async def test_request_for_another_clusters_name_is_counted_once(fleet: FleetHar
     await shown(lambda: read_page(metrics, "watchword_denied_total", reason="CSRRefused"), 1)
     patch = {"metadata": {"annotations": {"look": "again"}}}
     await fleet.client.patch(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.of(created), patch)
-    reconciled = {"controller": "csr-approval", "result": "done"}
+    reconciled = {
+        "controller": "csr-approval",
+        "result": ReconcileResult.RETRY_AFTER.value,
+    }  # a refusal is looked at again
     await shown(lambda: read_page(metrics, "watchword_reconcile_total", **reconciled), 2)
 
     assert read_page(metrics, "watchword_denied_total") == 1

@@ -12,6 +12,7 @@ from tests.pullsecrets.harness import PullSecretHarness, claims_of, holds_anothe
 from watchword.api.meta import Object, uid_of
 from watchword.api.sensitive import Sensitive
 from watchword.api.yaml import dump
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.main import run
 from watchword.kube.access_reviews import review_token
 
@@ -70,7 +71,7 @@ async def test_token_in_a_kubeconfig_names_its_pull_secret(
 
 async def test_account_without_a_pull_secret_is_named(cluster: PullSecretHarness, capsys: Output) -> None:
     await cluster.account("builder")
-    assert await watchword(cluster, "revoke", "pull-secret", str(cluster.key("builder")), "--yes") == 4
+    assert await watchword(cluster, "revoke", "pull-secret", str(cluster.key("builder")), "--yes") == ExitCode.NOT_FOUND
     assert "has no pull secret" in " ".join(capsys.readouterr().err.split())
 
 
