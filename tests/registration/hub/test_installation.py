@@ -20,6 +20,7 @@ from watchword.operator.process import OperatorOptions, run_operator
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.registration.hub import installation
 from watchword.registration.hub.acceptance_policy import is_installed, policy_manifests
+from watchword.registration.hub.agent_token_policy import install_agent_token_policy
 from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.metrics import Metrics
 from watchword.testing.plane import Plane
@@ -114,3 +115,16 @@ async def test_a_binding_that_was_weakened_is_restored(plane: Plane, changed: Ob
 
     found = [await client.get(kind, ObjectKey.of(wanted)) for kind, wanted in policy_manifests()]
     assert is_installed(found)
+
+
+@pytest.mark.planes("embedded")
+async def test_the_policy_about_tokens_of_agents_is_restored(plane: Plane) -> None:
+    client, binding = plane.client(), ObjectKey.cluster(PolicyName.AGENT_TOKENS)
+    await installation.install(client)
+    await install_agent_token_policy(client)
+    await client.patch(VALIDATING_ADMISSION_POLICY_BINDINGS, binding, {"spec": {"validationActions": ["Warn"]}})
+
+    await install_agent_token_policy(client)
+
+    found = await client.get(VALIDATING_ADMISSION_POLICY_BINDINGS, binding)
+    assert found["spec"]["validationActions"] == ["Deny"]
