@@ -17,7 +17,7 @@ AUDIT_VENV  := .venv-audit
 AUDIT_STAMP := $(AUDIT_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up run setup fmt lint types imports test test-slow test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record node node-stop test-node simulate simulate-ci simulate-explore fuzz audit rights-record bench bench-planes bench-report docs dist helm chart image image-check all lock clean
+.PHONY: help up run setup fmt lint types imports test test-slow test-repeat coverage envtest test-envtest test-envtest-all conformance conformance-record node node-stop test-node simulate simulate-ci simulate-explore fuzz screenshots audit rights-record bench bench-planes bench-report docs dist helm chart image image-check all lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ test: lint types ## style, types, and all tests but the slow ones, on the embedd
 
 test-slow: setup ## the tests that take more than four seconds each, which `make test` leaves out
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "slow and not node"
+
+screenshots: setup ## take the pictures in docs/images again: starts a fleet, needs Chromium
+	$(BIN)/python -m tools.screenshots
 
 ROUNDS ?= 10
 

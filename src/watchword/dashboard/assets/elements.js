@@ -62,7 +62,7 @@ export function section(title, ...children) {
 }
 
 export function plainTable(label, headers, rows) {
-  const cell = (content) => element("td", {}, content);
+  const cell = (content, number) => element("td", { "data-title": headers[number] }, content);
   return element(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": label },

@@ -60,7 +60,8 @@ function countHealths(store) {
   for (const row of store.table("cluster")) add("Clusters", "", row.health);
   for (const row of store.table("add-on")) add("Add-ons", "", row.health);
   for (const row of store.table("credential")) add(row.kind, PAGES[row.kind] ?? `#/credentials?kind=${encodeURIComponent(row.kind)}&`, row.health);
-  return [...kinds].map(([title, [page, counts]]) => ({ title, page, counts }));
+  const [clusters, addons, ...credentials] = kinds;
+  return [clusters, addons, ...credentials.sort()].map(([title, [page, counts]]) => ({ title, page, counts }));
 }
 
 function healthBars(store, kinds) {
