@@ -156,14 +156,14 @@ class PullSecretHarness:
         """Create a ServiceAccount."""
         return await self.client.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(self.key(name), **fields))
 
-    async def listed(self, name: str) -> Object:
+    async def listed(self, name: str, **wait: Any) -> Object:
         """Wait until an account lists its pull secret, and return the secret."""
 
         def is_listed(account: Object | None) -> bool:
             reference = annotations_of(account or {}).get(ANNOTATION_PULL_SECRET, "")
             return bool(reference) and lists(reference)(account)
 
-        account = await eventually(self.client, SERVICE_ACCOUNTS, self.key(name), is_listed)
+        account = await eventually(self.client, SERVICE_ACCOUNTS, self.key(name), is_listed, **wait)
         return await self.client.get(SECRETS, self.key(annotations_of(account)[ANNOTATION_PULL_SECRET]))
 
     async def secret(self, name: str, predicate: Callable[[Object | None], bool] = is_filled, **wait: Any) -> Object:
