@@ -7,22 +7,20 @@ import base64
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any
 
 import click
 import orjson
 import pytest
-import pytest_asyncio
-from msgspec import Struct
 from tests.dashboard.harness import a_request
 from tests.dashboard.test_fleet import following
-from tests.helpers.credential_fleet import DAY, HOUR, CredentialFleet, a_condition
+from tests.health.conftest import CONTROLLER, World
+from tests.health.test_server_checks import HOST, published
+from tests.helpers.credential_fleet import DAY, HOUR
 
 from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED, CLUSTER_INFO, KUBECONFIG_KEY
-from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.credential_report import CredentialValidity, format_validity
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import ObjectKey, Resource
 from watchword.api.names import CLUSTER_LEASE, HUB_NAMESPACE, Annotation, ConditionType, Label
 from watchword.api.pull_secrets import CONFIGURATION, DOCKERCFG_KEY
 from watchword.api.resources import (
@@ -36,13 +34,11 @@ from watchword.api.resources import (
     MANAGED_CLUSTERS,
     MANAGED_SERVICE_ACCOUNTS,
     NAMESPACES,
-    PODS,
     SECRETS,
-    SERVICE_ACCOUNTS,
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
-from watchword.api.time import rfc3339, rfc3339_micro
+from watchword.api.time import rfc3339
 from watchword.cli.main import cli
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.discovery.token_secret import TokenRecord, TokenStore
@@ -55,115 +51,18 @@ from watchword.health.hub_rules import decide_hub_findings
 from watchword.health.inventory import build_inventory
 from watchword.health.states import InventoryHealth
 from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER
-from watchword.operator.rendering import MANAGED_BY, OPERATOR
+from watchword.operator.rendering import OPERATOR
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
-from watchword.runtime.manifests import establish_crds
-from watchword.testing.plane import Plane
+from watchword.registration.grpc.options import HOSTS
 
 pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what others left would be found
 
 PROBED = ("rights", "guard", "issuing")  # only doctor tries these
-CONTROLLER = ObjectKey(HUB_NAMESPACE, "cluster-manager-controller")
 EDGE = ObjectKey.cluster("edge")
-IMAGE = "r.test/watchword:x"
 REFUSAL = {"metadata": {"annotations": {ANNOTATION_SIGNING_REFUSED: "it has a stranger's CA"}}}
+GRPC_SERVER = ObjectKey(HUB_NAMESPACE, "cluster-manager-grpc-server")
 POLICY = ObjectKey.cluster("managedcluster-acceptance.watchword.dev")
-
-
-class World(Struct, frozen=True):
-    """A hub on which everything is well, until a test breaks one thing."""
-
-    plane: Plane
-    fleet: CredentialFleet
-
-    async def patch(self, resource: Resource, key: ObjectKey, patch: Object, subresource: str = "") -> None:
-        await self.plane.client().patch(resource, key, patch, subresource=subresource)
-
-    async def delete(self, resource: Resource, key: ObjectKey) -> None:
-        await self.plane.client().delete(resource, key)
-
-    async def create(self, resource: Resource, obj: Object, status: Object | None = None) -> None:
-        await self.plane.client().create(resource, obj)
-        if status is not None:
-            await self.patch(resource, ObjectKey.of(obj), {"status": status}, "status")
-
-    async def say(self, resource: Resource, key: ObjectKey, type_: str, status: str, message: str = "M") -> None:
-        """Set one condition of an object, as its controller would."""
-        found = await self.plane.client().get(resource, key)
-        kept = [row for row in found["status"].get("conditions", ()) if row["type"] != type_]
-        row = {**a_condition(type_, status, "Said", message), "lastTransitionTime": rfc3339(self.now)}
-        await self.patch(resource, key, {"status": {"conditions": [*kept, row]}}, "status")
-
-    async def deploy(self, key: ObjectKey, *, replicas: int = 1, ready: bool = True, **state: Any) -> None:
-        """Write a Deployment of ours with one pod, as a node would report them."""
-        labels = {Label.MANAGED_BY: MANAGED_BY, "app": key.name}
-        pod = {"serviceAccountName": key.name, "containers": [{"name": "main", "image": IMAGE}]}
-        spec = {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": key.name}},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        }
-        available = int(ready) * replicas
-        counted = {"replicas": replicas, "updatedReplicas": replicas, "availableReplicas": available}
-        await self.create(
-            DEPLOYMENTS, DEPLOYMENTS.manifest(key, metadata={"labels": labels}, spec=spec),
-            {"observedGeneration": 1, **counted},
-        )  # fmt: skip
-        await self.plane.client().apply(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(key), force=True)
-        if replicas:
-            name = ObjectKey(key.namespace, f"{key.name}-1")
-            row = {
-                "name": "main",
-                "image": "r.test/watchword:x",
-                "imageID": "",
-                "ready": ready,
-                "restartCount": 0,
-                **state,
-            }
-            conditions = [{"type": "Ready", "status": str(ready)}]
-            status = {"phase": "Running" if ready else "Pending", "conditions": conditions, "containerStatuses": [row]}
-            await self.create(PODS, PODS.manifest(name, metadata={"labels": labels}, spec=pod), status)
-
-    async def redeploy(self, key: ObjectKey, **how: Any) -> None:
-        await self.delete(DEPLOYMENTS, key)
-        for pod in (await self.plane.client().list(PODS, namespace=key.namespace)).items:
-            await self.delete(PODS, ObjectKey.of(pod))
-        await self.deploy(key, **how)
-
-    async def renew(self, key: ObjectKey, ago: timedelta = timedelta(0), *, seconds: int = 15) -> None:
-        renewed = rfc3339_micro(self.now - ago)
-        spec = {"holderIdentity": f"{key.name}-1", "leaseDurationSeconds": seconds, "renewTime": renewed}
-        await self.plane.client().apply(LEASES, LEASES.manifest(key, spec=spec), force=True)
-
-    @property
-    def now(self) -> Any:
-        return self.plane.clock.now()
-
-
-@pytest_asyncio.fixture
-async def world(plane: Plane) -> World:
-    client = plane.client()
-    made = World(plane, CredentialFleet(client, plane.clock.now()))
-    info = ClusterInfo(("https://hub.test:6443",), split_bundle(plane.ca_pem))
-    await set_up_hub(client, HubSetup(info, deploy=False))
-    await establish_crds(client, ACCOUNT_CRDS, manager="tests")
-    for namespace in (HUB_NAMESPACE, OPERATOR.namespace, CONFIGURATION.namespace):
-        await client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace)), force=True)
-    await made.deploy(OPERATOR)
-    await made.deploy(CONTROLLER)
-    for key in (LOCKS["the hub's controllers"], LOCKS["the operator"]):
-        await made.renew(key)
-    manager = ObjectKey.cluster(CLUSTER_MANAGER)
-    rows = [a_condition("Applied", "True", "R", "M"), a_condition("Available", "True", "R", "M")]
-    stamped = [{**row, "lastTransitionTime": rfc3339(made.now)} for row in rows]
-    await made.patch(CLUSTER_MANAGERS, manager, {"status": {"conditions": stamped}}, "status")
-    await made.fleet.cluster("edge")
-    await made.renew(ObjectKey("edge", CLUSTER_LEASE), seconds=60)
-    await made.fleet.addon("edge")
-    await made.fleet.account("edge")
-    await made.fleet.pull_secret("shop")
-    return made
 
 
 async def attention(world: World) -> dict[str, set[tuple[str, str]]]:
@@ -231,6 +130,15 @@ async def authority_ends(world: World, left: timedelta) -> None:
     found = await world.plane.client().get(CONFIG_MAPS, CLUSTER_INFO)
     info = write_cluster_info(ClusterInfo(("https://hub.test:6443",), (made.certificate,)))
     await world.patch(CONFIG_MAPS, CLUSTER_INFO, {"data": {**found["data"], KUBECONFIG_KEY: info}})
+
+
+async def serve_grpc(world: World, *, host: str = HOST, replicas: int = 1, hosts: str = HOST) -> None:
+    """Let clusters register over gRPC too, with a server and its certificate."""
+    info = ClusterInfo(("https://hub.test:6443",), split_bundle(world.plane.ca_pem))
+    settings = {HOSTS.flag: hosts} if hosts else {}
+    await set_up_hub(world.plane.client(), HubSetup(info, ("csr", "grpc"), settings, deploy=False))
+    await world.create(CONFIG_MAPS, published(host=host, now=world.now))
+    await world.deploy(GRPC_SERVER, replicas=replicas)
 
 
 def said(resource: Resource, key: ObjectKey, type_: str, status: str, message: str = "M") -> Break:
@@ -332,6 +240,21 @@ WORLDS: dict[str, tuple[Break, str, str]] = {
         "cannot pull",
         f"kubectl -n {CONFIGURATION.namespace} describe pod watchword-dashboard-1",
     ),
+    "gRPC server at zero replicas": (
+        lambda world: serve_grpc(world, replicas=0),
+        f"{GRPC_SERVER.name} is scaled to 0",
+        f"kubectl -n {HUB_NAMESPACE} scale deployment {GRPC_SERVER.name} --replicas=1",
+    ),
+    "gRPC server has a certificate for another host": (
+        lambda world: serve_grpc(world, host="old.example.com"),
+        f"is not valid for {HOST}",
+        "watchword logs hub",
+    ),
+    "gRPC server cannot be reached from outside": (
+        lambda world: serve_grpc(world, hosts=""),
+        "no host is published",
+        "watchword init --grpc-server-hosts HOST",
+    ),
     "cleaner's Job does not end": (
         stuck_job,
         "has run for 6m",
@@ -394,8 +317,8 @@ WORLDS: dict[str, tuple[Break, str, str]] = {
         "watchword doctor --cluster edge",
     ),
     "agent stopped while the hub's controllers were away": (
-        lambda world: world.renew(ObjectKey("edge", CLUSTER_LEASE), timedelta(minutes=7), seconds=60),
-        "renewed its lease 7m ago",
+        lambda world: world.renew(ObjectKey("edge", CLUSTER_LEASE), timedelta(minutes=8.5), seconds=60),
+        "renewed its lease 8m ago",
         "watchword doctor --cluster edge",
     ),
     "clock of a cluster": (
@@ -546,3 +469,9 @@ async def test_one_cluster_is_examined_from_its_hub(world: World) -> None:
     assert [(each.line, each.command.split("   ")[0]) for _, each in found] == [
         ("cluster edge: stopped renewing its lease", "watchword doctor")
     ]
+
+
+async def test_one_cluster_is_examined_on_a_hub_whose_grpc_server_is_well(world: World) -> None:
+    await serve_grpc(world)
+
+    assert urgent(await Examination(world.plane.client(), world.plane.clock).run("edge")) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -14,6 +14,7 @@ from watchword.admin.lookup import get_named
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.addon import CUSTOM_SIGNER, Addon, Registration
 from watchword.api.conditions import conditions_of, find_condition
+from watchword.api.credential_report import parse_validity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, MANAGED_CLUSTER_ADDONS
@@ -63,7 +64,9 @@ def describe_addon(obj: Object) -> str:
     for row in conditions_of(obj):
         lines.append(f"{row.get('type')}: {row.get('status')} ({row.get('reason')})")
         if row.get("message"):
-            lines.append(f"    {row['message']}")
+            validity = parse_validity(str(row["message"]))
+            ended = validity is not None and validity.expires is not None and validity.expires <= datetime.now(UTC)
+            lines.append(f"    {row['message']}{' (expired)' if ended else ''}")
     return "\n".join(lines) + "\n"
 
 

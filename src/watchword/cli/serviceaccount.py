@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -354,16 +354,19 @@ def account_row(obj: Object, _: datetime | None = None) -> tuple[str, ...]:
 def describe_account(obj: Object) -> str:
     from watchword.api.accounts import Account
     from watchword.api.conditions import conditions_of
+    from watchword.api.time import parse_rfc3339
     from watchword.api.validation import format_duration
 
     account = Account.read(obj)
     status = obj.get("status") or {}
+    expires = parse_rfc3339(str(status.get("expirationTimestamp") or ""))
+    ended = " (expired)" if expires is not None and expires <= datetime.now(UTC) else ""
     lines = [
         f"Name:       {account.key.name}",
         f"Namespace:  {account.key.namespace}",
         f"Audiences:  {', '.join(account.audiences) or 'the API server of the cluster'}",
         f"Validity:   {format_duration(account.validity)}, {'renewed' if account.rotates else 'not renewed'}",
-        f"Expires:    {status.get('expirationTimestamp') or '-'}",
+        f"Expires:    {status.get('expirationTimestamp') or '-'}{ended}",
         f"Renewal:    {status.get('nextRenewalTimestamp') or '-'}",
     ]
     for row in conditions_of(obj):

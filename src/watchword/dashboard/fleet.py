@@ -46,6 +46,7 @@ from watchword.runtime.work_queue import DelayQueue
 
 OBJECTS_AT_ONCE = 32  # are decided about before other tasks run: that takes some milliseconds
 TICK = 15.0  # seconds after which a clock that was set, and a lease that was not renewed, is noticed
+HUB_RECHECK = 60.0  # seconds: leases age without an event
 HUB = ObjectRef(CLUSTER_MANAGERS, ObjectKey.cluster(""))  # stands for the hub itself, which is no one object
 HUB_KINDS = frozenset(resource for resource, _ in (*PROCESS_SOURCES.values(), *HUB_SOURCES.values())) - {
     LEASES,
@@ -146,10 +147,10 @@ class Fleet:
             self._enqueue(cluster)
 
     def _decide_hub(self, now: datetime) -> None:
+        self._later.add(HUB, asyncio.get_running_loop().time() + HUB_RECHECK)
         results = decide_own_findings(HubState(self.observer.own_facts(), now))
         rows = hub_rows(each for each in results if each.check != "facts")  # the page names what is not shown
         self._put(HUB, ObjectRows(HUB_SOURCE, "", rows, rows, findings=tuple(each for _, each in urgent(results))))
-        self._later.add(HUB, asyncio.get_running_loop().time() + TICK)
 
     def _decide_some(self) -> None:
         now, before = self.clock.now(), self.revision

@@ -76,7 +76,8 @@ DASHBOARD_SOURCES: tuple[Source, ...] = (
 SHOWN_KINDS = frozenset(source.resource for source in DASHBOARD_SOURCES)
 CLUSTERS, REQUESTS, HUB_SOURCE = (
     next(source for source in DASHBOARD_SOURCES if source.name == name)
-    for name in ("clusters", "certificate requests", "Deployments")  # who sees processes sees what is found of them
+    # What is found of the hub names tokens, Secrets and requests: a viewer sees it who may list join tokens.
+    for name in ("clusters", "certificate requests", "join tokens")
 )
 
 

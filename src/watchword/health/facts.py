@@ -185,7 +185,6 @@ def narrow_to_cluster(facts: HubFacts, name: str) -> HubFacts:
         tokens=(),
         ignored_tokens=(),
         authorities=(),
-        servers=(),
         pull_secrets=None,
     )
 

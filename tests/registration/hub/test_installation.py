@@ -8,16 +8,19 @@ from random import Random
 import pytest
 from tests.helpers.fault_injection import FaultPlan, FaultyTransport
 
+from watchword.api.admission_policy import PolicyName
 from watchword.api.http import Request, Response
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
-from watchword.api.resources import NAMESPACES
+from watchword.api.resources import NAMESPACES, VALIDATING_ADMISSION_POLICY_BINDINGS
 from watchword.kube.client import Client
 from watchword.kube.errors import Untrusted
 from watchword.kube.transport import Transport
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.registration.hub import installation
+from watchword.registration.hub.acceptance_policy import is_installed, policy_manifests
+from watchword.registration.hub.agent_token_policy import install_agent_token_policy
 from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.metrics import Metrics
 from watchword.testing.plane import Plane
@@ -93,3 +96,35 @@ async def status_of(port: int, path: str) -> bytes:
     writer.close()
     await writer.wait_closed()
     return answer
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"validationActions": ["Warn"]}, id="only warns"),
+        pytest.param({"matchResources": {"objectSelector": {"matchLabels": {"a": "b"}}}}, id="for some objects"),
+    ],
+)
+@pytest.mark.planes("embedded")  # a policy of the shared one guards the tests of others
+async def test_a_binding_that_was_weakened_is_restored(plane: Plane, changed: Object) -> None:
+    client, binding = plane.client(), ObjectKey.cluster(PolicyName.ACCEPTANCE)
+    await installation.install(client)
+    await client.patch(VALIDATING_ADMISSION_POLICY_BINDINGS, binding, {"spec": changed})
+
+    await installation.install(client)
+
+    found = [await client.get(kind, ObjectKey.of(wanted)) for kind, wanted in policy_manifests()]
+    assert is_installed(found)
+
+
+@pytest.mark.planes("embedded")
+async def test_the_policy_about_tokens_of_agents_is_restored(plane: Plane) -> None:
+    client, binding = plane.client(), ObjectKey.cluster(PolicyName.AGENT_TOKENS)
+    await installation.install(client)
+    await install_agent_token_policy(client)
+    await client.patch(VALIDATING_ADMISSION_POLICY_BINDINGS, binding, {"spec": {"validationActions": ["Warn"]}})
+
+    await install_agent_token_policy(client)
+
+    found = await client.get(VALIDATING_ADMISSION_POLICY_BINDINGS, binding)
+    assert found["spec"]["validationActions"] == ["Deny"]

@@ -24,6 +24,7 @@ from watchword.credentials.certificates.request_validation import GRPC_SERVER_US
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
 from watchword.kube.request_sender import decode
+from watchword.registration.hub.installation import restore_policies
 
 FIELD_MANAGER = "watchword-hub"
 SHORTEST_SECONDS = 600
@@ -32,7 +33,7 @@ SHORTEST_SECONDS = 600
 async def install_agent_token_policy(client: Client) -> None:
     """Install the admission policy, unless the server serves no such policies."""
     with contextlib.suppress(NotFound):
-        for resource, manifest in policy_manifests(await own_audiences(client)):
+        for resource, manifest in await restore_policies(client, policy_manifests(await own_audiences(client))):
             await client.apply(resource, manifest, manager=FIELD_MANAGER, force=True)
 
 
