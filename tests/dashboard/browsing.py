@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,9 +27,12 @@ class Visit:
     troubles: list[str] = field(default_factory=list)
 
     async def open(self, path: str) -> None:
-        """Open a page of the dashboard by its address."""
+        """Open a page of the dashboard by its address; the page before it is gone then."""
         await self.page.goto(f"{self.served.url}{path}")
         await self.page.wait_for_selector("main h1")
+        first = re.split("[/?]", path.removeprefix("#/"))[0] or "overview"
+        if re.fullmatch("[a-z-]+", first):
+            await expect(self.page.locator(f"[data-page={first}]")).to_have_attribute("aria-current", "page")
 
     async def shows(self, text: str) -> None:
         """Wait until the page shows a text: a heading may be there before what stands below it."""

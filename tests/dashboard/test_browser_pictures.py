@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Browser, ViewportSize, expect
 from tests.dashboard.browsing import FIRST_ROW, signed_in
-from tests.helpers.credential_fleet import CredentialFleet
+from tests.helpers.credential_fleet import HOUR, CredentialFleet
 
 from watchword.testing.plane import Plane
 
@@ -78,7 +78,7 @@ async def test_holder_and_subject_are_whole_and_notes_take_room_only_where_there
         await visited.page.wait_for_selector(FIRST_ROW)
         assert await visited.page.evaluate(CUT) == []
         await expect(visited.page.get_by_role("columnheader", name="Note")).to_be_hidden()
-        await hub.cluster("edge-2", age=hub.now - hub.now.replace(year=hub.now.year - 1))
+        await hub.cluster("edge-2", age=25 * HOUR)
 
         await expect(visited.page.get_by_role("columnheader", name="Note")).to_be_visible()
 
