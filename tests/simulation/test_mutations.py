@@ -19,7 +19,7 @@ from watchword.accounts.hub import controllers as account_controllers
 from watchword.addons.agent import controllers as addon_agent
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation
-from watchword.api.resources import MANAGED_CLUSTERS, SERVICE_ACCOUNTS
+from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.credentials.driver import WantedCredential
 from watchword.registration.agent.hub_credential import HubCredentialReconciler
 
@@ -35,14 +35,6 @@ def believe_every_end(_: Object) -> bool:
 
 
 LIFE = SimulationSettings(seed=1, clusters=1, days=5, quiet=2 * DAY, background_faults=FaultPlan())
-
-
-async def remove_what_is_cached(self: ServiceAccounts, name: str, **_: Any) -> bool:
-    """Take a ServiceAccount whose label was removed for one that is gone: tokens that work are reported revoked."""
-    found = self.reader.get(SERVICE_ACCOUNTS, ObjectKey(self.namespace, name))
-    if found is not None:
-        await self.client.delete(SERVICE_ACCOUNTS, ObjectKey.of(found))
-    return found is not None
 
 
 def rotate_while_joining(self: HubCredentialReconciler) -> WantedCredential:
@@ -66,14 +58,6 @@ def never_ask_the_hub(*_: Any) -> None:
 @pytest.mark.parametrize(
     ("where", "name", "fault", "incidents", "noticed"),
     [
-        pytest.param(
-            ServiceAccounts,
-            "remove",
-            remove_what_is_cached,
-            (Incident(DAY, "account_unmarked_and_deleted", "edge-1", HOUR, 0.5),),
-            "accepts a token of robot, whose revocation was reported",
-            id="false revocation",
-        ),
         pytest.param(
             HubCredentialReconciler,
             "wanted",
@@ -103,7 +87,7 @@ def never_ask_the_hub(*_: Any) -> None:
                 Incident(DAY + 2 * HOUR, "accounts_disabled", "edge-1", HOUR, 0.5),
             ),
             "accepts a token of robot, whose revocation was reported",
-            id="revocation that was never confirmed",
+            id="false revocation: never confirmed",
         ),
         pytest.param(
             addon_agent,
