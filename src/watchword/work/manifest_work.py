@@ -40,7 +40,7 @@ from watchword.work.status import MAX_MESSAGE_LENGTH, NEVER, WorkStatusReporter
 
 EXECUTOR_RECHECK = timedelta(seconds=60)
 RECHECK = timedelta(seconds=5)
-REMOVAL_RECHECK = timedelta(seconds=30)
+REMOVAL_RECHECK = timedelta(minutes=1)
 RETRY = Backoff(first=1.0, limit=240.0)
 
 

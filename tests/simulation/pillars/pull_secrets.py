@@ -162,9 +162,9 @@ class PullSecrets(Pillar):
         """Return one for each account."""
         return len(BUILDERS) if member in self.members else 0
 
-    async def _configure(self, incident: Incident, registries: str, **data: str) -> None:
+    async def _configure(self, incident: Incident, hosts: str, **data: str) -> None:
         member = self.fleet.members[incident.target]
-        self._registries[member.name] = registries
+        self._registries[member.name] = hosts
         patch = {"data": {**self._settings(member), **data}}
         await self.admin.insist(lambda: member.client().patch(CONFIG_MAPS, CONFIGURATION, patch))
 

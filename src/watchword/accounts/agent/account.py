@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -71,7 +70,7 @@ class AccountReconciler(Struct, frozen=True):
             service_account = await self.accounts.ensure(account, declared, known_uid=known)
         except BeingDeleted as trouble:
             await self._report(account, declared, absent_account("BeingReplaced", str(trouble)))
-            return RetryAfter(SHORTEST_DELAY)
+            return RetryAfter(CONFLICT_RECHECK)  # its end triggers a reconcile as well
         except NameConflict as conflict:
             await self._report(account, declared, absent_account("NameConflict", str(conflict)))
             return RetryAfter(CONFLICT_RECHECK)
@@ -238,8 +237,10 @@ class ServiceAccounts(Struct, frozen=True):
                 "reported: delete it if it is"
             )
         if not is_deleting(found):
-            with contextlib.suppress(NotFound):
+            try:
                 await self.client.delete(SERVICE_ACCOUNTS, key, uid=uid_of(found))
+            except NotFound:
+                return False  # the cache is behind
         if look:
             left = await self.client.find(SERVICE_ACCOUNTS, key)
             return left is not None and uid_of(left) == uid_of(found)
