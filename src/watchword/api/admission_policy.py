@@ -1,14 +1,16 @@
-"""Builds a ValidatingAdmissionPolicy and its binding, which refuse what any of its expressions does not allow."""
+"""Builds a ValidatingAdmissionPolicy and its binding, and tells whether they are stored as they were written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
-from watchword.api.meta import Manifest, Object, ObjectKey
+from watchword.api.meta import Manifest, Object, ObjectKey, mapping_at, rows_at
 from watchword.api.resources import VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
 
 WRITES = ("CREATE", "UPDATE")
+CONSTRAINT_DEFAULTS: Mapping[str, Any] = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
 
 
 class PolicyName(StrEnum):
@@ -53,6 +55,23 @@ def bound_policy(
         (VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICIES.manifest(key, spec=spec)),
         (VALIDATING_ADMISSION_POLICY_BINDINGS, VALIDATING_ADMISSION_POLICY_BINDINGS.manifest(key, spec=binding)),
     )
+
+
+def is_as_written(stored: Object, wanted: Object) -> bool:
+    """Whether a policy or binding is stored as it was written, but for the defaults that the server adds."""
+    return bool(_without_defaults(mapping_at(stored, "spec")) == wanted["spec"])
+
+
+def _without_defaults(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    constraints = mapping_at(spec, "matchConstraints")
+    if not constraints:  # of a binding
+        return spec
+    rules = [
+        {name: value for name, value in rule.items() if (name, value) != ("scope", "*")}
+        for rule in rows_at(constraints, "resourceRules")
+    ]
+    written = {name: value for name, value in constraints.items() if value != CONSTRAINT_DEFAULTS.get(name)}
+    return {**spec, "matchConstraints": {**written, "resourceRules": rules}}
 
 
 def text_literal(text: str) -> str:

@@ -8,11 +8,15 @@ from random import Random
 import pytest
 from tests.helpers.fault_injection import FaultPlan, FaultyTransport
 
-from watchword.api.admission_policy import PolicyName
+from watchword.api.admission_policy import PolicyName, is_as_written
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
-from watchword.api.resources import NAMESPACES, VALIDATING_ADMISSION_POLICY_BINDINGS
+from watchword.api.resources import (
+    NAMESPACES,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+)
 from watchword.kube.client import Client
 from watchword.kube.errors import Untrusted
 from watchword.kube.transport import Transport
@@ -128,3 +132,14 @@ async def test_the_policy_about_tokens_of_agents_is_restored(plane: Plane) -> No
 
     found = await client.get(VALIDATING_ADMISSION_POLICY_BINDINGS, binding)
     assert found["spec"]["validationActions"] == ["Deny"]
+
+
+async def test_every_policy_is_stored_as_it_was_written(plane: Plane) -> None:
+    client = plane.client()
+    await installation.install(client)
+
+    rows = [row for row in installation.manifests() if row[0].group == VALIDATING_ADMISSION_POLICIES.group]
+    stored = [(await client.get(resource, ObjectKey.of(wanted)), wanted) for resource, wanted in rows]
+
+    assert rows
+    assert [ObjectKey.of(wanted) for found, wanted in stored if not is_as_written(found, wanted)] == []

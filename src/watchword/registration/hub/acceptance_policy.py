@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
-from watchword.api.admission_policy import PolicyName, bound_policy
+from watchword.api.admission_policy import PolicyName, bound_policy, is_as_written
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
-from watchword.api.meta import Manifest, Object, ObjectKey, mapping_at, rows_at
+from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import (
     AGENT_GROUP_PREFIXES,
     BOOTSTRAP_NAMESPACE,
@@ -29,7 +29,6 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Invalid
 from watchword.registration.hub.cluster_sets import DEFAULT_SET
 from watchword.runtime.clock import Clock
-from watchword.runtime.diff import choose_changes
 
 PROBE_USER = "watchword:acceptance-probe"
 PROBE_CLUSTER = "watchword-acceptance-probe"
@@ -196,25 +195,9 @@ def is_installed(present: Iterable[Object]) -> bool:
     """Whether the policy about ManagedClusters and its binding are stored as they should be."""
     found = {str(each.get("kind")): each for each in present}
     return all(
-        (stored := found.get(resource.kind)) is not None and is_intact(stored, wanted)
+        (stored := found.get(resource.kind)) is not None and is_as_written(stored, wanted)
         for resource, wanted in policy_manifests()
     )
-
-
-def is_intact(stored: Object, wanted: Object) -> bool:
-    """Whether a policy or binding is stored as it was written, but for what the server adds."""
-    return not is_narrowed(stored) and choose_changes(_only(stored, wanted), wanted) is None
-
-
-def is_narrowed(stored: Object) -> bool:
-    """Whether a policy or binding is for fewer requests than ours, by a field that ours does not have."""
-    spec = mapping_at(stored, "spec")
-    constraints = mapping_at(spec, "matchConstraints")
-    fields = (spec.get("matchConditions"), spec.get("matchResources"), spec.get("paramRef"), spec.get("paramKind"))
-    selectors = (constraints.get(name) for name in ("namespaceSelector", "objectSelector", "excludeResourceRules"))
-    rules = rows_at(constraints, "resourceRules")
-    named = (rule.get("resourceNames") or rule.get("scope", "*") != "*" for rule in rules)
-    return any(fields) or any(selectors) or any(named)
 
 
 async def _is_admitted(client: Client, *, accepted: bool = False, note: str = "") -> bool:
@@ -227,14 +210,3 @@ async def _is_admitted(client: Client, *, accepted: bool = False, note: str = ""
     except (Forbidden, Invalid):
         return False
     return True
-
-
-def _only(present: Object, wanted: Object) -> Object:
-    """Reduce a stored policy to the fields that were written; the server adds defaults."""
-    spec = {name: present.get("spec", {}).get(name) for name in wanted["spec"]}
-    rules = spec.get("matchConstraints")
-    if isinstance(rules, dict):
-        asked = wanted["spec"]["matchConstraints"]["resourceRules"][0]
-        kept = [{name: rule.get(name) for name in asked} for rule in rules.get("resourceRules", [])]
-        spec["matchConstraints"] = {"resourceRules": kept}
-    return {**present, "spec": spec}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from watchword.api.admission_policy import is_as_written
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import HUB_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
@@ -19,7 +20,7 @@ from watchword.api.resources import (
     VALIDATING_ADMISSION_POLICIES,
 )
 from watchword.kube.client import Client
-from watchword.registration.hub.acceptance_policy import is_intact, policy_manifests, set_binding_policy_manifests
+from watchword.registration.hub.acceptance_policy import policy_manifests, set_binding_policy_manifests
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES, rule
 from watchword.registration.hub.cluster_sets import BUILT_IN_SETS, DEFAULT_SET
 from watchword.registration.hub.executor_policy import executor_policy_manifests
@@ -85,7 +86,7 @@ async def restore_policies(client: Client, rows: Iterable[Manifest], *, dry_run:
         found = None
         if resource.group == VALIDATING_ADMISSION_POLICIES.group:
             found = await client.find(resource, ObjectKey.of(wanted))
-        patch = None if found is None or is_intact(found, wanted) else choose_changes(found, wanted)
+        patch = None if found is None or is_as_written(found, wanted) else choose_changes(found, wanted)
         if patch is None:
             left.append((resource, wanted))
         else:
