@@ -12,6 +12,7 @@ from watchword.accounts.grants import GRANTS
 from watchword.accounts.hub.definition import FIELD_MANAGER, manifests
 from watchword.admin.apply import list_if_served
 from watchword.admin.errors import NotFoundOnHub
+from watchword.admin.lookup import no_namespace_of
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.addon import SERVED_IN_HUB, SERVED_IN_PROCESS
@@ -137,10 +138,8 @@ class AddonAdmin(Struct, frozen=True):
             await self.client.create(MANAGED_CLUSTER_ADDONS, addon, dry_run=self.dry_run)
         except AlreadyExists:
             return False
-        except NotFound as cause:  # the namespace, which every accepted cluster has
-            raise NotFoundOnHub(
-                f"there is no cluster {key.namespace}, or it is not accepted: `watchword clusters` lists all"
-            ) from cause
+        except NotFound as cause:
+            raise no_namespace_of(key.namespace) from cause
         return True
 
     async def disable(self, key: ObjectKey) -> Object | None:

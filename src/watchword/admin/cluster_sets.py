@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from watchword.admin.errors import NotFoundOnHub, OperationRefused
-from watchword.admin.lookup import get_named, missing
+from watchword.admin.lookup import get_named
 from watchword.api.cluster import is_member
-from watchword.api.meta import Object, ObjectKey, labels_of, mapping_at, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, labels_of, mapping_at, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 from watchword.health.hub_reader import require_hub
@@ -50,7 +50,7 @@ class ClusterSetAdmin(Struct, frozen=True):
 
     async def create(self, name: str) -> bool:
         wanted = MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec=dict(SPEC))
-        return await self._create(wanted)
+        return await self._create(MANAGED_CLUSTER_SETS, wanted)
 
     async def delete(self, name: str) -> None:
         """Delete an empty set; `OperationRefused` while clusters are in it."""
@@ -82,7 +82,8 @@ class ClusterSetAdmin(Struct, frozen=True):
         await get_named(self.client, MANAGED_CLUSTER_SETS, ObjectKey.cluster(name))
         key = ObjectKey(namespace, name)
         try:
-            return await self._create(MANAGED_CLUSTER_SET_BINDINGS.manifest(key, spec={"clusterSet": name}))
+            wanted = MANAGED_CLUSTER_SET_BINDINGS.manifest(key, spec={"clusterSet": name})
+            return await self._create(MANAGED_CLUSTER_SET_BINDINGS, wanted)
         except NotFound as cause:
             raise NotFoundOnHub(f"there is no namespace {namespace}: `kubectl create namespace {namespace}`") from cause
 
@@ -93,9 +94,7 @@ class ClusterSetAdmin(Struct, frozen=True):
             await self.client.delete(MANAGED_CLUSTER_SET_BINDINGS, key, uid=uid_of(found))
         return found is not None
 
-    async def _create(self, wanted: Object) -> bool:
-        cluster_scoped = wanted["kind"] == MANAGED_CLUSTER_SETS.kind
-        resource = MANAGED_CLUSTER_SETS if cluster_scoped else MANAGED_CLUSTER_SET_BINDINGS
+    async def _create(self, resource: Resource, wanted: Object) -> bool:
         try:
             await self.client.create(resource, wanted, dry_run=self.dry_run)
         except AlreadyExists:
@@ -107,9 +106,7 @@ class ClusterSetAdmin(Struct, frozen=True):
 
     async def _label(self, cluster: str, value: str | None) -> bool:
         key = ObjectKey.cluster(cluster)
-        current = await self.client.find(MANAGED_CLUSTERS, key)
-        if current is None:
-            raise await missing(self.client, MANAGED_CLUSTERS, key)
+        current = await get_named(self.client, MANAGED_CLUSTERS, key)
         if labels_of(current).get(Label.CLUSTER_SET) == value:
             return False
         patch = {"metadata": {"labels": {Label.CLUSTER_SET: value}}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -15,22 +15,20 @@ from watchword.admin.service_accounts import ServiceAccountAdmin
 from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import HUB_KUBECONFIG_SECRET, KUBE_CLIENT_SIGNER, Label
+from watchword.api.pull_secrets import DOCKERCFG_KEY
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
 from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.credentials.secret_data import decode_data
-from watchword.health.facts import sort_by_creation
+from watchword.health.facts import HubFacts, sort_by_creation
 from watchword.health.formatting import format_key
-from watchword.health.hub_reader import read_inventory
-from watchword.health.inventory import issued_certificates, read_issued_certificate
+from watchword.health.inventory import build_inventory, issued_certificates, read_issued_certificate
 from watchword.health.inventory_rows import CredentialRow
 from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate, split_bundle
 from watchword.pki.errors import PkiError
 from watchword.pullsecrets.dockercfg import find_dockercfg_token
 from watchword.runtime.clock import Clock
-
-DOCKERCFG = ".dockercfg"
 
 
 class CredentialInspector(Struct, frozen=True):
@@ -43,9 +41,7 @@ class CredentialInspector(Struct, frozen=True):
         """Describe the credential of a cluster's agent for the hub."""
         found = await get_named(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name))
         requests = sort_by_creation(await HubAdmin(self.client, self.clock).csrs_of(name))
-        row = await self._row(
-            lambda each: each.cluster == name and not each.addon and each.holder == f"agent of {name}"
-        )
+        row = self._row(HubFacts(clusters=[found], requests=requests))
         return {
             **_of_row(row, f"cluster {name} has no credential yet"),
             **_of_chain(issued_certificates(found, requests)),
@@ -56,12 +52,13 @@ class CredentialInspector(Struct, frozen=True):
     async def addon(self, name: str) -> Object:
         """Describe the credential of an add-on for the hub."""
         key = parse_key(name, "CLUSTER/NAME")
-        addon = Addon.read(await get_named(self.client, MANAGED_CLUSTER_ADDONS, key))
+        found = await get_named(self.client, MANAGED_CLUSTER_ADDONS, key)
+        addon = Addon.read(found)
         if addon.kube_client is None:
             raise OperationRefused(f"add-on {key.name} on cluster {key.namespace} has no credential for the hub")
         requests = sort_by_creation(await HubAdmin(self.client, self.clock).csrs_of(key.namespace))
         issued = [read_issued_certificate(csr) for csr in requests if is_for_hub(csr, key.name)]
-        row = await self._row(lambda each: (each.cluster, each.addon) == (key.namespace, key.name))
+        row = self._row(HubFacts(addons=[found]))
         place = addon.namespace_on_cluster()
         return {
             **_of_row(row, f"add-on {name} has no credential yet"),
@@ -94,9 +91,9 @@ class CredentialInspector(Struct, frozen=True):
             raise NotFoundOnHub(f"there is no Secret {key}: `kubectl -n {key.namespace} get secrets` lists all")
         return {"kind": f"Secret of type {found.get('type') or 'Opaque'}", **describe_secret(found)}
 
-    async def _row(self, matches: Callable[[CredentialRow], bool]) -> CredentialRow | None:
-        inventory = await read_inventory(self.client, self.clock.now())
-        return next((row for row in inventory.credentials if matches(row)), None)
+    def _row(self, facts: HubFacts) -> CredentialRow | None:
+        """Return the row that every view shows of the one member in these facts."""
+        return next(iter(build_inventory(facts, now=self.clock.now()).credentials), None)
 
 
 def is_for_hub(csr: Object, addon: str) -> bool:
@@ -155,7 +152,7 @@ def describe_secret(secret: Object) -> Object:
             raise OperationRefused(f"tls.crt of Secret {key} cannot be read: {cause}") from cause
         period = {"issued": _instant(chain[0].not_before), "expires": _instant(chain[0].not_after)}
         return {**_of_chain(chain), **period, **where}
-    pulled = find_dockercfg_token(data[DOCKERCFG]) if data.get(DOCKERCFG) else None
+    pulled = find_dockercfg_token(data[DOCKERCFG_KEY]) if data.get(DOCKERCFG_KEY) else None
     text = pulled.reveal() if pulled is not None else data.get("token", b"").decode(errors="replace")
     token = read_bound_token(text) if text else None
     if token is None:

@@ -38,3 +38,8 @@ async def missing(client: Client, resource: Resource, key: ObjectKey) -> NotFoun
     noun, command = NOUNS[resource]
     where = f" in namespace {key.namespace}" if resource is MANAGED_SERVICE_ACCOUNTS else f" on cluster {key.namespace}"
     return NotFoundOnHub(f"there is no {noun} {key.name}{where if key.namespace else ''}: `{command}` lists all")
+
+
+def no_namespace_of(cluster: str) -> NotFoundOnHub:
+    """Return what to raise where a cluster has no namespace: every accepted one has."""
+    return NotFoundOnHub(f"there is no cluster {cluster}, or it is not accepted: `watchword clusters` lists all")

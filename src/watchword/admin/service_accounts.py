@@ -16,7 +16,7 @@ from watchword.accounts.tokens import AccountToken, find_token
 from watchword.admin.errors import NotFoundOnHub, OperationRefused
 from watchword.admin.lookup import missing
 from watchword.admin.revoke.revocation import Refusal, RefusalMeasurement, RequestProbe, split_refused
-from watchword.admin.wait import ObjectWaiter
+from watchword.admin.wait import ObjectWaiter, validate_applied
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
 from watchword.api.conditions import conditions_of, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, finalizers_of, labels_of, uid_of
@@ -213,10 +213,7 @@ def validate_granted(work: Object | None, right: AccountRight) -> str:
     """Say why the right is not granted yet; empty when the cluster has applied the work as it is now."""
     if work is None or granted_in(work) != right.namespaces:
         return "the hub has not written the work yet"
-    said = next((row for row in conditions_of(work) if row.get("type") == ConditionType.WORK_APPLIED), {})
-    if int(said.get("observedGeneration") or 0) < int(work["metadata"].get("generation") or 1):
-        return "the cluster's agent has not applied the work yet"
-    return "" if said.get("status") == "True" else str(said.get("message") or "the work is not applied")
+    return validate_applied(work)
 
 
 def validate_reported(found: Object | None) -> str:

@@ -11,7 +11,9 @@ import orjson
 from msgspec import Struct, field
 
 from watchword.admin.errors import NotReady
+from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.names import ConditionType
 from watchword.api.validation import format_duration
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
@@ -79,3 +81,12 @@ class ObjectWaiter(Struct, frozen=True):
         if self.ends_when_refused and isinstance(trouble, Unauthorized | Forbidden):
             raise trouble
         reporter.report(f"the request failed ({trouble}); trying again")
+
+
+def validate_applied(work: Object | None) -> str:
+    """Return what is still waited for; empty when the cluster has applied the work as it is now."""
+    said = next((row for row in conditions_of(work or {}) if row.get("type") == ConditionType.WORK_APPLIED), {})
+    generation = int(((work or {}).get("metadata") or {}).get("generation") or 1)
+    if int(said.get("observedGeneration") or 0) < generation:
+        return "the cluster's agent has not applied the work yet"
+    return "" if said.get("status") == "True" else str(said.get("message") or "the work is not applied")

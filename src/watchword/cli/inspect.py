@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 import click
 
@@ -21,20 +23,25 @@ def command() -> None:
     """
 
 
-def _add(name: str, method: str, metavar: str, summary: str) -> None:
+Inspect: TypeAlias = Callable[[CredentialInspector, str], Coroutine[Any, Any, Object]]
+
+
+def _add(name: str, inspect: Inspect, metavar: str, summary: str) -> None:
     @command.command(name, help=summary)
     @click.argument("what", metavar=metavar, shell_complete=complete_clusters if name == "cluster" else None)
     @output_option()
     @connection_options
     def verb(connection: ClusterConnection, what: str, output: str) -> None:
-        facts = connection.run(lambda client: getattr(CredentialInspector(client, SystemClock()), method)(what))
+        facts = connection.run(lambda client: inspect(CredentialInspector(client, SystemClock()), what))
         show_result(facts, output, lambda: describe(facts))
 
 
-_add("cluster", "cluster", "CLUSTER", "Show the credential of a cluster's agent for the hub.")
-_add("addon", "addon", "CLUSTER/NAME", "Show the credential of an add-on for the hub.")
-_add("serviceaccount", "account", "NAMESPACE/NAME", "Show the token of a managed service account.")
-_add("secret", "secret", "NAMESPACE/NAME", "Show the credential in a Secret of any cluster: certificate or token.")
+_add("cluster", CredentialInspector.cluster, "CLUSTER", "Show the credential of a cluster's agent for the hub.")
+_add("addon", CredentialInspector.addon, "CLUSTER/NAME", "Show the credential of an add-on for the hub.")
+_add("serviceaccount", CredentialInspector.account, "NAMESPACE/NAME", "Show the token of a managed service account.")
+_add(
+    "secret", CredentialInspector.secret, "NAMESPACE/NAME", "Show the certificate or token in a Secret of any cluster."
+)
 
 
 def describe(facts: Object) -> str:

@@ -10,6 +10,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
+import orjson
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
@@ -43,6 +44,7 @@ class Listing(Struct, Generic[T], frozen=True, kw_only=True):
     resource: Resource | None  # None: documents are printed as a bare list, and cannot be watched
     columns: Sequence[str]
     read: Callable[[Client, ListRequest], Awaitable[Sequence[T]]]
+    of_object: Callable[[Object], T] | None = None  # the item of one watched object; None: a change reads all again
     row: Callable[[T, datetime], Sequence[str]]  # one cell for each column, and for each wide one
     wide: Sequence[str] = ()  # columns that only `-o wide` shows
     document: Callable[[T], Object]
@@ -130,13 +132,8 @@ def of_objects(resource: Resource) -> Callable[[Client, ListRequest], Awaitable[
 def object_listing(
     resource: Resource, columns: Sequence[str], row: Callable[[Object, datetime], Sequence[str]], **more: Any
 ) -> Listing[Object]:
-    return Listing(
-        resource=resource,
-        columns=columns,
-        row=row,
-        document=without_managed_fields,
-        **{"read": of_objects(resource), **more},
-    )
+    reading = {"read": of_objects(resource), "of_object": without_managed_fields} if "read" not in more else {}
+    return Listing(resource=resource, columns=columns, row=row, document=without_managed_fields, **{**reading, **more})
 
 
 def select_names(clusters: Iterable[Object], selector: str) -> frozenset[str] | None:
@@ -183,7 +180,7 @@ def print_list(connection: ClusterConnection, listing: Listing[T], request: List
         listing.show(await listing.read(client, request), request)
 
     async def follow(client: Client) -> None:
-        from watchword.kube.watch import Bookmark, list_and_watch
+        from watchword.kube.watch import Bookmark, ObjectChange, list_and_watch
 
         assert listing.resource is not None
         shown: dict[str, Object] = {}
@@ -191,11 +188,15 @@ def print_list(connection: ClusterConnection, listing: Listing[T], request: List
         async for update in updates:
             if isinstance(update, Bookmark):
                 continue
-            documents = [(item, listing.document(item)) for item in await listing.read(client, request)]
+            if listing.of_object is not None and isinstance(update, ObjectChange):
+                items = [listing.of_object(orjson.loads(update.raw))] if update.type != "DELETED" else []
+            else:
+                items = list(await listing.read(client, request))
+            documents = [(item, listing.document(item)) for item in items]
             fresh = [item for item, document in documents if shown.get(_identity(document)) != document]
             if fresh or not shown:
                 listing.show(fresh, request, heading=not shown)
-            shown = {_identity(document): document for _, document in documents}
+            shown |= {_identity(document): document for _, document in documents}
 
     with suppress(KeyboardInterrupt):
         connection.run(follow if request.watch else once)

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from watchword.admin.errors import InvalidInput, NotFoundOnHub, OperationRefused
-from watchword.admin.lookup import get_named
-from watchword.admin.wait import ObjectWaiter
+from watchword.admin.errors import InvalidInput, OperationRefused
+from watchword.admin.lookup import get_named, no_namespace_of
+from watchword.admin.wait import ObjectWaiter, validate_applied
 from watchword.api import yaml
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.limits import MAX_DOCUMENT_BYTES
@@ -140,9 +140,7 @@ async def _create(client: Client, key: ObjectKey, spec: Object, *, overwrite: bo
         return "changed"
     except NotFound as cause:
         await require_hub(client)
-        raise NotFoundOnHub(
-            f"there is no cluster {key.namespace}, or it is not accepted: `watchword clusters` lists all"
-        ) from cause
+        raise no_namespace_of(key.namespace) from cause
     return "created"
 
 
@@ -160,15 +158,6 @@ def read_manifests(path: Path) -> list[Object]:
 
 def _is_object(row: Any) -> bool:
     return isinstance(row, dict) and bool(row.get("apiVersion")) and bool(row.get("kind"))
-
-
-def validate_applied(work: Object | None) -> str:
-    """Return what is still waited for; empty when the cluster has applied the work as it is now."""
-    said = next((row for row in conditions_of(work or {}) if row.get("type") == ConditionType.WORK_APPLIED), {})
-    generation = int(((work or {}).get("metadata") or {}).get("generation") or 1)
-    if int(said.get("observedGeneration") or 0) < generation:
-        return "the cluster's agent has not applied the work yet"
-    return "" if said.get("status") == "True" else str(said.get("message") or "the work is not applied")
 
 
 @command.command("delete")

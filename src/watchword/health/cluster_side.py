@@ -14,7 +14,13 @@ from msgspec.structs import replace
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of
-from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation, ConditionType
+from watchword.api.names import (
+    ADDON_NAMESPACE,
+    BOOTSTRAP_KUBECONFIG_SECRET,
+    HUB_KUBECONFIG_SECRET,
+    Annotation,
+    ConditionType,
+)
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, DEPLOYMENTS, KLUSTERLETS, MANAGED_CLUSTERS, PODS, SECRETS
 from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_kind import HeldCredential
@@ -40,7 +46,6 @@ from watchword.runtime.informer import WatchScope
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
 ASK_THE_HUB = "watchword token create --print-join-command   # on the hub: it prints the rest of the command"
-ADDON_NAMESPACE = "open-cluster-management-agent-addon"
 CLUSTER_SOURCES = {
     **PROCESS_SOURCES,
     "Klusterlets": (KLUSTERLETS, WatchScope()),

@@ -27,6 +27,7 @@ from watchword.health.formatting import format_age, format_count
 from watchword.health.hub_reader import read_hub_facts, require_fleet
 from watchword.health.hub_rules import INIT, HubState, decide_hub_findings, decide_table_findings
 from watchword.health.inventory import build_inventory
+from watchword.health.row_findings import member_command
 from watchword.kube.access_reviews import ResourceAccess, can_i, who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, MalformedResponse, NotFound, Unauthorized, Unreachable
@@ -100,17 +101,7 @@ class Examination(msgspec.Struct, frozen=True):
         if not own.clusters and "clusters" not in facts.unseen:
             raise UnknownCluster(f"this hub has no cluster {name}: `watchword clusters` lists all")
         results = decide_hub_findings(own, now=now, catalog=self.catalog)
-        there = f"watchword doctor   # with the kubeconfig of {name}: it sees the agent's pods and credential"
-        results = [
-            CheckResult(
-                each.check,
-                [
-                    replace(finding, command=there) if finding.command.startswith("watchword doctor ") else finding
-                    for finding in each.findings
-                ],
-            )
-            for each in results
-        ]
+        results = [CheckResult(each.check, [_on_the_cluster(row, name) for row in each.findings]) for each in results]
         lease = next((renewal_time(lease) for lease in own.leases), None)
         renewed = (
             f"its agent renewed its lease {format_age(now - lease)} ago" if lease is not None else "it has no lease"
@@ -175,6 +166,14 @@ class Examination(msgspec.Struct, frozen=True):
         trouble = await self.probe_signer()
         mend = f"let a signer for {KUBE_CLIENT_SIGNER} run, as kube-controller-manager does"
         return [fail("NoSigner", trouble, mend)] if trouble else passed("certificates are issued")
+
+
+def _on_the_cluster(finding: Finding, name: str) -> Finding:
+    """Point from `doctor --cluster`, which sees no more, to `doctor` on the cluster itself."""
+    if finding.command != member_command(name):
+        return finding
+    there = f"watchword doctor   # with the kubeconfig of {name}: it sees the agent's pods and credential"
+    return replace(finding, command=there)
 
 
 def decide_skew_findings(skew: timedelta | None) -> list[Finding]:

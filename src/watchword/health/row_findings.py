@@ -44,10 +44,9 @@ def cluster_finding(row: ClusterRow) -> Finding | None:
     severity = decide_severity(row.health)
     if severity is Severity.OK:
         return None
-    name = shlex.quote(row.name)
-    command = f"watchword doctor --cluster {name}"
+    command = member_command(row.name)
     if row.accepted == "no" and row.health is InventoryHealth.PENDING:
-        command = f"watchword accept {name}"
+        command = f"watchword accept {shlex.quote(row.name)}"
     reason = f"Cluster{row.health.label}"
     return Finding(severity, reason, row.note, command, f"cluster {row.name}", row.name)
 
@@ -97,4 +96,8 @@ def _command(row: CredentialRow) -> str:
         return "watchword logs hub"
     if row.health is InventoryHealth.EXPIRED:
         return f"watchword token create --for-cluster {cluster} --print-join-command"
-    return f"watchword doctor --cluster {cluster}"
+    return member_command(row.cluster)
+
+
+def member_command(cluster: str) -> str:
+    return f"watchword doctor --cluster {shlex.quote(cluster)}"

@@ -6,7 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 import orjson
 from msgspec import Struct, field
@@ -85,29 +85,36 @@ class BackgroundWriter:
                 return
 
 
-class UpOutput(Struct):
+class UpOutput(Protocol):
     """Shows what happens; `read_view` gives the whole picture of the moment."""
 
-    writer: BackgroundWriter
+    @property
+    def reader_closed(self) -> bool: ...
 
     def step(self, line: StepStatus) -> None:
         """Show every change of a step."""
 
-    def refresh(self, read_view: ViewReader) -> None:
-        raise NotImplementedError
+    def refresh(self, read_view: ViewReader) -> None: ...
 
-    def ready(self, read_view: ViewReader, seconds: float) -> None:
-        raise NotImplementedError
+    def ready(self, read_view: ViewReader, seconds: float) -> None: ...
 
-    def close(self, final_message: str) -> None:
-        raise NotImplementedError
+    def close(self, final_message: str) -> None: ...
+
+
+class WrittenOutput(Struct):
+    """Output through a writer in the background; by default a step shows nothing by itself."""
+
+    writer: BackgroundWriter
+
+    def step(self, line: StepStatus) -> None:
+        """Show nothing: the next picture contains it."""
 
     @property
     def reader_closed(self) -> bool:
         return self.writer.reader_closed
 
 
-class TerminalOutput(UpOutput):
+class TerminalOutput(WrittenOutput):
     """Output for a terminal: one picture, redrawn."""
 
     screen: Screen
@@ -126,7 +133,7 @@ class TerminalOutput(UpOutput):
         self.writer.close()
 
 
-class PlainOutput(UpOutput):
+class PlainOutput(WrittenOutput):
     """Output for a log: one line per step, and what to try; `verbose` adds events and tables."""
 
     unicode: bool
@@ -163,7 +170,7 @@ class PlainOutput(UpOutput):
         self.writer.write(f"{escape_text(line)}\n")
 
 
-class JsonOutput(UpOutput):
+class JsonOutput(WrittenOutput):
     """Output for a program: one JSON object per line, each with its type under `event`."""
 
     _reported: set[FleetEvent] = field(default_factory=set)

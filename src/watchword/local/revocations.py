@@ -12,6 +12,7 @@ from watchword.admin.hub_restore import intersect_grants, with_hub_annotations
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_PREFIX
 from watchword.api.meta import Object, is_deleting, mapping_at, uid_of
+from watchword.api.pull_secrets import SERVICE_ACCOUNT_TOKEN_TYPE
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
@@ -30,7 +31,6 @@ from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.snapshot import Row, SnapshotSummary
 
-TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - the name of a type
 BOOTSTRAP_TOKENS = f"{TOKEN_SECRET_NAMESPACE}/{TOKEN_SECRET_PREFIX}"
 
 
@@ -83,7 +83,7 @@ def invalidate(saved: Object, present: Object | None) -> Object | None:
 
 def restore_secret(saved: Object, present: Object | None) -> Object | None:
     path = f"{saved['metadata']['namespace']}/{saved['metadata']['name']}"
-    is_token = path.startswith(BOOTSTRAP_TOKENS) or saved.get("type") == TOKEN_TYPE
+    is_token = path.startswith(BOOTSTRAP_TOKENS) or saved.get("type") == SERVICE_ACCOUNT_TOKEN_TYPE
     return present if is_token else invalidate(saved, present)
 
 

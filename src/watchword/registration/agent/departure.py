@@ -11,6 +11,7 @@ from watchword.api.meta import ObjectKey, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError
 from watchword.registration.agent.hub_session import HubSession
@@ -19,7 +20,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 
 ATTEMPTS = 5
-RETRY_SECONDS = 5.0
+BACKOFF = Backoff(first=5.0, limit=300.0)
 
 
 async def withdraw_acceptance(hub: Client, cluster: str, clock: Clock) -> bool:
@@ -54,12 +55,13 @@ async def leave_when_asked(session: HubSession, hub: Client, cluster: Client, ow
 
     A person's shell may have no way to the hub, or not the identity that a plugin of the credential uses.
     """
-    changed, log = asyncio.Event(), structlog.get_logger("watchword.registration.agent")
+    changed, failures, log = asyncio.Event(), 0, structlog.get_logger("watchword.registration.agent")
     own.add_handler(SECRETS, lambda _: changed.set())
     while True:
         found = own.get(SECRETS, secret)
         asked = annotations_of(found or {}).get(Annotation.LEAVE_REQUEST, "")
         if found is None or not asked or annotations_of(found).get(Annotation.LEFT_ON) == asked:
+            failures = 0
             await changed.wait()
             changed.clear()
             continue
@@ -70,4 +72,5 @@ async def leave_when_asked(session: HubSession, hub: Client, cluster: Client, ow
                 await cluster.patch(SECRETS, secret, with_preconditions(found, done))
         except KubeError as trouble:
             log.warning("the hub is not told yet that this cluster leaves", error=str(trouble))
-        await asyncio.sleep(RETRY_SECONDS)
+        failures += 1
+        await asyncio.sleep(BACKOFF.delay(failures, session.random))
