@@ -91,12 +91,12 @@ class AccountReconciler(Struct, frozen=True):
                 held = await self._request(account, declared, local, decision.reason)
                 decision = decide_token(account, local, held, self.secrets.trust, now=now)
         except NameConflict as conflict:
-            if held is not None and now - held.token.issued_at < GRANT_PATIENCE:
+            # The Secret may be the account's own, written by this agent or one before it, and not granted yet.
+            since = account.created_at if held is None else held.token.issued_at
+            if since is not None and now - since < GRANT_PATIENCE:
                 return RetryAfter(SHORTEST_DELAY)
             await self._report(account, declared, unstored_token(str(conflict)))
-            # The Secret may be that of an agent before this one, whose name the hub has not granted yet.
-            is_new = account.created_at is not None and now - account.created_at < GRANT_PATIENCE
-            return RetryAfter(SHORTEST_DELAY if is_new else CONFLICT_RECHECK)
+            return RetryAfter(CONFLICT_RECHECK)
         except KubeError as trouble:
             await self._report(account, declared, failed_request(str(trouble)))
             raise
