@@ -93,7 +93,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         review = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr, request))
         if (review.get("status") or {}).get("allowed") is not True:
             self.context.events.refusal(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
-            return Done()  # rights and limits of tokens change without a trigger: reported refusals are rechecked
+            return Done()  # repeated ever more rarely: rights and limits of tokens change without a trigger
         return await self._approve(csr, "the agent renews its own certificate")
 
     async def _approve_first_request(self, csr: Object, request: ClusterRequest, cluster: Object | None) -> Outcome:
@@ -108,7 +108,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
             objection = await self.context.validate_registration(request.requester, request.cluster)
         if objection:
             self.context.events.refusal(csr, "NameAlreadyOwned", objection)
-            return Done()  # rights and limits of tokens change without a trigger: reported refusals are rechecked
+            return Done()  # repeated ever more rarely: rights and limits of tokens change without a trigger
         await self._record_owner(cluster, request)
         return await self._approve(csr, "the requester is on the allow-list")
 
