@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import structlog
 from msgspec.structs import replace
 
+from watchword.api.json import limit_depth
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
@@ -37,7 +38,7 @@ class Cache:
         self._tasks: dict[Informer, asyncio.Task[None]] = {}
 
     @classmethod
-    def of(cls, client: Client, options: WatchOptions | None = None, *, beside: Cache | None = None) -> Cache:
+    def of(cls, client: Client, options: WatchOptions | None = None, *, beside: Cache | None = None) -> Self:
         return cls(watch_source(client, options or WatchOptions()), beside=beside)
 
     def informer(
@@ -158,6 +159,7 @@ class Cache:
 
     def observe_write(self, raw: bytes) -> None:
         """Store the server's response to our own write; anything but a stored object is ignored."""
+        raw = limit_depth(raw)
         try:
             head = head_of(raw)
         except msgspec.MsgspecError:
