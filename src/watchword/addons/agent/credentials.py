@@ -130,7 +130,9 @@ class AddonCredentials(Struct, frozen=True):
     session: HubAccess
     metrics: CredentialMetrics
     clock: Clock
-    statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(default_factory=dict)  # add-on → Secret → last word
+    statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(
+        default_factory=dict
+    )  # add-on → Secret → last status
     validities: dict[ObjectKey, CredentialValidity] = field(default_factory=dict)  # Secret → that of its credential
     waiting_since: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → since when it has no credential
 
@@ -252,9 +254,7 @@ def _status_of(registration: Registration, answer: ObtainResult) -> CredentialSt
 UNREPORTED_WAIT = timedelta(minutes=1)  # most are issued sooner, and need no report in between
 LABELED_RECHECK = timedelta(seconds=30)  # its label makes it visible, and its event triggers the reconciler sooner
 CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
-BOOTSTRAP_RECHECK = timedelta(
-    minutes=1
-)  # a credential of the cluster's own triggers the reconciler, perhaps before it is used
+BOOTSTRAP_RECHECK = timedelta(minutes=1)  # the cluster's own credential triggers a reconcile, perhaps before its use
 
 WatchNamespace = Callable[[str], Awaitable[None]]
 """Follow the add-ons' Secrets of one more namespace; returns when it is known what is there."""
@@ -296,9 +296,7 @@ class AddonSecretReconciler(Struct, frozen=True):
         if secret is not None and is_deleting(secret):
             return Done()  # its deletion triggers the reconciler
         if not self.credentials.session.uses_own_credential:
-            return RetryAfter(
-                BOOTSTRAP_RECHECK
-            )  # no controller decides about a joining cluster's request for an add-on
+            return RetryAfter(BOOTSTRAP_RECHECK)  # the hub decides no request for an add-on of a joining cluster
         spec = self.credentials.spec(credential_secret)
         if spec is None:
             self.keeper.release(key)

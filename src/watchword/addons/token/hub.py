@@ -199,7 +199,7 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
 
 
 class TokenInfrastructureAction(Enum):
-    """What the hub owes an add-on now."""
+    """What the hub does about an add-on now."""
 
     NOTHING = auto()
     CREATE = auto()

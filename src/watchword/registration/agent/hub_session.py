@@ -144,7 +144,7 @@ class OwnCredentialTransport:
     """Lets writes pass only in the name of this very cluster.
 
     A write may begin as this cluster and be tried again after its credential has ended: no controller decides about a
-    joining cluster's request for an add-on, so the agent would wait for it in vain.
+    joining cluster's request for an add-on, so it would stay pending.
     """
 
     def __init__(self, connection: HubConnection) -> None:

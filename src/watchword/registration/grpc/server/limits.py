@@ -65,7 +65,7 @@ class GrpcLimits(Struct, frozen=True, kw_only=True):
     handshake_seconds: float = 10.0
     authentication_seconds: float = 60.0  # from the handshake to the first call of a known user
     frames: Rate = Rate(200, 1000)  # of one connection: calls, resets, pings and settings
-    stranger_frames: Rate = Rate(20, 30)  # of any kind, before a call is authenticated: an agent sends a dozen
+    unauthenticated_frames: Rate = Rate(20, 30)  # of any kind, before a call is authenticated: an agent sends a dozen
     receive_seconds: float = 30.0  # from the headers of a request to the end of its message
     send_seconds: float = 30.0  # how long a client may stop reading
     ping_seconds: float = 30.0
