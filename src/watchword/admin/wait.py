@@ -48,7 +48,7 @@ class ObjectWaiter(Struct, frozen=True):
         """Return the object once `condition` is content; `NotReady`, ending with `advice`, when it is not in time."""
         reporter = _ProgressReporter(self.progress)
         missing = ""
-        options = WatchOptions(on_error=lambda trouble: self._handle(trouble, reporter))
+        options = WatchOptions(on_error=lambda error: self._handle(error, reporter))
         facts = list_and_watch(
             self.client, resource, namespace=key.namespace, fields=f"metadata.name={key.name}", options=options
         )
@@ -77,10 +77,10 @@ class ObjectWaiter(Struct, frozen=True):
 
         await self.until(resource, key, describe, advice=advice)
 
-    def _handle(self, trouble: KubeError, reporter: _ProgressReporter) -> None:
-        if self.ends_when_refused and isinstance(trouble, Unauthorized | Forbidden):
-            raise trouble
-        reporter.report(f"the request failed ({trouble}); trying again")
+    def _handle(self, error: KubeError, reporter: _ProgressReporter) -> None:
+        if self.ends_when_refused and isinstance(error, Unauthorized | Forbidden):
+            raise error
+        reporter.report(f"the request failed ({error}); trying again")
 
 
 def validate_applied(work: Object | None) -> str:

@@ -78,8 +78,8 @@ async def _renew(rotator: CredentialRotator, renewals: Sequence[Renewal], patien
         left = timedelta(seconds=deadline - loop.time())
         try:
             echo(f"{renewal.what}: {await rotator.wait(renewal, left)}")
-        except NotReady as trouble:
-            echo(f"{renewal.what}: {trouble}", err=True)
+        except NotReady as error:
+            echo(f"{renewal.what}: {error}", err=True)
             late += 1
     return ExitCode.UNREACHABLE if late else ExitCode.DONE
 
