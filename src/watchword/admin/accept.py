@@ -116,7 +116,7 @@ class ClusterAcceptor(Struct, frozen=True):
             AcceptanceContext(client=client, cluster=cluster, settings=settings, dry_run=dry_run)
         )
 
-    async def accept_and_wait(self, name: str, patience: timedelta) -> AdmissionResult:
+    async def accept_and_wait(self, name: str, waiter: ObjectWaiter) -> AdmissionResult:
         """Wait for the cluster's request, accept it, and wait until the hub has granted its rights."""
 
         async def look() -> AdmissionResult:
@@ -126,8 +126,7 @@ class ClusterAcceptor(Struct, frozen=True):
                 why = str(early).partition(":")[0]
                 raise PollAgain(why, NotReady(f"{why}: {await self._find_server_problem() or MEMBER_HINT}")) from early
 
-        decision = await poll_until(look, PollOptions(patience, pause=timedelta(seconds=2)), self.progress)
-        waiter = ObjectWaiter(self.hub_admin.client, patience, self.progress)
+        decision = await poll_until(look, PollOptions(waiter.left(), pause=timedelta(seconds=2)), self.progress)
         await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_accepted, advice=HUB_RUNNING_HINT)
         return decision
 
