@@ -65,7 +65,7 @@ class ObjectWaiter(Struct):
                 raise self._too_late(missing, advice)
             return found or {}
         reporter = _ProgressReporter(self.progress)
-        options = WatchOptions(on_error=lambda trouble: self._handle(trouble, reporter))
+        options = WatchOptions(on_error=lambda error: self._handle(error, reporter))
         facts = list_and_watch(
             self.client, resource, namespace=key.namespace, fields=f"metadata.name={key.name}", options=options
         )
@@ -97,10 +97,10 @@ class ObjectWaiter(Struct):
 
         await self.until(resource, key, describe, advice=advice)
 
-    def _handle(self, trouble: KubeError, reporter: _ProgressReporter) -> None:
-        if self.ends_when_refused and isinstance(trouble, Unauthorized | Forbidden):
-            raise trouble
-        reporter.report(f"the request failed ({trouble}); trying again")
+    def _handle(self, error: KubeError, reporter: _ProgressReporter) -> None:
+        if self.ends_when_refused and isinstance(error, Unauthorized | Forbidden):
+            raise error
+        reporter.report(f"the request failed ({error}); trying again")
 
 
 def validate_applied(work: Object | None) -> str:

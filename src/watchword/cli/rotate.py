@@ -76,8 +76,8 @@ async def _renew(rotator: CredentialRotator, renewals: Sequence[Renewal], patien
     for renewal in renewals:
         try:
             echo(f"{renewal.what}: {await rotator.wait(renewal, waiter)}")
-        except NotReady as trouble:
-            echo(f"{renewal.what}: {trouble}", err=True)
+        except NotReady as error:
+            echo(f"{renewal.what}: {error}", err=True)
             late += 1
     return ExitCode.UNREACHABLE if late else ExitCode.DONE
 

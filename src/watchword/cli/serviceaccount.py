@@ -326,7 +326,7 @@ def describe_refusal(refusal: Refusal) -> str:
     if refusal.before:
         return f"{refusal.holder}: refused its token before the deletion, too: is it for other audiences?"
     if refusal.seconds is None:
-        return f"{refusal.holder}: no refusal of its token observed: {refusal.trouble}"
+        return f"{refusal.holder}: no refusal of its token observed: {refusal.error}"
     return f"{refusal.holder}: token refused {refusal.seconds:.1f} s after the deletion"
 
 

@@ -67,15 +67,15 @@ class AccountReconciler(Struct, frozen=True):
         try:
             known = self.secrets.account_uid(account.key)
             service_account = await self.accounts.ensure(account, declared, known_uid=known)
-        except BeingDeleted as trouble:
-            await self._report(account, declared, absent_account("BeingReplaced", str(trouble)))
+        except BeingDeleted as error:
+            await self._report(account, declared, absent_account("BeingReplaced", str(error)))
             return Done()
         except NameConflict as conflict:
             await self._report(account, declared, absent_account("NameConflict", str(conflict)))
             return Done()
-        except KubeError as trouble:
-            if not isinstance(trouble, Conflict):
-                change = absent_account("ServiceAccountFailed", str(trouble))
+        except KubeError as error:
+            if not isinstance(error, Conflict):
+                change = absent_account("ServiceAccountFailed", str(error))
                 await self._report(account, declared, change)
             raise
         return await self._keep_token(account, declared, uid_of(service_account))
@@ -96,8 +96,8 @@ class AccountReconciler(Struct, frozen=True):
                 return RetryAfter(SHORTEST_DELAY)
             await self._report(account, declared, unstored_token(str(conflict)))
             return Done()
-        except KubeError as trouble:
-            await self._report(account, declared, failed_request(str(trouble)))
+        except KubeError as error:
+            await self._report(account, declared, failed_request(str(error)))
             raise
         if held is None:
             await self._report(account, declared, failed_request("the cluster issued a token without an end"))
@@ -117,8 +117,8 @@ class AccountReconciler(Struct, frozen=True):
             )
             issued = await self.secrets.evidence.obtain(self.accounts.client, wanted, now=began)
             held = await self.secrets.write(account, declared, issued, self.clock.now())
-        except (KubeError, NameConflict) as trouble:
-            self.metrics.failed(because, trouble)
+        except (KubeError, NameConflict) as error:
+            self.metrics.failed(because, error)
             raise
         self.metrics.refreshed(because, seconds=(self.clock.now() - began).total_seconds())
         log = structlog.get_logger("watchword.accounts")

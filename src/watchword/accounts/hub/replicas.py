@@ -80,8 +80,8 @@ class ReplicaWriter(Struct, frozen=True):
             return ReplicaState(cluster, f"{NAME_CONFLICT}: {conflict}", retry=True, conflicts=True)
         except BeingDeleted:
             return ReplicaState(cluster, "the account that was there before is being revoked", retry=True)
-        except KubeError as trouble:
-            return ReplicaState(cluster, str(trouble), retry=True)
+        except KubeError as error:
+            return ReplicaState(cluster, str(error), retry=True)
         return self._state(replica, cluster)
 
     async def remove(self, replica: Object) -> None:

@@ -283,8 +283,8 @@ class AddonSecretReconciler(Struct, frozen=True):
             return await self._reconcile_credential(key, credential_secret)
         except AlreadyExists:
             return await self._adopt(key, credential_secret)
-        except (Forbidden, NotFound, Invalid, ConfigError) as trouble:
-            message = f"the credential cannot be stored in Secret {key}: {trouble}"
+        except (Forbidden, NotFound, Invalid, ConfigError) as error:
+            message = f"the credential cannot be stored in Secret {key}: {error}"
             await self._report_failure(credential_secret, "SecretNotStored", message)
             raise
 

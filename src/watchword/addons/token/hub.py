@@ -122,10 +122,8 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
             return Done()
         except Conflict:
             raise  # another writer was faster: the next reconcile settles it
-        except KubeError as trouble:
-            await self._set_ready_condition(
-                addon, Condition.false(READY, "TokenInfrastructureApplyFailed", str(trouble))
-            )
+        except KubeError as error:
+            await self._set_ready_condition(addon, Condition.false(READY, "TokenInfrastructureApplyFailed", str(error)))
             raise
         message = ready_message(ObjectKey(addon.cluster, account), uid)
         await self._set_ready_condition(addon, Condition.true(READY, "TokenInfrastructureReady", message))

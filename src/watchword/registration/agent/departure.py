@@ -84,7 +84,7 @@ async def leave_when_asked(session: HubSession, hub: Client, cluster: Client, ow
                 done = {"metadata": {"annotations": {Annotation.LEFT_ON: asked}}}
                 await cluster.patch(SECRETS, secret, with_preconditions(found, done))
                 log.info("this cluster has left its hub, as `watchword unjoin` asked", asked=asked)
-        except KubeError as trouble:
-            log.warning("the hub is not told yet that this cluster leaves", error=str(trouble))
+        except KubeError as error:
+            log.warning("the hub is not told yet that this cluster leaves", error=str(error))
         failures += 1
         await asyncio.sleep(BACKOFF.delay(failures, session.random))
