@@ -22,7 +22,16 @@ Every right that Watchword's processes have on a cluster, and what it is for. Re
 (`make rights-record`). The others are checked beside a request for something else, such as `bind`, or are held because
 the hub gives them to clusters; `tests/operator/test_used_rights.py` names the rest.
 """
-PROCESSES = {"Operator": "operator", "Agent": "agent", "Hub,": "hub", "Hub that": "accounts", "Manager": "accounts"}
+PROCESSES = {
+    "Operator": "operator",
+    "Agent": "agent",
+    "Hub,": "hub",
+    "Hub that": "accounts",
+    "Manager": "accounts",
+    "Clean-up": "cleaner",
+    "Server `grpc-server`": "grpc-server",
+    "Pull secrets,": "pull-secrets",
+}
 """How the title of a section begins, and the process on record."""
 
 ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (

@@ -193,7 +193,7 @@ class GrpcHub:
         started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         options = GrpcServerOptions(serve=("127.0.0.1", 0), tls=self.write_files(), limits=limits, metrics=self.metrics)
         await grant_server_rights(self.client)
-        client = self.fleet.plane.fresh_client(SERVER_USER)
+        client = self.fleet.plane.fresh_client(SERVER_USER, ("system:serviceaccounts",))
         self.task = asyncio.create_task(
             run_grpc_server(client, options, clock=self.fleet.plane.clock, stop=self.stop, started=started.set_result)
         )
