@@ -194,9 +194,9 @@ def watch_source(client: Client, options: WatchOptions) -> WatchSource:
     log: Any = structlog.get_logger("watchword.cache")
 
     def feed(resource: Resource, scope: WatchScope, reduce: Reduction) -> Any:
-        def report(trouble: KubeError) -> None:
-            log.warning("watch interrupted", resource=resource.group_resource, error=str(trouble))
-            options.on_error(trouble)
+        def report(error: KubeError) -> None:
+            log.warning("watch interrupted", resource=resource.group_resource, error=str(error))
+            options.on_error(error)
 
         return list_and_watch(
             client,

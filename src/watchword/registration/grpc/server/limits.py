@@ -43,7 +43,7 @@ def grpc_error(error: Exception) -> GRPCError:
         return _refusal(400, str(error))
     if isinstance(error, ApiStatusError) and not isinstance(error, Unauthorized):
         return GRPCError(Status.FAILED_PRECONDITION, encode_status(error))
-    if isinstance(error, Unreachable | Unauthorized):  # the server's own trouble, not the agent's
+    if isinstance(error, Unreachable | Unauthorized):  # the server's own problem, not the agent's
         return _refusal(503, "the gRPC server cannot use the hub's API server now: try again")
     log: Any = structlog.get_logger("watchword.grpc-server")
     log.error("request failed", error=type(error).__name__, exc_info=None if isinstance(error, KubeError) else error)
