@@ -16,7 +16,7 @@ from watchword.registration.catalog import CATALOG
 INTRODUCTION = """# Rights
 
 Every right that Watchword's processes have on a cluster, and what it is for. Rendered from `RbacRule`s in the code by
-`make docs`. Tests take the rights of operator, dashboard and pull secrets away one by one, and something breaks each time.
+`make docs`. Tests take the rights of operator, dashboard and pull secrets away one by one: something breaks each time.
 
 *Requested* are the verbs that the process used in the test suites on a kube-apiserver, by its audit log
 (`make rights-record`). The others are checked beside a request for something else, such as `bind`, or are held because
