@@ -21,7 +21,7 @@ from watchword.admin.join import (
     ClusterMembership,
     JoinWait,
     cluster_uid,
-    find_server_trouble,
+    find_server_problem,
     join,
     with_present,
 )
@@ -220,9 +220,9 @@ def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: ti
     """Join this cluster to a hub.
 
     The hub is named by HOST:PORT with a token and the pin of its CA, as `watchword init` prints them, by
-    --discovery-file, or by --hub-apiserver and --hub-token. Nothing secret is sent before the hub has proved
-    that it is the one. Run it again to change settings or to hand in a new token: what the command
-    line does not name stays as it is.
+    --discovery-file, or by --hub-apiserver and --hub-token. No secret is sent before the hub has proved its
+    identity. Run it again to change settings or to replace the token: what the command line does not name
+    stays as it is.
     """
     if flags["node_name"]:
         _join_machine(hub, flags, output)
@@ -281,9 +281,9 @@ async def _join(
             known = await require_joinable(joining, membership.cluster, uid)
             applied = await join(client, membership, access, deploy=flags["deploy"], dry_run=dry_run)
             print_progress(f"{'would apply' if dry_run else 'applied'} {len(applied)} objects")
-            trouble = "" if dry_run else await find_server_trouble(client, membership)
-            if trouble:
-                warning = f"the agent joins through a server that does not answer from here ({trouble}): make sure that"
+            problem = "" if dry_run else await find_server_problem(client, membership)
+            if problem:
+                warning = f"the agent joins through a server that does not answer from here ({problem}): make sure that"
                 print_progress(f"warning: {warning} this cluster reaches it, or join again with the right address")
             if wait is not None and not dry_run:
                 left = wait - timedelta(seconds=loop.time() - started) if flags["limit"] else wait

@@ -142,8 +142,8 @@ def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **fl
             await admin.withdraw(key, right.role)
             return [f"account {name} no longer has {right.role}"]
         works = await admin.grant(key, right)
-        for granting in works if wait is not None else ():
-            await admin.wait_until_granted(granting, right, wait or timedelta(0))
+        if wait is not None:
+            await admin.wait_until_granted(works, right, wait)
         return [f"account {name} is given {right.role} on {granting.namespace}" for granting in works]
 
     for line in _run(connection, work):
@@ -157,7 +157,7 @@ def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **fl
 @click.option("--to-namespace", required=True, help="Namespace on this hub in which the tool looks for clusters.")
 @connection_options
 def export(connection: ClusterConnection, tool: str, name: str, **flags: Any) -> None:
-    """Tell a tool on the hub of every cluster that has the account, until stopped.
+    """Export the clusters of an account to a tool on the hub, until stopped.
 
     argocd: one cluster Secret for each cluster, with the newest token. clusterprofile: one ClusterProfile for
     each cluster, without a secret; clients run `watchword serviceaccount exec-credential` for the token.
@@ -278,7 +278,7 @@ def list_(connection: ClusterConnection, request: ListRequest) -> None:
 @output_option()
 @connection_options
 def show(connection: ClusterConnection, name: str, namespace: str, output: str) -> None:
-    """Show one account, and everything that is said about it; never its token."""
+    """Show one account: its clusters and conditions, never its token."""
     found = _run(connection, lambda admin: admin.get(_key(namespace, name)))
     show_result(without_managed_fields(found), output, lambda: describe_account(found))
 
@@ -326,7 +326,7 @@ def describe_refusal(refusal: Refusal) -> str:
     if refusal.before:
         return f"{refusal.holder}: refused its token before the deletion, too: is it for other audiences?"
     if refusal.seconds is None:
-        return f"{refusal.holder}: no refusal of its token observed: {refusal.trouble}"
+        return f"{refusal.holder}: no refusal of its token observed: {refusal.error}"
     return f"{refusal.holder}: token refused {refusal.seconds:.1f} s after the deletion"
 
 

@@ -319,7 +319,7 @@ def _credential_row(
 def _advice(health: InventoryHealth, validity: CredentialValidity) -> str:
     renewal = validity.latest_renewal
     if health is InventoryHealth.OVERDUE and renewal is not None:
-        return f"should have been renewed at {renewal:%Y-%m-%d %H:%M}Z: is its agent running?"
+        return f"is its agent running? The renewal was due at {renewal:%Y-%m-%d %H:%M}Z"
     if health is InventoryHealth.EXPIRED:
         return "expired: bring it back with `watchword rejoin`"
     return ""
@@ -361,7 +361,7 @@ def inventory_document(inventory: Inventory, now: datetime) -> Object:
         "clusters": [_cluster(row) for row in inventory.clusters],
         "addOns": [_addon(row) for row in inventory.addons],
         "credentials": [credential_document(row, now) for row in inventory.credentials],
-        "troubles": inventory.troubles,
+        "problems": inventory.problems,
         "unseen": dict(inventory.unseen),
     }
 

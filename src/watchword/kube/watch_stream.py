@@ -10,8 +10,8 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from watchword.api.json import limit_depth
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.kube.deadlines import Deadlines
 from watchword.kube.errors import MalformedResponse, Stalled, Unreachable, error_from_status
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
     connection breaks, and the server's own refusal. Close the generator (`aclosing`) to close the connection.
     """
     path = resource.path(namespace=query.namespace)
-    async with client.open(path, query=query.parameters()) as response, Deadlines() as deadlines:
+    async with client.open(path, query=query.parameters()) as response:
         if response.stream is None:
             raise MalformedResponse("the server answered a watch with a whole body: is this a Kubernetes API server?")
         chunks = aiter(response.stream)
@@ -85,7 +85,7 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
         collect_for = 0.0 if query.send_initial_events else query.collect_for
         loop = asyncio.get_running_loop()
         asked = loop.time()
-        while (chunk := await _next_chunk(chunks, deadlines, patience)) is not None:
+        while (chunk := await _next_chunk(chunks, patience)) is not None:
             is_busy = BUFFERED < loop.time() - asked < collect_for
             for line in splitter.feed(chunk):
                 event = parse_watch_event(line)
@@ -101,9 +101,9 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
             raise Unreachable("the connection was cut in the middle of a watch event")
 
 
-async def _next_chunk(chunks: AsyncIterator[bytes], deadlines: Deadlines, patience: float) -> bytes | None:
+async def _next_chunk(chunks: AsyncIterator[bytes], patience: float) -> bytes | None:
     try:
-        async with deadlines.after(patience):
+        async with asyncio.timeout(patience):
             return await anext(chunks)
     except StopAsyncIteration:
         return None
@@ -187,12 +187,13 @@ def parse_watch_event(line: bytes) -> WatchEvent:
     try:
         envelope = _decode_envelope(line)
         if envelope.type in _CHANGES:
-            return WatchEvent(
-                envelope.type, bytes(envelope.object), _decode_head(envelope.object).metadata.resource_version
-            )
+            raw = limit_depth(bytes(envelope.object))
+            return WatchEvent(envelope.type, raw, _decode_head(raw).metadata.resource_version)
         if envelope.type == "BOOKMARK":
             return _read_bookmark(bytes(envelope.object))
         status = orjson.loads(bytes(envelope.object))
+    except RecursionError:
+        return parse_watch_event(limit_depth(line))
     except (msgspec.MsgspecError, orjson.JSONDecodeError, UnicodeDecodeError) as cause:
         raise MalformedResponse("the server sent a line that is not a watch event") from cause
     if envelope.type != "ERROR" or not isinstance(status, dict):

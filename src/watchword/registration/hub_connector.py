@@ -112,9 +112,8 @@ class KubeconfigConnector:
 
     bootstrap: Path | None
     known: ClusterEntry | None = None  # the hub as the Secret last described it
-    _read: tuple[bytes, ResolvedContext] | None = dataclasses.field(
-        default=None, repr=False
-    )  # the file's last content, and its meaning
+    # The file's last content, and its meaning.
+    _read: tuple[bytes, ResolvedContext] | None = dataclasses.field(default=None, repr=False)
 
     @classmethod
     def make(cls, context: ConnectorContext) -> KubeconfigConnector:
@@ -164,7 +163,7 @@ class KubeconfigConnector:
             content = self.bootstrap.read_bytes()
         except OSError as cause:
             raise ConfigError(f"{self.bootstrap} cannot be read: {cause.strerror}") from cause
-        if self._read is None or self._read[0] != content:  # YAML is slow to parse, and needed at every step
+        if self._read is None or self._read[0] != content:  # reading it takes 0.7 ms, at every step of joining
             self._read = content, load_kubeconfig(self.bootstrap, {}).choose()
         return self._read[1]
 

@@ -13,15 +13,25 @@ import structlog
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.kube.deadlines import Deadlines, is_cancellation_requested
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
+from watchword.kube.watch import is_cancellation_requested
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.errors import ControllerRuntimeError, FieldContested
 from watchword.runtime.informer import DeltaHandler
 from watchword.runtime.metrics import Metrics, ReconcileResult
 from watchword.runtime.raw_objects import Delta
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Terminal, Trigger, collect_refusals
+from watchword.runtime.reconcile import (
+    FIRST_RECHECK,
+    LONGEST_RECHECK,
+    ControllerSpec,
+    Done,
+    Outcome,
+    RetryAfter,
+    Terminal,
+    Trigger,
+    collect_refusals,
+)
 from watchword.runtime.work_queue import WorkQueue
 
 KEYS_IN_A_TURN = 2
@@ -29,10 +39,6 @@ KEYS_IN_A_TURN = 2
 
 Controllers of a kind then read the same objects at about the same time, and the cache decodes them once.
 """
-
-
-FIRST_RECHECK, LONGEST_RECHECK = timedelta(minutes=1), timedelta(hours=1)
-"""When a reconcile that reported a refusal, and waits for nothing else, is repeated."""
 
 
 class RequeueDecision(Struct, frozen=True):
@@ -72,7 +78,6 @@ class Controller:
         metrics: Metrics,
         random: Random,
         quarantine: Quarantine | None = None,
-        deadlines: Deadlines | None = None,
     ) -> None:
         self.spec = spec
         self.queue: WorkQueue[ObjectKey] = WorkQueue(random=random, lane=_lane, quarantine=quarantine)
@@ -81,7 +86,6 @@ class Controller:
         self._workers = self._idle_workers = 0
         self._random = random
         self._refused: dict[ObjectKey, float] = {}  # keys whose last reconcile reported a refusal → since when
-        self._deadlines = deadlines or Deadlines()
         self._log: Any = structlog.get_logger("watchword.controller")
         queue = self.queue
         metrics.watch_queue(
@@ -170,7 +174,7 @@ class Controller:
         structlog.contextvars.bind_contextvars(key=str(key), reconcile_id=next(self._numbers))
         loop = asyncio.get_running_loop()
         started = loop.time()
-        deadline = self._deadlines.after(self.spec.deadline.total_seconds())
+        deadline = asyncio.timeout(self.spec.deadline.total_seconds())
         try:
             async with deadline:
                 refusals = collect_refusals()
