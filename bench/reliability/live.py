@@ -19,7 +19,10 @@ from bench.reliability.credentials import CredentialKind
 from bench.reliability.figure import Figure, markdown_table
 from bench.reliability.fleet import CredentialFleet, FleetSize, open_credential_fleet
 from bench.reliability.heal import STATES, State, all_work, heal_all
-from watchword.api.resources import SECRETS
+from watchword.api.meta import ObjectKey
+from watchword.api.names import Annotation
+from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.api.time import rfc3339_micro
 from watchword.runtime.event_loop import new_loop
 from watchword.testing.plane import Plane
 from watchword.testing.subprocess_backend import open_subprocess
@@ -84,6 +87,17 @@ async def _kill_programs(fleet: CredentialFleet) -> None:
     await _lose_credential(fleet)
 
 
+async def _replace_programs(fleet: CredentialFleet) -> None:
+    """Exchange every program while a rotation of every cluster is under way, twice."""
+    for _ in range(2):
+        asked = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: rfc3339_micro(fleet.plane.clock.now())}}}
+        for cluster in (await fleet.client.list(MANAGED_CLUSTERS)).items:
+            await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), asked)
+        for process in fleet.processes.values():
+            process.kill(restart_after=PAUSE.total_seconds())
+        await asyncio.sleep(2 * PAUSE.total_seconds())
+
+
 async def _cut_connections(fleet: CredentialFleet) -> None:
     for link in fleet.links.values():
         link.sever()
@@ -97,5 +111,6 @@ INCIDENTS = (
     State("the control plane is killed", _kill_control_plane, all_work),
     State("the control plane is restarted", _restart_control_plane, all_work),
     State("every program is killed", _kill_programs, all_work),
+    State("every program is replaced during a rotation", _replace_programs, all_work),
     State("every connection is cut for 5 s", _cut_connections, all_work),
 )
