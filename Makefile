@@ -1,6 +1,9 @@
 # Every habit of the project is one target; `make help` lists them.
 # Needs Python 3.11+ and make. Go only for `envtest`, uv only for `lock`.
 
+# Tests start hundreds of programs: without compiled modules each takes 0.14 s more, and collecting the tests 10 s.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin

@@ -35,8 +35,8 @@ def main() -> int:
     try:
         lines, code = report(json.loads(ran.stdout)["dependencies"])
     except ValueError:
-        trouble = ran.stderr.strip().splitlines()
-        lines, code = [f"skipped: pip-audit could not ask its database: {trouble[-1] if trouble else 'no answer'}"], 0
+        problem = ran.stderr.strip().splitlines()
+        lines, code = [f"skipped: pip-audit could not ask its database: {problem[-1] if problem else 'no answer'}"], 0
     sys.stdout.write("\n".join(lines) + "\n")
     return code
 

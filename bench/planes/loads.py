@@ -59,6 +59,13 @@ class Bench:
         """Create Secrets."""
         return await self._cost([creation(f"s-{next(self.numbers)}") for _ in range(total)])
 
+    async def create_alone(self, total: int = 200) -> Cost:
+        """Create Secrets one after the other: the rate is the inverse of one write's latency."""
+        with self._measured(total) as cost:
+            for _ in range(total):
+                await self.clients.connections[0].ask(creation(f"s-{next(self.numbers)}"))
+        return cost
+
     async def get(self, total: int = 2_000) -> Cost:
         """Read one Secret again and again."""
         await self.clients.send([creation(name := f"g-{next(self.numbers)}")])
@@ -138,6 +145,7 @@ Load = Callable[[Bench], Awaitable[Cost]]
 
 LOADS: dict[str, tuple[str, Load]] = {
     "create": ("/s", Bench.create),
+    "one create": ("/s", Bench.create_alone),
     "get": ("/s", Bench.get),
     "patch": ("/s", Bench.patch),
     "apply": ("/s", Bench.apply),

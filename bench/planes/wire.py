@@ -20,8 +20,8 @@ class Connection:
 
     @classmethod
     async def open(cls, port: int, context: ssl.SSLContext) -> Connection:
-        """Connect to a server on loopback."""
-        return cls(*await asyncio.open_connection("127.0.0.1", port, ssl=context, limit=2**20))
+        """Connect to a server on loopback; the longest list is read without a pause."""
+        return cls(*await asyncio.open_connection("127.0.0.1", port, ssl=context, limit=2**24))
 
     async def ask(self, call: Call) -> int:
         """Send one request, read its whole answer, return its size; anything but success raises."""

@@ -68,33 +68,33 @@ def measure(options: argparse.Namespace) -> Figure:
     names = [options.only] if options.only else list(PILLARS)
     expected = live(None)
     crashes = [Crash(name, write) for name in names for write in expected.crash_points[name][:: options.step]]
-    tried, troubles = Counter[str](), dict[Crash, list[str]]()
+    tried, problems = Counter[str](), dict[Crash, list[str]]()
     with Pool(options.jobs) as pool:
         for crash, found in pool.imap_unordered(partial(_try_crash, expected=expected), crashes):
             if found == [NOT_REACHED]:
                 continue
             tried[crash.process] += 1
             if found:
-                troubles[crash] = found
-            _report_progress(tried.total(), len(crashes), troubles)
-    return _figure(names, tried, troubles)
+                problems[crash] = found
+            _report_progress(tried.total(), len(crashes), problems)
+    return _figure(names, tried, problems)
 
 
-def _figure(names: list[str], tried: Counter[str], troubles: Mapping[Crash, list[str]]) -> Figure:
-    lost = Counter(crash.process for crash in troubles)
+def _figure(names: list[str], tried: Counter[str], problems: Mapping[Crash, list[str]]) -> Figure:
+    lost = Counter(crash.process for crash in problems)
     rows = [(PILLARS[name], tried[name], tried[name] - lost[name]) for name in names]
     table = markdown_table(("program", "crash points", "recovered"), rows)
-    lines = [f"{crash.process} after write {crash.writes}: {'; '.join(found)}" for crash, found in troubles.items()]
+    lines = [f"{crash.process} after write {crash.writes}: {'; '.join(found)}" for crash, found in problems.items()]
     line = (
         f"{tried.total() - lost.total()} of {tried.total()} crash points left nothing half done and nothing done twice"
     )
     return Figure(line, not lost and all(tried[name] for name in names), "\n".join([table, *lines]))
 
 
-def _report_progress(tried: int, crashes: int, troubles: Mapping[Crash, list[str]]) -> None:
+def _report_progress(tried: int, crashes: int, problems: Mapping[Crash, list[str]]) -> None:
     if tried % PROGRESS_EVERY == 0 or tried == crashes:
         print(
-            f"{tried} of {crashes} crash points tried, {len(troubles)} not recovered from", file=sys.stderr, flush=True
+            f"{tried} of {crashes} crash points tried, {len(problems)} not recovered from", file=sys.stderr, flush=True
         )
 
 

@@ -185,6 +185,16 @@ async def test_account_in_an_unbound_namespace_is_not_waited_for(
     assert "neither a cluster's nor bound to a cluster set" in capsys.readouterr().err
 
 
+async def test_account_whose_name_is_taken_is_not_waited_for(
+    fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = await fleet.cluster()
+
+    argv = ("serviceaccount", "create", "managed-serviceaccount", "-n", member.name, "--wait", "--timeout", "1h")
+    assert await watchword(fleet, *argv) == 4
+    assert "waits for a person" in capsys.readouterr().err
+
+
 async def test_an_audience_has_a_name(fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]) -> None:
     assert await watchword(fleet, "serviceaccount", "create", "robot", "-n", "edge", "--audiences", ",") == 2
     assert "name an audience" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from tests.helpers.replaced_account import ReplacedAccountTransport
 from watchword.accounts.agent.token_secrets import ClusterTrust, HeldToken, LocalAccount, decide_token, digest
 from watchword.admin.errors import OperationRefused
 from watchword.admin.rotate import CredentialRotator
+from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import Account, AccountSecret
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType
@@ -227,10 +228,12 @@ async def test_person_renews_the_token_of_an_account_on_all_its_clusters(fleet: 
     renewals = await rotator.account(ObjectKey(namespace, "robot"))
     for renewal in renewals:
         await rotator.request(renewal)
-    said = [await rotator.wait(renewal, timedelta(minutes=1)) for renewal in renewals]
+    waiter = ObjectWaiter(fleet.client, timedelta(minutes=1))
+    said = [await rotator.wait(renewal, waiter) for renewal in renewals]
 
     assert ["credential JTI=" in each for each in said] == [True, True]
-    assert await rotator.wait(renewals[0], timedelta(0)) == said[0]  # after the time limit it is looked once
+    over = ObjectWaiter(fleet.client, timedelta(0))
+    assert await rotator.wait(renewals[0], over) == said[0]  # after the time limit it is looked once
     for key in keys:
         assert (await fleet.secret(key)).token != before[key]
 

@@ -22,6 +22,7 @@ from watchword.credentials.bound_token import read_bound_token
 from watchword.credentials.lifecycle import RENEWAL_WINDOW
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.access_reviews import who_am_i
+from watchword.kube.errors import Invalid
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.authority import Authority
@@ -77,6 +78,16 @@ async def test_kubeconfig_beside_the_token_works_as_it_lies(addon_fleet: AddonFl
     assert set(data) == {
         "cluster-name", "expiration", "kubeconfig", "refresh-at", "service-account-uid", "token",
     }  # fmt: skip
+
+
+async def test_driver_that_the_design_does_not_have_is_refused(addon_fleet: AddonFleet) -> None:
+    key = await addon_fleet.enable("reporter", await addon_fleet.cluster())
+    registration = {"type": "kubeClient", "kubeClient": {"driver": "oidc"}}
+
+    with pytest.raises(Invalid, match="driver"):
+        await addon_fleet.client.patch(
+            MANAGED_CLUSTER_ADDONS, key, {"status": {"registrations": [registration]}}, subresource="status"
+        )
 
 
 async def test_condition_of_open_cluster_management_is_equivalent(addon_fleet: AddonFleet) -> None:

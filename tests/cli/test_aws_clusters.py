@@ -26,7 +26,7 @@ WELL = (
         "ClusterRoleAssumable", "HubKubeconfigWritten", f"assumes ocm-hub-1 {format_validity(CredentialValidity())}"
     ),
 )
-TROUBLE = "role ocm-managed-cluster-1 does not exist: run `watchword aws prerequisites cluster --apply`"
+MISSING_ROLE = "role ocm-managed-cluster-1 does not exist: run `watchword aws prerequisites cluster --apply`"
 
 
 async def an_aws_cluster(fleet: Fleet, *conditions: Condition) -> str:
@@ -60,11 +60,11 @@ async def test_forecast_leaves_out_what_does_not_expire(cli_fleet: Fleet) -> Non
 
 
 async def test_doctor_shows_the_failing_identity_with_its_next_step(cli_fleet: Fleet) -> None:
-    name = await an_aws_cluster(cli_fleet, *WELL, Condition.false(READY, "AgentRoleMissing", TROUBLE))
+    name = await an_aws_cluster(cli_fleet, *WELL, Condition.false(READY, "AgentRoleMissing", MISSING_ROLE))
 
     shown = await cli_fleet.run("doctor", "--read-only", code=ExitCode.ATTENTION)
 
-    assert f"cluster {name}: {TROUBLE}" in " ".join(shown.split())
+    assert f"cluster {name}: {MISSING_ROLE}" in " ".join(shown.split())
 
 
 async def test_denied_cluster_says_that_its_role_is_left(cli_fleet: Fleet) -> None:

@@ -17,12 +17,12 @@ CLI = Path(sys.modules[confirm.__module__].__file__ or "").parent
 END_OF_INPUT = b"\x04"
 
 
-def reset_on_a_terminal(folder: Path, answer: bytes) -> subprocess.CompletedProcess[str]:
-    """Run `watchword reset` with a terminal as standard input, on which the answer is typed."""
+def run_on_a_terminal(answer: bytes, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with a terminal as standard input, on which the answer is typed."""
     controller, terminal = pty.openpty()
     try:
         os.write(controller, answer)
-        argv = [sys.executable, "-m", "watchword", "reset", "--data-dir", str(folder)]
+        argv = [sys.executable, "-m", "watchword", *command]
         return subprocess.run(argv, stdin=terminal, capture_output=True, text=True, timeout=60, check=False)
     finally:
         os.close(controller)
@@ -42,11 +42,25 @@ def test_answer_on_a_terminal_decides(tmp_path: Path, answer: bytes, code: ExitC
     folder = tmp_path / "fleet"
     folder.mkdir(mode=0o700)
 
-    done = reset_on_a_terminal(folder, answer)
+    done = run_on_a_terminal(answer, "reset", "--data-dir", str(folder))
 
     assert (done.returncode, folder.exists()) == (code, remains), done.stderr
     assert f"Remove everything in {folder}? [y/N]" in done.stderr
     assert ("nothing was changed" in done.stderr) == (code is ExitCode.REFUSED)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["clusterset", "unbind", "europe", "-n", "team"], id="unbind"),
+        pytest.param(["clusterset", "remove", "europe", "edge"], id="remove from a set"),
+    ],
+)
+def test_command_that_takes_accounts_from_clusters_asks_first(command: list[str]) -> None:
+    done = run_on_a_terminal(b"n\n", *command)
+
+    assert done.returncode == ExitCode.REFUSED
+    assert "are revoked. [y/N]" in done.stderr
 
 
 def test_no_command_asks_in_a_way_of_its_own() -> None:

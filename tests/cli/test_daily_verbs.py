@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.helpers.credential_fleet import DAY, HOUR, CredentialFleet, an_unsigned_token
 
 from watchword import __version__
 from watchword.api.meta import ObjectKey, labels_of
@@ -19,11 +21,12 @@ from watchword.api.resources import (
     NAMESPACES,
     SECRETS,
 )
+from watchword.api.time import rfc3339
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.version import version_of_image
 from watchword.credentials.secret_data import decode_data
 from watchword.pki.certificates import parse_certificate
-from watchword.testing.builders import a_cluster
+from watchword.testing.builders import a_cluster, a_secret
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Fleet, Member
@@ -130,6 +133,46 @@ async def test_a_joined_cluster_reports_its_agent_and_its_credential_is_inspecte
     assert f"cluster {member.name}: would" in await fleet.run("rotate", "--all", "--kind", "cluster", "--dry-run")
     await fleet.run("rotate", "cluster", member.name, "--no-wait")
     assert "give" not in await fleet.run("rotate", "-l", "nothing=here", code=ExitCode.NOT_FOUND)
+
+
+async def test_the_credential_of_an_addon_is_inspected(cli_fleet: Fleet) -> None:
+    shown = await a_credential_fleet(cli_fleet)
+    await shown.addon("edge", "sample")
+
+    facts = json.loads(await cli_fleet.run("inspect", "addon", "edge/sample", "-o", "json"))
+
+    assert facts["subject"] == "system:serviceaccount:edge:sample-agent"
+    assert (facts["kind"], facts["health"]) == ("add-on token", "Good")
+    assert facts["expires"] == rfc3339(shown.now + 7 * HOUR)
+    assert facts["stored"] == "Secret sample-hub-kubeconfig in open-cluster-management-agent-addon on edge"
+    assert "there is no" in await cli_fleet.run("inspect", "addon", "edge/other", code=ExitCode.NOT_FOUND)
+    assert "CLUSTER/NAME" in await cli_fleet.run("inspect", "addon", "sample", code=ExitCode.NOT_USABLE)
+
+
+async def test_the_token_of_an_account_is_inspected_and_not_printed(cli_fleet: Fleet) -> None:
+    shown = await a_credential_fleet(cli_fleet)
+    await shown.account("edge")
+    without = await cli_fleet.run("inspect", "serviceaccount", "edge/robot", code=ExitCode.NOT_FOUND)
+    token = an_unsigned_token("agents", "robot", shown.now, shown.now + DAY)
+    data = {"token": token.encode(), "ca.crt": b""}
+    await cli_fleet.client.create(SECRETS, a_secret("robot", namespace="edge", data=data))
+
+    text = await cli_fleet.run("inspect", "serviceaccount", "edge/robot")
+    facts = json.loads(await cli_fleet.run("inspect", "serviceaccount", "edge/robot", "-o", "json"))
+
+    assert "watchword serviceaccount show robot -n edge" in without
+    assert (facts["subject"], facts["stored"]) == ("system:serviceaccount:agents:robot", "Secret edge/robot")
+    assert facts["expires"] == rfc3339(shown.now + DAY)
+    assert facts["nextRenewal"] == rfc3339(shown.now + 17 * HOUR)
+    assert token not in text
+    assert token not in json.dumps(facts)
+
+
+async def a_credential_fleet(cli_fleet: Fleet) -> CredentialFleet:
+    fleet = CredentialFleet(cli_fleet.client, datetime.now(UTC))
+    await fleet.install()
+    await fleet.cluster("edge")
+    return fleet
 
 
 @pytest.mark.parametrize("misplaced", [("--dry-run",), ("--context", "other"), ("--all",)], ids=" ".join)

@@ -50,6 +50,8 @@ async def test_a_created_token_is_listed_without_its_secret_and_deleted(hub: Dis
     assert token.secret.reveal() not in listed
     assert "for a test" in listed
     assert (document["token"], document["allowedClusters"]) == (token.reveal(), ["edge-*"])
+    left = datetime.fromisoformat(document["expires"]) - datetime.now(UTC)
+    assert timedelta(hours=23) < left <= timedelta(hours=24)
 
 
 async def test_given_token_is_stored_with_all_its_options(hub: DiscoverableHub, capsys: Output) -> None:

@@ -160,9 +160,9 @@ async def test_without_controllers_waiting_ends_with_a_question(cli_fleet: Fleet
 
 async def test_missing_signer_is_detected(cli_fleet: Fleet) -> None:
     probe = SignerProbe(cli_fleet.client, cli_fleet.plane.clock, "example.com/nobody", patience=timedelta(seconds=1))
-    trouble = await probe.run()
+    problem = await probe.run()
     requests = (await cli_fleet.client.list(CERTIFICATE_SIGNING_REQUESTS)).items
-    assert "does not sign for example.com/nobody" in trouble
+    assert "does not sign for example.com/nobody" in problem
     assert not [csr for csr in requests if csr["metadata"]["name"].startswith("watchword-probe-")]
 
 

@@ -43,6 +43,11 @@ ADDRESS = ["--hub-apiserver", "https://h", "--hub-token", TOKEN]
             "is not the ARN of an EKS cluster",
             id="an ARN with a malformed account",
         ),
+        pytest.param(
+            [*JOIN, "--cluster-name", "a", "--addon-token-expiration-seconds", "60"],
+            "from 600 to",
+            id="a lifetime that no server grants",
+        ),
         pytest.param([*HUB], "say how to find the cluster", id="join without a hub"),
         pytest.param([*HUB, "h:1", "--token", TOKEN], "--discovery-token-ca-cert-hash", id="join without a pin"),
         pytest.param([*HUB, "--hub-token", TOKEN], "--hub-apiserver", id="hub token without an address"),

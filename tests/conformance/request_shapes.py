@@ -56,7 +56,7 @@ USUAL_KEEP = {"rv": "metadata.resourceVersion", "uid": "metadata.uid", "continue
 
 def read_scenario(path: Path) -> Scenario:
     """Read a YAML file of shapes; their names must be unique."""
-    data = yaml.safe_load(path.read_text())
+    data = yaml.load(path.read_text(), yaml.CSafeLoader)
     data = {"shapes": data} if isinstance(data, list) else data
     shapes = tuple(read_shape(row) for row in data["shapes"])
     names = [shape.name for shape in shapes]

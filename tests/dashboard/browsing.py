@@ -24,7 +24,7 @@ class Visit:
 
     served: ServedDashboard
     page: Page
-    troubles: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     async def open(self, path: str) -> None:
         """Open a page of the dashboard by its address; the page before it is gone then."""
@@ -53,9 +53,9 @@ async def visit(
         context.set_default_timeout(PATIENCE)
         page = await context.new_page()
         visited = Visit(served, page)
-        page.on("pageerror", lambda error: visited.troubles.append(str(error)))
-        page.on("console", lambda message: visited.troubles.append(message.text) if message.type == "error" else None)
-        page.on("dialog", lambda dialog: visited.troubles.append(dialog.message))
+        page.on("pageerror", lambda error: visited.problems.append(str(error)))
+        page.on("console", lambda message: visited.problems.append(message.text) if message.type == "error" else None)
+        page.on("dialog", lambda dialog: visited.problems.append(dialog.message))
         yield visited
         await context.close()
 
@@ -67,4 +67,4 @@ async def signed_in(plane: Plane, browser: Browser) -> AsyncIterator[Visit]:
         await visited.page.goto(visited.served.address())
         await visited.page.wait_for_selector("main h1")
         yield visited
-        assert visited.troubles == [], visited.troubles
+        assert visited.problems == [], visited.problems

@@ -136,7 +136,7 @@ async def test_injected_script_is_stopped_by_the_content_policy(
         outcomes = [await visited.page.evaluate(attempt) for attempt in INJECTIONS]
 
         assert outcomes == ["blocked"] * len(INJECTIONS)
-        assert visited.troubles
+        assert visited.problems
 
 
 @pytest.mark.slow

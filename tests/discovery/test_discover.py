@@ -120,7 +120,7 @@ async def test_what_is_not_there_is_waited_for_and_then_named(
         await discovery(dataclasses.replace(a_hub(), **spoil), told).by_token(METHOD)  # type: ignore[arg-type]  # a table's row
     assert refusal.value.reason == reason
     assert 290 <= asyncio.get_running_loop().time() - started <= 300
-    assert len(told) == 2, "the same trouble is told once"
+    assert len(told) == 2, "the same problem is told once"
 
 
 @pytest.mark.parametrize("pinned_only", [False, True], ids=["by token", "by pin"])

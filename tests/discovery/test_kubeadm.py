@@ -72,8 +72,8 @@ async def test_a_token_that_kubeadm_creates_is_ours_and_the_other_way_round(
     kubeadm: Path, hub: DiscoverableHub
 ) -> None:
     kubeconfig = f"--kubeconfig={hub.plane.kubeconfig}"
-    code, printed, trouble = await run(kubeadm, "token", "create", "--description=from kubeadm", kubeconfig)
-    assert code == 0, trouble
+    code, printed, problem = await run(kubeadm, "token", "create", "--description=from kubeadm", kubeconfig)
+    assert code == 0, problem
     token = BootstrapToken.parse(printed.strip())
     ours = await hub.has_token(description="from watchword", groups=("system:bootstrappers:managedcluster",))
     records, ignored = await TokenStore(hub.client).list()

@@ -61,14 +61,14 @@ async def test_a_volume_that_rotates_by_swapping_a_link_is_followed(tmp_path: Pa
     assert renewed.authorization == Sensitive("Bearer new")
 
 
-@pytest.mark.parametrize("trouble", ["missing", "empty"])
-async def test_the_last_good_token_survives_a_bad_moment(tmp_path: Path, trouble: str) -> None:
+@pytest.mark.parametrize("problem", ["missing", "empty"])
+async def test_the_last_good_token_survives_a_bad_moment(tmp_path: Path, problem: str) -> None:
     file = tmp_path / "token"
     file.write_text("good")
     source = StoredCredential(token=WatchedFile(file, "token file"))
     held = await source.current()
 
-    file.unlink() if trouble == "missing" else file.write_text("")
+    file.unlink() if problem == "missing" else file.write_text("")
 
     assert await source.renewed(held) is None
     assert await authorization(source) == Sensitive("Bearer good")

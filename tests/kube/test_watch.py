@@ -184,14 +184,14 @@ async def test_events_that_have_arrived_are_not_paused_for() -> None:
 async def test_a_server_that_refuses_initial_events_is_listed_and_watched(code: int) -> None:
     a, b = secret("a", 3), secret("b", 6)
     script = Script(refusing(code), listing(5, a), watching(line("ADDED", b)))
-    troubles: list[KubeError] = []
+    problems: list[KubeError] = []
 
-    assert await facts(script, 2, on_error=troubles.append) == [
+    assert await facts(script, 2, on_error=problems.append) == [
         Snapshot([raw(a)], "5"),
         ObjectChange("ADDED", raw(b), "6"),
     ]
     assert script.versions() == ["", "", "5"]
-    assert troubles == []
+    assert problems == []
 
 
 async def test_a_server_that_ignores_initial_events_is_listed_and_watched() -> None:
@@ -205,11 +205,11 @@ def given_up(_: Request) -> Response:
 
 
 async def test_a_request_that_was_given_up_below_is_made_again() -> None:
-    troubles: list[KubeError] = []
+    problems: list[KubeError] = []
     script = Script(given_up, watching(bookmark(5, end=True)))
 
-    assert await facts(script, 1, on_error=troubles.append) == [Snapshot([], "5")]
-    assert [str(trouble) for trouble in troubles] == ["the request was cancelled when its connection was closed"]
+    assert await facts(script, 1, on_error=problems.append) == [Snapshot([], "5")]
+    assert [str(problem) for problem in problems] == ["the request was cancelled when its connection was closed"]
 
 
 async def test_watch_that_is_cancelled_ends() -> None:
@@ -237,27 +237,27 @@ async def test_a_revision_that_is_gone_leads_to_a_new_snapshot() -> None:
 async def test_a_lost_connection_is_resumed_where_it_broke() -> None:
     added = line("ADDED", secret("b", 8))
     script = Script(watching(bookmark(5, end=True), line("ADDED", secret("a", 6)), added[:20]), watching(added))
-    troubles: list[KubeError] = []
+    problems: list[KubeError] = []
 
-    found = await facts(script, 3, on_error=troubles.append)
+    found = await facts(script, 3, on_error=problems.append)
 
     assert [fact.resource_version for fact in found] == ["5", "6", "8"]
     assert script.versions() == ["", "6"]
-    assert "cut in the middle" in str(troubles[0])
+    assert "cut in the middle" in str(problems[0])
 
 
 async def test_watch_is_resumed_at_once_with_another_credential() -> None:
     replaced = CredentialReplaced("the credential was replaced")
     script = Script(watching(bookmark(5, end=True), ended_by=replaced), watching(line("ADDED", secret("a", 6))))
-    troubles: list[KubeError] = []
+    problems: list[KubeError] = []
     started = asyncio.get_running_loop().time()
 
-    found = await facts(script, 2, on_error=troubles.append)
+    found = await facts(script, 2, on_error=problems.append)
 
     assert [fact.resource_version for fact in found] == ["5", "6"]
     assert script.versions() == ["", "5"]
     assert asyncio.get_running_loop().time() == started
-    assert troubles == []
+    assert problems == []
 
 
 async def test_a_silent_watch_is_reconnected_and_twice_silent_listed_again() -> None:
@@ -284,15 +284,15 @@ def resting(*chunks: bytes) -> Step:
 
 
 async def test_a_kind_at_rest_costs_one_request_in_each_session() -> None:
-    start, troubles = asyncio.get_running_loop().time(), list[KubeError]()
+    start, problems = asyncio.get_running_loop().time(), list[KubeError]()
     once = bookmark(5)  # kube-apiserver sends its revision once, and no more
     script = Script(resting(bookmark(5, end=True), once), *[resting(once)] * 10, resting(bookmark(7)))
 
-    await facts(script, 13, on_error=troubles.append)
+    await facts(script, 13, on_error=problems.append)
 
     assert script.versions() == ["", *["5"] * 11]
     assert asyncio.get_running_loop().time() - start >= 11 * 300
-    assert troubles == []
+    assert problems == []
 
 
 async def test_a_server_that_went_back_in_time_is_listed_again() -> None:
@@ -310,14 +310,14 @@ async def test_repeated_event_is_delivered_once() -> None:
 
 async def test_refusals_are_reported_and_waited_out() -> None:
     script = Script(refusing(403), refusing(401), watching(bookmark(5, end=True)))
-    troubles: list[KubeError] = []
+    problems: list[KubeError] = []
 
-    assert await facts(script, 1, on_error=troubles.append) == [Snapshot([], "5")]
-    assert [type(trouble).__name__ for trouble in troubles] == ["Forbidden", "Unauthorized"]
+    assert await facts(script, 1, on_error=problems.append) == [Snapshot([], "5")]
+    assert [type(problem).__name__ for problem in problems] == ["Forbidden", "Unauthorized"]
 
 
 async def test_a_collection_that_may_be_listed_and_not_watched_is_polled() -> None:
-    troubles, asked, start = list[KubeError](), list[Request](), asyncio.get_running_loop().time()
+    problems, asked, start = list[KubeError](), list[Request](), asyncio.get_running_loop().time()
 
     async def server(request: Request) -> Response:
         asked.append(request)
@@ -325,12 +325,12 @@ async def test_a_collection_that_may_be_listed_and_not_watched_is_polled() -> No
             return refusing(403)(request)
         return listing(len(asked), secret("a", len(asked)))(request)
 
-    found = await facts(server, 6, on_error=troubles.append)
+    found = await facts(server, 6, on_error=problems.append)
 
     assert all(isinstance(fact, Snapshot) for fact in found)
     assert asyncio.get_running_loop().time() - start >= 5 * 8
     assert len(asked) <= 3 + 6 + 7  # streams that were refused, lists, and watches that were refused
-    assert len(troubles) <= 6
+    assert len(problems) <= 6
 
 
 async def test_a_collection_that_was_polled_is_watched_once_that_is_allowed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import shutil
 import signal
 import stat
 import subprocess
@@ -98,6 +99,29 @@ async def test_backup_of_a_running_control_plane_is_restored_in_a_new_directory(
         await is_told(client, "default", "DataRestored")
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (backup, tmp_path / "new")}
     assert modes == {"backup": 0o600, "new": 0o700}
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        pytest.param(["backup", "again", "--data-dir", "killed"], id="backup"),
+        pytest.param(["restore", "backup", "--data-dir", "killed", "--replace", "--dry-run"], id="restore, dry run"),
+    ],
+)
+async def test_data_of_a_killed_control_plane_is_read_without_a_change(tmp_path: Path, argv: list[str]) -> None:
+    await a_backup(tmp_path)
+    async with running(tmp_path / "data") as (client, _):
+        await client.create(CONFIG_MAPS, config(LATER))
+        shutil.copytree(tmp_path / "data", tmp_path / "killed", copy_function=shutil.copy2)
+    names = ("state.db", "state.db-wal")
+    before = [(tmp_path / "killed" / name).read_bytes() for name in names]
+
+    verb, file, flag, folder, *rest = argv
+    await watchword(verb, tmp_path / file, flag, tmp_path / folder, *rest)
+
+    assert [(tmp_path / "killed" / name).read_bytes() for name in names] == before
+    async with running(tmp_path / "killed") as (client, _):
+        assert await client.find(CONFIG_MAPS, LATER) is not None
 
 
 async def test_backup_of_a_stopped_control_plane_holds_the_same(tmp_path: Path) -> None:

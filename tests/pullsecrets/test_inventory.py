@@ -119,7 +119,7 @@ def test_broken_pull_secrets_are_counted_beside_healthy_ones() -> None:
         "failure: pull secret of 3 service accounts: team-a/account-0-dockercfg-1234567890 and 2 more"
     )
     assert command == "  next: watchword pull-secrets list --unhealthy"
-    assert inventory.troubles == 3
+    assert inventory.problems == 3
 
 
 def test_forecast_names_the_next_expiry_and_what_is_not_renewed_before_it() -> None:

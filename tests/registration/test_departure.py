@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, transport_with
 
 from watchword.admin.accept import deny
 from watchword.admin.hub_admin import HubAdmin
+from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, EVENTS, MANAGED_CLUSTERS, SECRETS
+from watchword.api.time import rfc3339_micro
 from watchword.credentials.secret_data import decode_data
 from watchword.health.hub_reader import read_hub_facts
 from watchword.health.inventory import build_inventory
 from watchword.kube.client import Client
-from watchword.registration.agent.departure import withdraw_acceptance
+from watchword.registration.agent.departure import is_current_request, withdraw_acceptance
 from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup
 from watchword.testing.eventually import eventually, eventually_all
 
@@ -44,13 +46,43 @@ async def test_agent_takes_its_cluster_out_when_the_secret_asks_for_it(fleet: Fl
     name = await is_member(fleet)
     secret = ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")
 
-    await fleet.client.patch(SECRETS, secret, {"metadata": {"annotations": {Annotation.LEAVE_REQUEST: "now"}}})
+    asked = rfc3339_micro(fleet.plane.clock.now())
+
+    await fleet.client.patch(SECRETS, secret, {"metadata": {"annotations": {Annotation.LEAVE_REQUEST: asked}}})
 
     await eventually(
-        fleet.client, SECRETS, secret, lambda found: annotations_of(found or {}).get(Annotation.LEFT_ON) == "now"
+        fleet.client, SECRETS, secret, lambda found: annotations_of(found or {}).get(Annotation.LEFT_ON) == asked
     )
     left = await fleet.condition(name, ConditionType.HUB_ACCEPTED, "False")
     assert annotations_of(left)[Annotation.LEFT_ON]
+
+
+@pytest.mark.parametrize(
+    ("asked", "current"),
+    [
+        pytest.param("", False, id="no request"),
+        pytest.param("soon", False, id="no instant"),
+        pytest.param("2026-01-01T12:00:00.000001Z", True, id="now"),
+        pytest.param("2026-01-01T11:58:30Z", True, id="while `unjoin` may wait"),
+        pytest.param("2026-01-01T11:57:00Z", False, id="left by an interrupted `unjoin`"),
+        pytest.param("2026-01-01T12:05:00Z", False, id="by another clock"),
+    ],
+)
+def test_request_to_leave_is_current(asked: str, *, current: bool) -> None:
+    assert is_current_request(asked, now=datetime(2026, 1, 1, 12, tzinfo=UTC)) is current
+
+
+@pytest.mark.planes("embedded")
+async def test_agent_that_starts_after_an_interrupted_unjoin_stays(fleet: FleetHarness) -> None:
+    name = await is_member(fleet)
+    secret = ObjectKey(AGENTS_NAMESPACE, f"hub-{name}")
+    asked = rfc3339_micro(fleet.plane.clock.now() - timedelta(minutes=5))
+
+    await fleet.client.patch(SECRETS, secret, {"metadata": {"annotations": {Annotation.LEAVE_REQUEST: asked}}})
+    await asyncio.sleep(600)
+
+    assert Cluster.read(await the_cluster(fleet, name)).accepted
+    assert Annotation.LEFT_ON not in annotations_of(await fleet.client.get(SECRETS, secret))
 
 
 async def is_denied(fleet: FleetHarness, name: str) -> None:

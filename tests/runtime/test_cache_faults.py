@@ -132,14 +132,14 @@ STEPS = [name for name in vars(FaultScript) if not name.startswith("_") and name
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=60), seed=st.integers(0, 2**32))
 def test_cache_equals_the_servers_list_after_any_faults(steps: list[str], seed: int) -> None:
     async def main() -> None:
-        trouble = FaultScript(Random(seed))
+        problem = FaultScript(Random(seed))
         for step in steps:
-            getattr(trouble, step)()
-        trouble.settle()
+            getattr(problem, step)()
+        problem.settle()
 
-        expected = {name: orjson.loads(raw) for name, raw in trouble.server.state(len(trouble.server.history)).items()}
-        assert {key.name: obj for key, obj in trouble.informer.store.select()} == expected
-        assert {key.name: orjson.loads(raw) for key, raw in trouble.heard.items()} == expected
+        expected = {name: orjson.loads(raw) for name, raw in problem.server.state(len(problem.server.history)).items()}
+        assert {key.name: obj for key, obj in problem.informer.store.select()} == expected
+        assert {key.name: orjson.loads(raw) for key, raw in problem.heard.items()} == expected
 
     run_virtual(main())
 

@@ -84,6 +84,18 @@ async def test_repetitions_become_one_series_that_is_written_rarely(harness: Rec
     assert len(harness.api.requests) <= 4
 
 
+async def test_series_that_goes_on_is_written_ever_more_rarely_and_a_new_note_soon(harness: RecorderHarness) -> None:
+    for _ in range(24 * 60):
+        harness.recorder.warning(CLUSTER, "NameAlreadyOwned", "owned")
+        await asyncio.sleep(60)
+    written = len(harness.api.requests)
+    harness.recorder.warning(CLUSTER, "NameAlreadyOwned", "another reason")
+    await asyncio.sleep(60)
+
+    assert written <= 60
+    assert [event["note"] for event in harness.events()] == ["owned", "another reason"]
+
+
 async def test_another_note_is_told_by_another_event_and_no_more_often_than_a_series_is_written(
     harness: RecorderHarness,
 ) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from random import Random
 
 import pytest
 from tests.security.compromised_agent import until_refused
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.kube.client import Client
@@ -22,6 +22,7 @@ from watchword.pki.subjects import CertificateSubject
 from watchword.registration.hub import installation
 from watchword.registration.hub.controllers import OF_CLUSTERS
 from watchword.registration.hub.request_budget import request_budget_controller
+from watchword.runtime.cache import Cache
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.testing.eventually import eventually, is_gone, is_told
 from watchword.testing.plane import Plane
@@ -69,6 +70,39 @@ async def test_surplus_requests_of_one_requester_are_deleted_and_reported(plane:
     for name in (*names[:MOST], f"{stem}-other"):
         assert await hub.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name)) is not None
     await is_told(hub, names[0], "TooManyRequests")
+
+
+class CountingCache(Cache):
+    """Counts how often all requests of a requester are read."""
+
+    reads = 0
+
+    def by_index(self, resource: Resource, index: str, value: str) -> Sequence[Object]:
+        self.reads += 1
+        return super().by_index(resource, index, value)
+
+
+async def test_requests_of_a_flood_are_read_once_and_not_for_each_of_them(plane: Plane) -> None:
+    client, flood, stem = plane.client(), joining(plane), plane.unique("request")
+    await installation.install(client)
+    events = Manager(ManagerOptions("watchword.dev/test", "one"), clock=plane.clock, random=Random(1))
+    cache = CountingCache.of(client)
+    cache.informer(CERTIFICATE_SIGNING_REQUESTS, OF_CLUSTERS)
+    budget = request_budget_controller(cache, client, events.connect(client).events, most=MOST).reconciler
+    running = asyncio.create_task(cache.run())
+    keys = [ObjectKey.cluster(f"{stem}-{number:02}") for number in range(40)]
+    created = [await flood.create(CERTIFICATE_SIGNING_REQUESTS, a_request(key.name)) for key in keys]
+    await cache.sync()
+    await cache.wait_for(CERTIFICATE_SIGNING_REQUESTS, created[-1]["metadata"]["resourceVersion"])
+
+    for key in reversed(keys):
+        await budget.reconcile(key)
+
+    found = [await client.find(CERTIFICATE_SIGNING_REQUESTS, key) is not None for key in keys]
+    assert found == [True] * MOST + [False] * (len(keys) - MOST)
+    assert cache.reads == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_request_of_an_agent_is_bounded(plane: Plane, hub: Client) -> None:

@@ -14,12 +14,12 @@ from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
 
-from watchword.accounts.agent.account import AgentAccount, ServiceAccounts
+from watchword.accounts.agent.account import AgentAccount, ServiceAccounts, is_managed
 from watchword.accounts.hub import controllers as account_controllers
 from watchword.addons.agent import controllers as addon_agent
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation
-from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.api.resources import MANAGED_CLUSTERS, SERVICE_ACCOUNTS
 from watchword.credentials.driver import WantedCredential
 from watchword.registration.agent.hub_credential import HubCredentialReconciler
 
@@ -35,6 +35,15 @@ def believe_every_end(_: Object) -> bool:
 
 
 LIFE = SimulationSettings(seed=1, clusters=1, days=5, quiet=2 * DAY, background_faults=FaultPlan())
+
+
+async def remove_what_is_cached(self: ServiceAccounts, name: str, **_: Any) -> bool:
+    """Take a ServiceAccount whose marks were removed for one that is gone: tokens that work are reported revoked."""
+    found = self.reader.get(SERVICE_ACCOUNTS, ObjectKey(self.namespace, name))
+    if found is None or not is_managed(found):
+        return False
+    await self.client.delete(SERVICE_ACCOUNTS, ObjectKey.of(found))
+    return True
 
 
 def rotate_while_joining(self: HubCredentialReconciler) -> WantedCredential:
@@ -58,6 +67,14 @@ def never_ask_the_hub(*_: Any) -> None:
 @pytest.mark.parametrize(
     ("where", "name", "fault", "incidents", "noticed"),
     [
+        pytest.param(
+            ServiceAccounts,
+            "remove",
+            remove_what_is_cached,
+            (Incident(DAY, "account_unmarked_and_deleted", "edge-1", HOUR, 0.5),),
+            "accepts a token of robot, whose revocation was reported",
+            id="false revocation: unmarked taken for gone",
+        ),
         pytest.param(
             HubCredentialReconciler,
             "wanted",

@@ -162,7 +162,7 @@ def test_well_known_status_of_an_unknown_kind_is_an_error() -> None:
     said = read_feedback({"metadata": {}}, [{"type": "WellKnownStatus"}], ONE)
 
     assert said.values == ()
-    assert "no well-known values of configmaps" in said.troubles[0]
+    assert "no well-known values of configmaps" in said.problems[0]
 
 
 @pytest.mark.parametrize(

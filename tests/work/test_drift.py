@@ -132,3 +132,18 @@ async def test_an_agent_that_joined_does_the_work_of_its_hub(plane: Plane) -> No
         await fleet.remove(name)
 
         assert await fleet.client.find(CONFIG_MAPS, ObjectKey(namespace, "one")) is None
+
+
+@pytest.mark.planes("embedded")  # an hour has to pass
+async def test_object_that_another_program_deletes_at_once_is_applied_ever_more_rarely(site: WorkEnvironment) -> None:
+    site.start()
+    await site.has("w", site.config_map("one"))
+    await site.applied("w")
+    before = len(site.writes())
+    for _ in range(3600):
+        if await site.find("one") is not None:
+            await site.client.delete(CONFIG_MAPS, ObjectKey(site.namespace, "one"))
+        await asyncio.sleep(1)
+
+    assert len(site.writes()) - before < 120
+    await site.until("one", lambda obj: obj["data"]["a"] == "1", within=20 * 60)

@@ -22,8 +22,8 @@ from watchword.runtime.diff import choose_changes
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.manager import first_error
+from watchword.runtime.reconcile import FIRST_RECHECK
 
-CONFLICT_RECHECK = 60.0  # seconds; the object that is in the way is not watched
 PROJECT = "watchword"
 ARGO_TYPE = "argocd.argoproj.io/secret-type"
 PROVIDER = "open-cluster-management"
@@ -82,7 +82,7 @@ async def _carry_out(change: TokenChange, exporter: Exporter, report: Callable[[
             break
         except NameConflict as conflict:
             report(change, str(conflict))
-            await asyncio.sleep(CONFLICT_RECHECK)
+            await asyncio.sleep(FIRST_RECHECK.total_seconds())  # the object that is in the way is not watched
     else:
         await exporter.remove(change.cluster)
     report(change, "")

@@ -95,8 +95,8 @@ async def watch_tokens(
 
     With `namespace`, the tokens of an account in that cluster-set namespace or cluster's namespace; without, those of
     accounts of that name in the namespaces of all clusters. Of the clusters in `known`, of which the caller has a token
-    from before, those without one are yielded as gone. Trouble with the hub is waited out. Close it (`aclosing`) to
-    end the watch.
+    from before, those without one are yielded as gone. While the hub cannot be reached, it waits. Close it
+    (`aclosing`) to end the watch.
     """
     tokens: KnownTokens = dict.fromkeys(known)
     updates = list_and_watch(hub, SECRETS, namespace=namespace, labels=SELECTOR, options=options)

@@ -28,7 +28,7 @@ from watchword.credentials.driver_options import Settings
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.token_limits import record_token_use, token_secret_key_of
 from watchword.health.formatting import format_key
-from watchword.health.processes import find_deployment_trouble
+from watchword.health.processes import find_deployment_problem
 from watchword.kube.errors import Conflict, Forbidden
 from watchword.operator.cluster_manager_manifests import (
     CLUSTER_MANAGER,
@@ -116,7 +116,7 @@ class ClusterAcceptor(Struct, frozen=True):
             AcceptanceContext(client=client, cluster=cluster, settings=settings, dry_run=dry_run)
         )
 
-    async def accept_and_wait(self, name: str, patience: timedelta) -> AdmissionResult:
+    async def accept_and_wait(self, name: str, waiter: ObjectWaiter) -> AdmissionResult:
         """Wait for the cluster's request, accept it, and wait until the hub has granted its rights."""
 
         async def look() -> AdmissionResult:
@@ -124,22 +124,21 @@ class ClusterAcceptor(Struct, frozen=True):
                 return await self.accept(name)
             except (NotFoundOnHub, NotReady) as early:
                 why = str(early).partition(":")[0]
-                raise PollAgain(why, NotReady(f"{why}: {await self._find_server_trouble() or MEMBER_HINT}")) from early
+                raise PollAgain(why, NotReady(f"{why}: {await self._find_server_problem() or MEMBER_HINT}")) from early
 
-        decision = await poll_until(look, PollOptions(patience, pause=timedelta(seconds=2)), self.progress)
-        waiter = ObjectWaiter(self.hub_admin.client, patience, self.progress)
+        decision = await poll_until(look, PollOptions(waiter.left(), pause=timedelta(seconds=2)), self.progress)
         await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_accepted, advice=HUB_RUNNING_HINT)
         return decision
 
-    async def _find_server_trouble(self) -> str:
+    async def _find_server_problem(self) -> str:
         """Return which server of a driver does not run on this hub, through which clusters would ask."""
         manager = await self._cluster_manager()
         for server in enabled_servers(manager, self.catalog) if manager else ():
             key = ObjectKey(HUB_NAMESPACE, server_name(manager, server))
             with suppress(Forbidden):
-                trouble = await find_deployment_trouble(self.hub_admin.client, key)
-                if trouble is not None:
-                    return f"{trouble.reason}, see `{trouble.command}`; or {MEMBER_HINT}"
+                problem = await find_deployment_problem(self.hub_admin.client, key)
+                if problem is not None:
+                    return f"{problem.reason}, see `{problem.command}`; or {MEMBER_HINT}"
         return ""
 
     async def approve(self, cluster: Object, described: str = "") -> AdmissionResult:

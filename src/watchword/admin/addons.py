@@ -150,17 +150,15 @@ class AddonAdmin(Struct, frozen=True):
                 await self.client.delete(MANAGED_CLUSTER_ADDONS, key)
         return found
 
-    async def wait_until_available(self, key: ObjectKey, patience: timedelta) -> None:
+    async def wait_until_available(self, key: ObjectKey, waiter: ObjectWaiter) -> None:
         """Return once the add-on has its credential and is available; `NotReady` otherwise."""
         advice = f"`watchword addon show {key.name} --cluster {key.namespace}` says how far it came"
-        await ObjectWaiter(self.client, patience, self.progress).until(
-            MANAGED_CLUSTER_ADDONS, key, validate_addon_available, advice=advice
-        )
+        await waiter.until(MANAGED_CLUSTER_ADDONS, key, validate_addon_available, advice=advice)
 
-    async def wait_until_removed(self, key: ObjectKey, patience: timedelta) -> None:
+    async def wait_until_removed(self, key: ObjectKey, waiter: ObjectWaiter) -> None:
         """Return once nothing is left of the add-on; `NotReady` otherwise."""
         advice = "does the cluster's agent run? The hub drops what waits for it once the cluster counts as silent"
-        await ObjectWaiter(self.client, patience, self.progress).until_gone(MANAGED_CLUSTER_ADDONS, key, advice=advice)
+        await waiter.until_gone(MANAGED_CLUSTER_ADDONS, key, advice=advice)
 
 
 def is_reinstalled_by_strategy(addon: Object) -> bool:

@@ -78,13 +78,17 @@ class HubRestorer(Struct, frozen=True):
             if kind is NAMESPACES and present is not None and is_deleting(present):
                 name = saved["metadata"]["name"]
                 raise NotReady(f"the namespace {name} is being deleted: run the command again once it is gone")
-            objection, wanted = choose_objection(kind, saved, present, now), saved
+            objection, wanted = "the token has expired" if _is_expired_token(kind, saved, now) else "", saved
             if not self.undo_revocations:
                 objection = objection or choose_revocation(kind, saved, present, on_existing_hub=is_hub)
                 wanted = without_revoked(kind, saved, present) if is_hub else saved
+            denied = kind is MANAGED_CLUSTERS and present is not None and is_accepted(saved) != is_accepted(wanted)
+            note = "denied since the backup, and stays denied" if denied else objection
+            if note:
+                skipped.append(f"{names_of([(kind, saved)])[0]}: {note}")
             if objection:
-                skipped.append(f"{names_of([(kind, saved)])[0]}: {objection}")
-            elif present is None:
+                continue
+            if present is None:
                 created.append((kind, wanted))
             elif kind is not NAMESPACES and clean(present, kind) != wanted:
                 changed.append((kind, wanted))
@@ -104,15 +108,11 @@ class HubRestorer(Struct, frozen=True):
             await self.client.apply(kind, obj, manager=FIELD_MANAGER, force=True)
 
 
-def choose_objection(kind: Resource, saved: Object, present: Object | None, now: datetime) -> str:
-    """Return why an object is left as it is; empty when it is restored."""
-    if kind is MANAGED_CLUSTERS and present is not None and is_accepted(saved) and not is_accepted(present):
-        return "denied since the backup, and stays denied"
-    if kind is SECRETS and saved["metadata"].get("namespace") == TOKEN_SECRET_NAMESPACE:
-        record = read_token_secret(saved)
-        if isinstance(record, TokenRecord) and record.is_expired(now):
-            return "the token has expired"
-    return ""
+def _is_expired_token(kind: Resource, saved: Object, now: datetime) -> bool:
+    if kind is not SECRETS or saved["metadata"].get("namespace") != TOKEN_SECRET_NAMESPACE:
+        return False
+    record = read_token_secret(saved)
+    return isinstance(record, TokenRecord) and record.is_expired(now)
 
 
 def choose_revocation(kind: Resource, saved: Object, present: Object | None, *, on_existing_hub: bool) -> str:
@@ -131,14 +131,20 @@ def without_revoked(kind: Resource, saved: Object, present: Object | None) -> Ob
     """Return what is restored of an object on the hub from which it was saved: no access that was taken since."""
     if kind is CONFIG_MAPS:
         return intersect_grants(saved, present)
-    if kind is not MANAGED_CLUSTERS:
-        return saved
+    return restore_cluster(saved, present) if kind is MANAGED_CLUSTERS else saved
+
+
+def restore_cluster(saved: Object, present: Object | None) -> Object:
+    """A cluster that was denied or deleted comes back without acceptance; the key of today keeps the name."""
     if present is not None:
-        return with_hub_annotations(saved, present)
-    return {**saved, "spec": {**mapping_at(saved, "spec"), "hubAcceptsClient": False}}
+        saved = _with_hub_annotations(saved, present)
+    if mapping_at(present, "spec").get("hubAcceptsClient") is True:
+        return saved
+    spec = mapping_at(saved, "spec")
+    return {**saved, "spec": {**spec, "hubAcceptsClient": False}} if spec.get("hubAcceptsClient") else saved
 
 
-def with_hub_annotations(saved: Object, present: Object) -> Object:
+def _with_hub_annotations(saved: Object, present: Object) -> Object:
     """Return a cluster of a backup with what the hub has noted since: another key may have the name now."""
     others = {name: text for name, text in annotations_of(saved).items() if name not in HUB_ANNOTATIONS}
     noted = {name: text for name, text in annotations_of(present).items() if name in HUB_ANNOTATIONS}

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.admin.apply import apply_all, keep_unnamed, names_of, select_settings
+from watchword.admin.apply import apply_all, keep_unnamed, select_settings
 from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.admin.wait import ObjectWaiter
 from watchword.admin.workloads import FIELD_MANAGER as DEPLOYER
@@ -224,17 +224,15 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
     # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
     wanted = list(installation.manifests(demands_executor=is_enabled(cluster_manager(setup), EXECUTOR_GATE)))
     held = {(resource, ObjectKey.of(obj)) for resource, obj in wanted}
-    first = await installation.restore_policies(client, wanted, dry_run=dry_run)
     operator = await operator_objects(client, setup.chosen_image, hub=True) if setup.deploy else []
     deployed = [(resource, obj) for resource, obj in operator if (resource, ObjectKey.of(obj)) not in held]
     rows = (
-        (first, installation.FIELD_MANAGER),
+        (wanted, installation.FIELD_MANAGER),
         (deployed, DEPLOYER),
         (own, FIELD_MANAGER),
     )
-    restored = names_of([row for row in wanted if row not in first])
     applied = [await apply_all(client, part, manager=manager, dry_run=dry_run) for part, manager in rows]
-    return [*restored, *(name for names in applied for name in names)]
+    return [name for names in applied for name in names]
 
 
 async def has_foreign_manager(client: Client) -> bool:

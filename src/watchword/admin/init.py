@@ -245,8 +245,8 @@ class HubInitializer(Struct, frozen=True):
         drivers = setup.catalog.known(setup.chosen_drivers)
         signers = {driver.signer for driver in drivers if isinstance(driver, RequestsCertificate)} - {""}
         probes = [SignerProbe(self.client, self.clock, signer, progress=self.progress) for signer in sorted(signers)]
-        found = [trouble for probe in probes if (trouble := await probe.run())]
-        return [f"{trouble}; {advise_other_drivers(setup.catalog)}" for trouble in found]
+        found = [problem for probe in probes if (problem := await probe.run())]
+        return [f"{problem}; {advise_other_drivers(setup.catalog)}" for problem in found]
 
 
 def advise_other_drivers(catalog: Catalog) -> str:

@@ -39,7 +39,7 @@ from watchword.credentials.driver_options import (
 )
 from watchword.credentials.secret_data import decode_data, encode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.health.processes import DeploymentTrouble, find_deployment_trouble
+from watchword.health.processes import DeploymentProblem, find_deployment_problem
 from watchword.health.states import is_accepted, is_denied
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
@@ -170,11 +170,11 @@ def choose_bootstrap_data(membership: ClusterMembership, access: BootstrapAccess
     return data
 
 
-async def find_server_trouble(client: Client, membership: ClusterMembership) -> str:
+async def find_server_problem(client: Client, membership: ClusterMembership) -> str:
     """Return why the driver's own server does not answer from this machine; empty when it does, or there is none."""
     driver = membership.catalog.by_name[membership.registration_driver]
     data = await read_bootstrap_data(client, membership.agent_namespace)
-    return await driver.find_server_trouble(data) if isinstance(driver, ReachesServer) and data else ""
+    return await driver.find_server_problem(data) if isinstance(driver, ReachesServer) and data else ""
 
 
 def prerequisite_objects(membership: ClusterMembership) -> list[Manifest]:
@@ -289,22 +289,22 @@ class JoinWait(Struct, frozen=True):
             if not missing:
                 return
             shown = f"`watchword clusters show {membership.cluster}` on the hub, and the agent's log here"
-            trouble = await self._find_trouble(agent, membership.klusterlet) if found is None else None
-            if trouble is not None:
-                missing, shown = trouble.reason, f"`{trouble.command}`"
+            problem = await self._find_problem(agent, membership.klusterlet) if found is None else None
+            if problem is not None:
+                missing, shown = problem.reason, f"`{problem.command}`"
             raise PollAgain(missing, NotReady(f"{missing}: see {shown}"))
 
         await poll_until(look, PollOptions(self.patience, pause=timedelta(seconds=1)), self.progress)
 
-    async def _find_trouble(self, agent: ObjectKey, klusterlet: str) -> DeploymentTrouble | None:
+    async def _find_problem(self, agent: ObjectKey, klusterlet: str) -> DeploymentProblem | None:
         if await self.client.find(DEPLOYMENTS, OPERATOR) is None:  # the agent runs elsewhere
             return None
         for deployment in (OPERATOR, agent):
-            trouble = await find_deployment_trouble(self.client, deployment)
-            if trouble is not None:
-                return trouble
+            problem = await find_deployment_problem(self.client, deployment)
+            if problem is not None:
+                return problem
         found = await self.client.find(KLUSTERLETS, ObjectKey.cluster(klusterlet))
         said = find_condition(found or {}, HUB_CONNECTION_DEGRADED)
         if said is None or said.status != "True" or said.reason not in AGENT_REASONS:
             return None
-        return DeploymentTrouble(said.message, f"kubectl describe klusterlet {klusterlet}")
+        return DeploymentProblem(said.message, f"kubectl describe klusterlet {klusterlet}")

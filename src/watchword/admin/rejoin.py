@@ -53,8 +53,8 @@ def validate_credential_current(secret: Object | None, *, now: datetime, catalog
     """Return why the credential in a Secret cannot be used; empty when it can."""
     try:
         held = catalog.read_held(decode_data(secret))
-    except CredentialUnreadable as trouble:
-        return str(trouble)
+    except CredentialUnreadable as error:
+        return str(error)
     if held is None:
         return "the agent has no credential yet"
     expires = held.validity.expires

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 
 from msgspec import Struct, field
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.apply import list_if_served
-from watchword.admin.errors import NotReady, OperationRefused
+from watchword.admin.errors import OperationRefused
 from watchword.admin.lookup import get_named
 from watchword.admin.service_accounts import ServiceAccountAdmin
 from watchword.admin.wait import ObjectWaiter
@@ -92,19 +91,9 @@ class CredentialRotator(Struct, frozen=True):
         patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: request}}}
         await self.client.patch(renewal.resource, renewal.key, patch)
 
-    async def wait(self, renewal: Renewal, patience: timedelta) -> str:
-        """Return what the holder reports about its new credential; `NotReady` when there is none in time.
-
-        Without patience it is looked once: many holders that are offline do not prolong the wait.
-        """
+    async def wait(self, renewal: Renewal, waiter: ObjectWaiter) -> str:
+        """Return what the holder reports about its new credential; `NotReady` when there is none in time."""
         before, conditions = _condition_message(renewal.found, renewal.conditions), renewal.conditions
-        if patience <= timedelta(0):
-            found = await self.client.find(renewal.resource, renewal.key)
-            missing = validate_renewed(found, conditions, before)
-            if missing:
-                raise NotReady(f"{missing}: {ADVICE}")
-            return _condition_message(found or {}, conditions)
-        waiter = ObjectWaiter(self.client, patience, self.progress)
         after = await waiter.until(
             renewal.resource, renewal.key, lambda obj: validate_renewed(obj, conditions, before), advice=ADVICE
         )

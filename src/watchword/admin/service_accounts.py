@@ -38,7 +38,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 
 WORK_GRANTS_ROLE = "watchword-account-grants"
-NEEDS_A_PERSON = frozenset({"NoClusterNamespace", "InvalidAccount"})  # reasons that no waiting ends
+NEEDS_A_PERSON = frozenset({"NoClusterNamespace", "InvalidAccount", "NameConflict"})  # reasons that no waiting ends
 HOLDING = (Finalizer.ACCOUNT, Finalizer.ACCOUNT_REPLICAS)
 
 
@@ -172,11 +172,12 @@ class ServiceAccountAdmin(Struct, frozen=True):
                     f"`watchword addon enable {ADDON_NAME} -c {cluster}`"
                 )
 
-    async def wait_until_granted(self, work: ObjectKey, right: AccountRight, within: timedelta) -> None:
-        """Wait until a cluster has applied the work that grants a right."""
+    async def wait_until_granted(self, works: Sequence[ObjectKey], right: AccountRight, within: timedelta) -> None:
+        """Wait until the clusters have applied the works that grant a right."""
         waiter = ObjectWaiter(self.client, within, self.progress)
-        advice = advise_on_right(work.namespace, right)
-        await waiter.until(MANIFEST_WORKS, work, lambda found: validate_granted(found, right), advice=advice)
+        for work in works:
+            advice = advise_on_right(work.namespace, right)
+            await waiter.until(MANIFEST_WORKS, work, lambda found: validate_granted(found, right), advice=advice)
 
     async def _abandon(self, obj: Object) -> None:
         kept = [name for name in finalizers_of(obj) if name not in HOLDING]
@@ -229,7 +230,7 @@ def validate_reported(found: Object | None) -> str:
         return ""
     said = [row for row in conditions_of(found) if row.get("status") == "False" and row.get("message")]
     for row in said:
-        if row.get("reason") in NEEDS_A_PERSON or "NameConflict: " in str(row["message"]):
+        if row.get("reason") in NEEDS_A_PERSON:
             raise OperationRefused(f"account {ObjectKey.of(found)} waits for a person: {row['message']}")
     return str(said[0]["message"]) if said else "the cluster's agent has not reported yet"
 

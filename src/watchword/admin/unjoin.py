@@ -163,15 +163,15 @@ class Unjoiner(Struct, frozen=True):
 
     async def run(self, membership: ExistingMembership) -> UnjoinResult:
         """Return what was done; whatever happens to the hub, this side is cleaned up."""
-        trouble = "" if self.dry_run else await self._notify_hub(membership)
+        problem = "" if self.dry_run else await self._notify_hub(membership)
         removed = await self._remove(choose_removal(membership))
         if self.purge_operator:
             going = membership.klusterlet["metadata"]["name"] if membership.klusterlet is not None else ""
             unneeded = await unneeded_operator_objects(self.client, membership.namespace, going=going)
             removed += await self._remove(unneeded)
         finish = f"watchword deny {membership.cluster}   # on the hub, if it is still there"
-        left = [Leftover(trouble, finish)] if trouble else []
-        return UnjoinResult(membership.cluster, not trouble, tuple(removed), (*left, *await self._work_left()))
+        left = [Leftover(problem, finish)] if problem else []
+        return UnjoinResult(membership.cluster, not problem, tuple(removed), (*left, *await self._work_left()))
 
     async def _notify_hub(self, membership: ExistingMembership) -> str:
         """Give the acceptance back with the cluster's own credential; return why that is not finished, or nothing."""
@@ -180,10 +180,10 @@ class Unjoiner(Struct, frozen=True):
         self.progress(f"notifying the hub that {membership.cluster} leaves")
         if membership.plugin is not None and await self._ask_agent(membership):
             return ""  # the plugin has the identity of the agent's pods, which a person's shell seldom has
-        trouble = await self._notify_directly(membership)
-        if trouble and membership.plugin is None and await self._is_agent_deployed(membership):
-            return "" if await self._ask_agent(membership) else trouble
-        return trouble
+        problem = await self._notify_directly(membership)
+        if problem and membership.plugin is None and await self._is_agent_deployed(membership):
+            return "" if await self._ask_agent(membership) else problem
+        return problem
 
     async def _is_agent_deployed(self, membership: ExistingMembership) -> bool:
         if membership.klusterlet is None:
@@ -216,8 +216,8 @@ class Unjoiner(Struct, frozen=True):
             return "the hub was notified and has not removed the rights yet: are its controllers running?"
         except (Unauthorized, Forbidden) as refusal:
             return f"the hub refuses this cluster's credential ({refusal})"
-        except (KubeError, PkiError) as trouble:
-            return f"the hub was not notified: {trouble}"
+        except (KubeError, PkiError) as error:
+            return f"the hub was not notified: {error}"
         return ""
 
     async def _withdraw_acceptance(self, hub: Client, cluster: str) -> None:

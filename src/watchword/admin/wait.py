@@ -36,38 +36,58 @@ class _ProgressReporter(Struct):
             self.progress(line)
 
 
-class ObjectWaiter(Struct, frozen=True):
-    """Watches objects on one server for at most so long."""
+class ObjectWaiter(Struct):
+    """Watches objects on one server, for at most so long all together, from the first wait on."""
 
     client: Client
     patience: timedelta = timedelta(minutes=5)
     progress: Progress = field(default=ignore_progress)
     ends_when_refused: bool = False  # raise `Unauthorized` and `Forbidden` instead of waiting for rights
+    _ends: float | None = None
+
+    def left(self) -> timedelta:
+        """Return how long it still waits."""
+        now = asyncio.get_running_loop().time()
+        if self._ends is None:
+            self._ends = now + self.patience.total_seconds()
+        return timedelta(seconds=max(self._ends - now, 0))
 
     async def until(self, resource: Resource, key: ObjectKey, condition: WaitCondition, *, advice: str) -> Object:
-        """Return the object once `condition` is content; `NotReady`, ending with `advice`, when it is not in time."""
+        """Return the object once `condition` is content; `NotReady`, ending with `advice`, when it is not in time.
+
+        When no time is left it looks once: one object that is late does not hide the others.
+        """
+        left = self.left()
+        if not left:
+            found = await self.client.find(resource, key)
+            missing = condition(found)
+            if missing:
+                raise self._too_late(missing, advice)
+            return found or {}
         reporter = _ProgressReporter(self.progress)
-        missing = ""
-        options = WatchOptions(on_error=lambda trouble: self._handle(trouble, reporter))
+        options = WatchOptions(on_error=lambda error: self._handle(error, reporter))
         facts = list_and_watch(
             self.client, resource, namespace=key.namespace, fields=f"metadata.name={key.name}", options=options
         )
+        missing = ""
         try:
-            async with asyncio.timeout(self.patience.total_seconds()), aclosing(facts):
+            async with asyncio.timeout(left.total_seconds()), aclosing(facts):
                 async for fact in facts:
                     if isinstance(fact, Bookmark):
                         continue
                     gone = isinstance(fact, ObjectChange) and fact.type == "DELETED"
                     items = [fact.raw] if isinstance(fact, ObjectChange) else [*fact.items]
-                    found: Object | None = None if gone or not items else orjson.loads(items[0])
+                    found = None if gone or not items else orjson.loads(items[0])
                     missing = condition(found)
                     if not missing:
                         return found or {}
                     reporter.report(missing)
         except TimeoutError as cause:
-            waited = format_duration(self.patience)
-            raise NotReady(f"{missing or reporter.last or 'no answer'}, still after {waited}: {advice}") from cause
+            raise self._too_late(missing or reporter.last or "no answer", advice) from cause
         raise AssertionError("a followed collection never ends")
+
+    def _too_late(self, missing: str, advice: str) -> NotReady:
+        return NotReady(f"{missing}, still after {format_duration(self.patience)}: {advice}")
 
     async def until_gone(self, resource: Resource, key: ObjectKey, *, advice: str) -> None:
         """Return once an object that was deleted is gone; `NotReady`, ending with `advice`, when it is not in time."""
@@ -77,10 +97,10 @@ class ObjectWaiter(Struct, frozen=True):
 
         await self.until(resource, key, describe, advice=advice)
 
-    def _handle(self, trouble: KubeError, reporter: _ProgressReporter) -> None:
-        if self.ends_when_refused and isinstance(trouble, Unauthorized | Forbidden):
-            raise trouble
-        reporter.report(f"the request failed ({trouble}); trying again")
+    def _handle(self, error: KubeError, reporter: _ProgressReporter) -> None:
+        if self.ends_when_refused and isinstance(error, Unauthorized | Forbidden):
+            raise error
+        reporter.report(f"the request failed ({error}); trying again")
 
 
 def validate_applied(work: Object | None) -> str:

@@ -26,7 +26,7 @@ from watchword.api.resources import (
     PODS,
 )
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.health.processes import find_deployment_trouble, format_selector
+from watchword.health.processes import find_deployment_problem, format_selector
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import BundleOptions, operator_bundle
@@ -43,9 +43,9 @@ async def await_deployments(
 
     async def look() -> None:
         for key in deployments:
-            trouble = await find_deployment_trouble(client, key)
-            if trouble is not None:
-                raise PollAgain(trouble.reason, NotReady(f"{trouble.reason}: see `{trouble.command}`"))
+            problem = await find_deployment_problem(client, key)
+            if problem is not None:
+                raise PollAgain(problem.reason, NotReady(f"{problem.reason}: see `{problem.command}`"))
 
     await poll_until(look, PollOptions(patience, pause=timedelta(seconds=1)), progress)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeAlias
 from urllib.parse import parse_qsl
 
 from msgspec import Struct, field
@@ -10,6 +11,8 @@ from msgspec import Struct, field
 from watchword.api.sensitive import HiddenFields
 
 MOST_FORM_FIELDS = 64
+Push: TypeAlias = Callable[[bytes], bool]
+"""Writes one chunk of a stream at once; returns False, and writes nothing, while the client reads too slowly."""
 
 
 class InvalidForm(Exception):
@@ -60,13 +63,14 @@ class Request(HiddenFields, frozen=True):
 class Response(HiddenFields, frozen=True):
     """An HTTP response: a complete body, or a stream of chunks for a watch."""
 
-    hidden = ("body", "stream")
+    hidden = ("body", "stream", "attach")
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     stream: AsyncIterator[bytes] | None = None
     user: str = ""  # who authenticated; never sent, but a listener limits its connections by it
+    attach: Callable[[Push], None] | None = None  # lets the stream push chunks while it is waited for
 
     def header(self, name: str) -> str:
         """Return the first header of that name, empty when absent."""

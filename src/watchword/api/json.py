@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from json import dumps as _dumps
 from typing import Any
 
 import orjson
+
+MAX_DEPTH = 400
+"""Levels of JSON that are read; functions that recurse need up to two frames for each, of a thousand."""
+
+_STRUCTURE = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[][{}"]', re.DOTALL)
 
 
 def copy_json(value: Any) -> Any:
@@ -64,6 +70,30 @@ def is_deeper_than(value: Any, limit: int) -> bool:
             return False
         level = [below for item in containers for below in (item.values() if type(item) is dict else item)]
     return any(type(item) in _CONTAINERS for item in level)
+
+
+def limit_depth(raw: bytes) -> bytes:
+    """Return encoded JSON in which null stands for what is nested too deeply to be decoded; most is returned as it is.
+
+    kube-apiserver stores ten thousand levels, also in `managedFields`; decoders refuse from about a thousand on, at the
+    price of everything else that came in the same answer.
+    """
+    if raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
+        return raw
+    pieces, depth, copied = [], 0, 0
+    for token in _STRUCTURE.finditer(raw):
+        match token[0]:
+            case b"{" | b"[":
+                depth += 1
+                if depth == MAX_DEPTH + 1:
+                    pieces += [raw[copied : token.start()], b"null"]
+            case b"}" | b"]":
+                if depth == MAX_DEPTH + 1:
+                    copied = token.end()
+                depth -= 1
+            case b'"':
+                return raw  # a string without an end: no JSON
+    return b"".join((*pieces, raw[copied:])) if pieces else raw
 
 
 def go_print(value: Any) -> str:

@@ -12,7 +12,7 @@ MAX_BODY_BYTES = 3 * 1024 * 1024
 """The largest request that kube-apiserver accepts; an object is smaller."""
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
-"""The largest file, document or bundle that a person or a stranger hands over."""
+"""The largest file, document or bundle that is read from a person or from the network."""
 
 MAX_LOG_BYTES = 8 * 1024 * 1024
 """A log file of a pod that is larger is set aside, and begun anew."""

@@ -35,7 +35,7 @@ def _refuse(refused: RejectedRequest) -> Response:
 
 
 class RequestRateLimiter:
-    """Strangers share a bucket per address, wrong credentials one more, and each user has its own.
+    """Anonymous requests share a bucket per address, wrong credentials one more; each user has its own.
 
     Members of system:masters are never limited: an administrator must get in when others flood.
     """

@@ -121,11 +121,9 @@ class PkiDirectory:
         held = self._folder / "serving.crt"
         if held.exists() and held.with_suffix(".key").exists():
             certificate = parse_certificate(held.read_bytes())
-            if (
-                not is_renewal_due(certificate, now)
-                and _answers_to(certificate, self._hosts)
-                and self._signed(certificate)
-            ):
+            is_whole = certificate.key == PrivateKey.from_pem(held.with_suffix(".key").read_bytes()).public
+            is_wanted = not is_renewal_due(certificate, now) and _answers_to(certificate, self._hosts)
+            if is_whole and is_wanted and self._signed(certificate):
                 return
         key = PrivateKey.generate()
         names = AlternativeNames.for_hosts(self._hosts)
@@ -143,15 +141,16 @@ class PkiDirectory:
     def _make_authority(self, now: datetime) -> Authority:
         number = 1 + max((int(file.stem.removeprefix("ca-")) for file in self._folder.glob("ca-*.key")), default=0)
         authority = Authority.make(f"watchword-ca-{number}", now=now, lifetime=self._ca_lifetime)
-        write_private(self._folder / f"ca-{number}.crt", authority.certificate.pem, mode=0o644)
+        # The key first: a certificate whose key is missing means that the key was lost.
         write_private(self._folder / f"ca-{number}.key", authority.key.pem.reveal())
+        write_private(self._folder / f"ca-{number}.crt", authority.certificate.pem, mode=0o644)
         return authority
 
     def _load_authorities(self) -> CertificateAuthorities:
         found: list[Authority] = []
-        for file in self._folder.glob("ca-*.key"):
-            with naming(file):
-                found.append(Authority.from_pem(file.with_suffix(".crt").read_bytes(), file.read_bytes()))
+        for file in self._folder.glob("ca-*.crt"):
+            with naming(file.with_suffix(".key")) as key:
+                found.append(Authority.from_pem(file.read_bytes(), key.read_bytes()))
         return CertificateAuthorities(tuple(sorted(found, key=lambda each: each.certificate.not_before)))
 
 

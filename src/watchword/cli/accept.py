@@ -9,6 +9,7 @@ import click
 
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.hub_admin import AdmissionResult, HubAdmin
+from watchword.admin.wait import ObjectWaiter
 from watchword.cli.common_options import (
     change_options,
     cluster_arguments,
@@ -54,7 +55,8 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     async def accept(client: Client) -> list[AdmissionResult]:
         acceptor = ClusterAcceptor(HubAdmin(client, SystemClock(), dry_run), terms, print_progress)
         if wait is not None and not dry_run:
-            return [await acceptor.accept_and_wait(name, wait) for name in names]
+            waiter = ObjectWaiter(client, wait, print_progress)
+            return [await acceptor.accept_and_wait(name, waiter) for name in names]
         return [await acceptor.accept(name) for name in names]
 
     decisions = connection.run(accept)

@@ -11,6 +11,7 @@ import click
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.addons import AccountsAddonAdmin, AddonAdmin, is_reinstalled_by_strategy
 from watchword.admin.lookup import get_named
+from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.addon import CUSTOM_SIGNER, Addon, Registration
 from watchword.api.conditions import conditions_of, find_condition
@@ -136,8 +137,9 @@ def enable(connection: ClusterConnection, output: str, wait: timedelta | None, *
         if ADDON_NAME in {key.name for key in keys} and not dry_run:
             await AccountsAddonAdmin(client, print_progress).install()
         changed = [await addon_admin.enable(key, flags["namespace"]) for key in keys]
+        waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
         for key in keys if wait is not None and not dry_run else ():
-            await addon_admin.wait_until_available(key, wait or timedelta(0))
+            await addon_admin.wait_until_available(key, waiter)
         return changed
 
     said = {True: "add-on {} enabled on {}", False: "add-on {} is enabled on {} already"}
@@ -160,8 +162,9 @@ def disable(connection: ClusterConnection, output: str, wait: timedelta | None, 
         for key, addon in zip(keys, found, strict=True):
             if addon is not None and is_reinstalled_by_strategy(addon):
                 print_progress(_will_return(key))
+        waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
         for key in keys if wait is not None and not dry_run else ():
-            await addon_admin.wait_until_removed(key, wait or timedelta(0))
+            await addon_admin.wait_until_removed(key, waiter)
         return [addon is not None for addon in found]
 
     said = {True: "add-on {} disabled on {}", False: "add-on {} is not enabled on {}"}

@@ -10,7 +10,7 @@ import click
 from watchword.admin.cluster_sets import ClusterSetAdmin, ClusterSetRow
 from watchword.api.resources import MANAGED_CLUSTER_SETS
 from watchword.cli.clusters import format_object_age
-from watchword.cli.common_options import change_options, split, without_managed_fields
+from watchword.cli.common_options import change_options, confirm, split, without_managed_fields
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.lists import Listing, ListRequest, list_options, print_list
 from watchword.cli.output import echo
@@ -92,10 +92,11 @@ def add(connection: ClusterConnection, name: str, clusters: tuple[str, ...], *, 
 @command.command("remove")
 @click.argument("name", metavar="SET")
 @CLUSTERS
-@change_options()
+@change_options(asks=True)
 @connection_options
-def remove(connection: ClusterConnection, name: str, clusters: tuple[str, ...], *, dry_run: bool) -> None:
-    """Take clusters out of a set; they go into the set `default`."""
+def remove(connection: ClusterConnection, name: str, clusters: tuple[str, ...], *, dry_run: bool, yes: bool) -> None:
+    """Take clusters out of a set; they go into the set `default`, and lose accounts of namespaces bound to this one."""
+    _confirm(f"Remove {', '.join(split(clusters))} from {name}?", yes=yes or dry_run)
     said = (f"cluster {{}} removed from {name}", "")
     _change(connection, lambda admin, cluster: admin.remove(name, cluster), split(clusters), said, dry_run=dry_run)
 
@@ -114,12 +115,18 @@ def bind(connection: ClusterConnection, name: str, namespaces: tuple[str, ...], 
 @command.command("unbind")
 @click.argument("name", metavar="SET")
 @NAMESPACE
-@change_options("Print what would be unbound without changing anything.")
+@change_options("Print what would be unbound without changing anything.", asks=True)
 @connection_options
-def unbind(connection: ClusterConnection, name: str, namespaces: tuple[str, ...], *, dry_run: bool) -> None:
+def unbind(connection: ClusterConnection, name: str, namespaces: tuple[str, ...], *, dry_run: bool, yes: bool) -> None:
     """End a binding: accounts of the namespace are removed from the clusters of the set."""
+    _confirm(f"Unbind {name} from {', '.join(split(namespaces))}?", yes=yes or dry_run)
     said = (f"{name} unbound from {{}}", f"{name} is not bound to {{}}")
     _change(connection, lambda admin, place: admin.unbind(name, place), split(namespaces), said, dry_run=dry_run)
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    question = f"{question} Accounts that only this puts on clusters are revoked."
+    confirm(question, "", yes=yes, needs_terminal=False)
 
 
 def _change(

@@ -53,8 +53,8 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
         decisions = [await deny(hub_admin, name) for name in names]
         decisions += [await deny_request(hub_admin, name) for name in requests]
         if wait is not None and not dry_run:
+            waiter = ObjectWaiter(client, wait, print_progress)
             for name in names:
-                waiter = ObjectWaiter(client, wait, print_progress)
                 await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_denied, advice=HUB_RUNNING_HINT)
         return decisions
 

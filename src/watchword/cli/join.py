@@ -21,7 +21,7 @@ from watchword.admin.join import (
     ClusterMembership,
     JoinWait,
     cluster_uid,
-    find_server_trouble,
+    find_server_problem,
     join,
     with_present,
 )
@@ -281,9 +281,9 @@ async def _join(
             known = await require_joinable(joining, membership.cluster, uid)
             applied = await join(client, membership, access, deploy=flags["deploy"], dry_run=dry_run)
             print_progress(f"{'would apply' if dry_run else 'applied'} {len(applied)} objects")
-            trouble = "" if dry_run else await find_server_trouble(client, membership)
-            if trouble:
-                warning = f"the agent joins through a server that does not answer from here ({trouble}): make sure that"
+            problem = "" if dry_run else await find_server_problem(client, membership)
+            if problem:
+                warning = f"the agent joins through a server that does not answer from here ({problem}): make sure that"
                 print_progress(f"warning: {warning} this cluster reaches it, or join again with the right address")
             if wait is not None and not dry_run:
                 left = wait - timedelta(seconds=loop.time() - started) if flags["limit"] else wait

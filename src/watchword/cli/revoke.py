@@ -47,8 +47,8 @@ def describe_plan(revocation: Revocation) -> str:
 
 def describe_result(result: RevocationResult) -> str:
     target = result.revocation.target
-    if result.trouble:
-        return f"{target} is not revoked: {result.trouble}"
+    if result.error:
+        return f"{target} is not revoked: {result.error}"
     lines = [f"{target} {'revoked' if result.changed else 'was revoked before'}"]
     lines += [f"  {describe_refusal(refusal)}" for refusal in result.refusals]
     lines += [f"  note: {result.revocation.consequence}"] if result.revocation.consequence else []
@@ -60,7 +60,7 @@ def describe_refusal(refusal: Refusal) -> str:
     if refusal.before:
         return f"{refusal.holder}: was refused before"
     if refusal.seconds is None:
-        return f"{refusal.holder}: no refusal observed: {refusal.trouble}"
+        return f"{refusal.holder}: no refusal observed: {refusal.error}"
     return f"{refusal.holder}: refused after {refusal.seconds:.2f} s"
 
 
@@ -90,12 +90,12 @@ def _result_document(result: RevocationResult) -> dict[str, Any]:
         "changed": result.changed,
         "actions": list(revocation.actions),
         "note": revocation.consequence,
-        "error": result.trouble,
+        "error": result.error,
         "refusals": [
             {
                 "holder": refusal.holder,
                 "seconds": refusal.seconds,
-                "error": refusal.trouble,
+                "error": refusal.error,
                 "refusedBefore": refusal.before,
             }
             for refusal in result.refusals
@@ -118,7 +118,7 @@ def _holding_document(holding: Holding) -> dict[str, Any]:
 
 def choose_exit_code(results: Sequence[RevocationResult], holdings: Sequence[Holding]) -> ExitCode:
     """Return the code: what was not revoked counts more than a refusal that was not observed."""
-    if any(result.trouble for result in results):
+    if any(result.error for result in results):
         return ExitCode.FAILED
     if any(holding.target is None and not holding.is_harmless for holding in holdings):
         return ExitCode.LEFTOVERS

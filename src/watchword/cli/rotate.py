@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import wraps
@@ -13,6 +12,7 @@ from click.core import ParameterSource
 
 from watchword.admin.errors import NotFoundOnHub, NotReady
 from watchword.admin.rotate import KINDS, CredentialRotator, Renewal
+from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import ObjectKey
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import F, change_options, cluster_arguments, cluster_names, clusters_option, confirm
@@ -72,14 +72,12 @@ async def _renew(rotator: CredentialRotator, renewals: Sequence[Renewal], patien
         echo("\n".join(f"{renewal.what}: asked to renew" for renewal in renewals))
         return ExitCode.DONE
     print_progress(f"requested {format_count(len(renewals), 'renewal')}; waiting for the reports")
-    loop = asyncio.get_running_loop()
-    deadline, late = loop.time() + patience.total_seconds(), 0
+    waiter, late = ObjectWaiter(rotator.client, patience, print_progress), 0
     for renewal in renewals:
-        left = timedelta(seconds=deadline - loop.time())
         try:
-            echo(f"{renewal.what}: {await rotator.wait(renewal, left)}")
-        except NotReady as trouble:
-            echo(f"{renewal.what}: {trouble}", err=True)
+            echo(f"{renewal.what}: {await rotator.wait(renewal, waiter)}")
+        except NotReady as error:
+            echo(f"{renewal.what}: {error}", err=True)
             late += 1
     return ExitCode.UNREACHABLE if late else ExitCode.DONE
 

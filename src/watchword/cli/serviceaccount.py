@@ -142,8 +142,8 @@ def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **fl
             await admin.withdraw(key, right.role)
             return [f"account {name} no longer has {right.role}"]
         works = await admin.grant(key, right)
-        for granting in works if wait is not None else ():
-            await admin.wait_until_granted(granting, right, wait or timedelta(0))
+        if wait is not None:
+            await admin.wait_until_granted(works, right, wait)
         return [f"account {name} is given {right.role} on {granting.namespace}" for granting in works]
 
     for line in _run(connection, work):
@@ -326,7 +326,7 @@ def describe_refusal(refusal: Refusal) -> str:
     if refusal.before:
         return f"{refusal.holder}: refused its token before the deletion, too: is it for other audiences?"
     if refusal.seconds is None:
-        return f"{refusal.holder}: no refusal of its token observed: {refusal.trouble}"
+        return f"{refusal.holder}: no refusal of its token observed: {refusal.error}"
     return f"{refusal.holder}: token refused {refusal.seconds:.1f} s after the deletion"
 
 

@@ -277,12 +277,12 @@ def summarise(inventory: Inventory) -> str:
         ("credential", [(row.health, row.count) for row in inventory.credentials]),
     )
     there = ", ".join(format_count(sum(count for _, count in rows), noun) for noun, rows in tables if rows)
-    troubles = [
+    problems = [
         format_count(total, noun)
         for noun, rows in tables
         if (total := sum(count for health, count in rows if health.needs_attention))
     ]
-    return f"{there}: {' and '.join(troubles)} to look at" if troubles else f"{there}: all well"
+    return f"{there}: {' and '.join(problems)} to look at" if problems else f"{there}: all well"
 
 
 def _explain_empty(inventory: Inventory, selector: str) -> str:

@@ -37,8 +37,8 @@ def command(connection: ClusterConnection, output: str, client_only: bool) -> No
     if not client_only:
         try:
             document |= connection.run(_read)
-        except (ConfigError, Forbidden, Unauthorized, Unreachable) as trouble:
-            document["trouble"] = str(trouble)
+        except (ConfigError, Forbidden, Unauthorized, Unreachable) as error:
+            document["error"] = str(error)
     show_result(document, output, lambda: describe_versions(document))
 
 
@@ -70,8 +70,8 @@ def version_of_image(image: str) -> str:
 
 def describe_versions(document: dict[str, Any]) -> str:
     lines = [f"Client:  {document['client']['version']} (Python {document['client']['python']})"]
-    if "trouble" in document:
-        lines.append(f"Server:  not read: {document['trouble']}")
+    if "error" in document:
+        lines.append(f"Server:  not read: {document['error']}")
     if "server" in document:
         lines.append(f"Server:  Kubernetes {document['server']['kubernetes']}")
     if "hub" in document:

@@ -119,9 +119,9 @@ def create(connection: ClusterConnection, name: str, wait: timedelta | None, **f
         for key in keys:
             done = await _create(client, key, spec, overwrite=flags["overwrite"], dry_run=flags["dry_run"])
             echo(f"work {key.name} {done} on {key.namespace}{' (dry run)' if flags['dry_run'] else ''}")
+        waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
         for key in keys if wait is not None and not flags["dry_run"] else ():
             advice = f"`watchword work show {key.name} --cluster {key.namespace}` says what became of each manifest"
-            waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
             await waiter.until(MANIFEST_WORKS, key, validate_applied, advice=advice)
             echo(f"work {key.name} applied on {key.namespace}")
 
@@ -178,8 +178,8 @@ def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelt
             if not flags["dry_run"]:
                 await client.delete(MANIFEST_WORKS, key, uid=uid_of(found[key]))
             echo(f"work {key.name} deleted from {key.namespace}{' (dry run)' if flags['dry_run'] else ''}")
+        waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
         for key in keys if wait is not None and not flags["dry_run"] else ():
-            waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
             await waiter.until_gone(MANIFEST_WORKS, key, advice="does the cluster's agent run?")
 
     connection.run(work)

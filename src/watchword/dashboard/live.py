@@ -134,7 +134,7 @@ class BrowserCopy(Struct):
 def order_for_view(index: RowIndex, seen: Visibility) -> dict[ObjectRef, None]:
     """Return everything that a person may see: what needs attention first, then what ends first."""
     shown = {ref: index.shown(ref, seen) or () for ref in index.visible(seen)}
-    troubled = [ref for ref, rows in shown.items() if any(row.health < InventoryHealth.DUE for row in rows)]
+    affected = [ref for ref, rows in shown.items() if any(row.health < InventoryHealth.DUE for row in rows)]
     ends = ((row.expires, ref) for ref, rows in shown.items() for row in rows if row.expires is not None)
     ending = nsmallest(FIRST_IN_VIEW, ends, key=itemgetter(0))
-    return dict.fromkeys((*troubled, *(ref for _, ref in ending), *shown))
+    return dict.fromkeys((*affected, *(ref for _, ref in ending), *shown))

@@ -121,8 +121,8 @@ class DashboardServer(Struct, frozen=True):
         """Answer one request; every answer carries the security headers."""
         try:
             answer = await self._answer(request)
-        except KubeError as trouble:
-            structlog.get_logger("watchword.dashboard").warning("the API server did not answer", error=str(trouble))
+        except KubeError as error:
+            structlog.get_logger("watchword.dashboard").warning("the API server did not answer", error=str(error))
             answer = _text(503, "the API server did not answer: try again")
         return Response(answer.status, (*answer.headers, *HEADERS), answer.body, answer.stream, answer.user)
 

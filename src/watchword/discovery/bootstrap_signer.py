@@ -79,9 +79,9 @@ def validate_cluster_info_authorities(text: str, own_pins: frozenset[Pin]) -> st
         named = [pin for cluster in _clusters(text) for pin in _pins(cluster)]
     except ClusterInfoRefused as cause:
         return str(cause)
-    strangers = [str(pin) for pin in named if pin not in own_pins]
-    if strangers:
-        return f"cluster-info names a CA that is not this cluster's own ({strangers[0]}): restore it"
+    foreign = [str(pin) for pin in named if pin not in own_pins]
+    if foreign:
+        return f"cluster-info names a CA that is not this cluster's own ({foreign[0]}): restore it"
     return ""
 
 

@@ -107,7 +107,7 @@ class ClusterDiscovery(Struct, frozen=True):
             except NOT_SHOWN as error:
                 raise _not_shown(error) from error
             except KubeError as error:
-                raise _trouble(error) from error
+                raise _explain(error) from error
             if token is not None and not published.has_signature_for(token):
                 raise _not_signed(token)
             return published
@@ -132,7 +132,7 @@ class ClusterDiscovery(Struct, frozen=True):
             except NOT_SHOWN:
                 return None
             except KubeError as error:
-                raise _trouble(error) from error
+                raise _explain(error) from error
 
         async with _time_limit(given.server, self.poll_options.total), _closing(client):
             published = await poll_until(look, self.poll_options, self.progress)
@@ -189,7 +189,7 @@ def _not_signed(token: BootstrapToken) -> PollAgain:
     )
 
 
-def _trouble(error: KubeError) -> DiscoveryError | PollAgain:
+def _explain(error: KubeError) -> DiscoveryError | PollAgain:
     if isinstance(error, Untrusted):
         return NotTrusted(
             DiscoveryReason.SERVER_NOT_TRUSTED,

@@ -109,8 +109,8 @@ async def read_cluster_facts(client: Client, catalog: Catalog = CATALOG) -> Clus
     for klusterlet in klusterlets:
         try:
             members.append(await _read_membership(client, klusterlet, catalog))
-        except KubeError as trouble:
-            unseen[f"Secrets in {namespace_of(klusterlet)}"] = str(trouble)
+        except KubeError as error:
+            unseen[f"Secrets in {namespace_of(klusterlet)}"] = str(error)
     found["Deployments"] = [*found.get("Deployments", ()), *found.pop("Deployments of add-ons", ())]
     found["pods"] = [*found.get("pods", ()), *found.pop("pods of add-ons", ())]
     processes = replace(process_facts(found, unseen), managers=())
@@ -131,16 +131,16 @@ async def _read_membership(client: Client, klusterlet: Object, catalog: Catalog)
     try:
         connector = make_connector(catalog.find(driver), ConnectorContext(cluster=name, bootstrap=None))
         asking = Client(connector.own(held), retry=ONE_TRY)
-    except (KubeError, PkiError) as trouble:
-        return replace(member, refusal=Refusal.UNUSABLE, detail=str(trouble))
+    except (KubeError, PkiError) as error:
+        return replace(member, refusal=Refusal.UNUSABLE, detail=str(error))
     try:
         return replace(member, entry=await asking.get(MANAGED_CLUSTERS, ObjectKey.cluster(name)))
     except Unauthorized as refusal:
         return replace(member, refusal=Refusal.UNAUTHORIZED, detail=str(refusal))
     except (Forbidden, NotFound) as refusal:  # without rights a cluster is refused even what is not there
         return replace(member, refusal=Refusal.FORBIDDEN, detail=str(refusal))
-    except KubeError as trouble:
-        return replace(member, refusal=Refusal.UNREACHABLE, detail=str(trouble))
+    except KubeError as error:
+        return replace(member, refusal=Refusal.UNREACHABLE, detail=str(error))
     finally:
         await asking.close()
 
@@ -207,8 +207,8 @@ def _held_findings(member: Membership, now: datetime, catalog: Catalog) -> list[
     asking = f"; it asks with the key {format_key(key)}" if key else ""
     try:
         held = catalog.read_held(member.held)
-    except CredentialUnreadable as trouble:
-        return [fail("CredentialDamaged", str(trouble), member.rejoin)]
+    except CredentialUnreadable as error:
+        return [fail("CredentialDamaged", str(error), member.rejoin)]
     if held is None:
         return [warn("CredentialPending", f"the agent waits for its credential{asking}", member.accept)]
     if held.validity.expires is None:

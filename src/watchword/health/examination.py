@@ -121,11 +121,11 @@ class Examination(msgspec.Struct, frozen=True):
             return [fail("CredentialRefused", refused, "kubectl config view --minify   # names the user")]
         except NotFound:  # Kubernetes before 1.28 does not serve SelfSubjectReview
             who = "not known to the server by name"
-        except Unreachable as trouble:
+        except Unreachable as error:
             look = "kubectl config view --minify   # names the server: does it run?"
-            return [fail("ServerUnreachable", f"the server does not answer: {trouble}", look)]
-        except KubeError as trouble:
-            return [fail("ServerFails", f"the server cannot be examined: {trouble}", "kubectl version")]
+            return [fail("ServerUnreachable", f"the server does not answer: {error}", look)]
+        except KubeError as error:
+            return [fail("ServerFails", f"the server cannot be examined: {error}", "kubectl version")]
         return passed(f"answers, version {version.git_version}; you are {who}")
 
     async def _probe(self, state: HubState) -> list[CheckResult]:
@@ -138,8 +138,8 @@ class Examination(msgspec.Struct, frozen=True):
         ):
             try:
                 results.append(CheckResult(name, await probe))
-            except KubeError as trouble:
-                results.append(CheckResult(name, [warn("NotChecked", f"this could not be checked: {trouble}")]))
+            except KubeError as error:
+                results.append(CheckResult(name, [warn("NotChecked", f"this could not be checked: {error}")]))
         return results
 
     async def _examine_rights(self) -> Sequence[Finding]:
@@ -163,9 +163,9 @@ class Examination(msgspec.Struct, frozen=True):
             return passed("not tried")
         if not any(isinstance(driver, RequestsCertificate) and driver.signer for driver in drivers):
             return passed("not tried: clusters register without certificates here")
-        trouble = await self.probe_signer()
+        problem = await self.probe_signer()
         mend = f"let a signer for {KUBE_CLIENT_SIGNER} run, as kube-controller-manager does"
-        return [fail("NoSigner", trouble, mend)] if trouble else passed("certificates are issued")
+        return [fail("NoSigner", problem, mend)] if problem else passed("certificates are issued")
 
 
 def _on_the_cluster(finding: Finding, name: str) -> Finding:

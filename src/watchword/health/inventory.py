@@ -361,7 +361,7 @@ def inventory_document(inventory: Inventory, now: datetime) -> Object:
         "clusters": [_cluster(row) for row in inventory.clusters],
         "addOns": [_addon(row) for row in inventory.addons],
         "credentials": [credential_document(row, now) for row in inventory.credentials],
-        "troubles": inventory.troubles,
+        "problems": inventory.problems,
         "unseen": dict(inventory.unseen),
     }
 

@@ -87,7 +87,7 @@ class Inventory(Struct, frozen=True):
         return {**clusters, **addons}
 
     @property
-    def troubles(self) -> int:
+    def problems(self) -> int:
         """How many clusters, add-ons and credentials need attention."""
         members = sum(row.health.needs_attention for rows in (self.clusters, self.addons) for row in rows)
         return members + sum(row.count for row in self.credentials if row.health.needs_attention)

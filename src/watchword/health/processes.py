@@ -32,20 +32,20 @@ from watchword.processes.hub import LEASE as HUB_LOCK
 from watchword.pullsecrets.settings import validate_configuration
 
 
-class DeploymentTrouble(Struct, frozen=True):
+class DeploymentProblem(Struct, frozen=True):
     """Why it does not run, and the command that shows more."""
 
     reason: str
     command: str
 
 
-async def find_deployment_trouble(client: Client, key: ObjectKey) -> DeploymentTrouble | None:
+async def find_deployment_problem(client: Client, key: ObjectKey) -> DeploymentProblem | None:
     """Return what keeps a Deployment from running; None when it runs."""
     found = await client.find(DEPLOYMENTS, key)
     if found is None:
-        return DeploymentTrouble(f"there is no Deployment {key}", f"kubectl -n {key.namespace} get deployments")
+        return DeploymentProblem(f"there is no Deployment {key}", f"kubectl -n {key.namespace} get deployments")
     pods = (await client.list(PODS, namespace=key.namespace, labels=format_selector(found))).items
-    return decide_deployment_trouble(found, pods)
+    return decide_deployment_problem(found, pods)
 
 
 def format_selector(deployment: Object) -> str:
@@ -53,26 +53,26 @@ def format_selector(deployment: Object) -> str:
     return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
 
 
-def decide_deployment_trouble(deployment: Object, pods: Sequence[Object]) -> DeploymentTrouble | None:
+def decide_deployment_problem(deployment: Object, pods: Sequence[Object]) -> DeploymentProblem | None:
     """Name the pod that is in the way; None when the roll-out is done and at least one pod works."""
     key = ObjectKey.of(deployment)
     living = sorted((pod for pod in pods if not is_deleting(pod)), key=lambda pod: str(pod["metadata"]["name"]))
-    troubles = [(pod, why) for pod in living if (why := describe_pod_trouble(pod))]
+    problems = [(pod, why) for pod in living if (why := describe_pod_problem(pod))]
     rollout = describe_rollout(deployment)
-    if not rollout and (not troubles or len(troubles) < len(living)):
+    if not rollout and (not problems or len(problems) < len(living)):
         return None
-    if troubles:
-        pod, why = troubles[0]
+    if problems:
+        pod, why = problems[0]
         name = pod["metadata"]["name"]
         shown = f"logs {name} --previous" if _has_restarted(pod) else f"describe pod {name}"
-        return DeploymentTrouble(f"pod {key.namespace}/{name} {why}", f"kubectl -n {key.namespace} {shown}")
+        return DeploymentProblem(f"pod {key.namespace}/{name} {why}", f"kubectl -n {key.namespace} {shown}")
     said = find_condition(deployment, "ReplicaFailure") or find_condition(deployment, "Progressing")
     why = f": {said.message}" if said is not None and said.message else ""
     reason = f"Deployment {key} has no pod" if not living else f"Deployment {key}: {rollout}"
-    return DeploymentTrouble(f"{reason}{why}", f"kubectl -n {key.namespace} describe deployment {key.name}")
+    return DeploymentProblem(f"{reason}{why}", f"kubectl -n {key.namespace} describe deployment {key.name}")
 
 
-def describe_pod_trouble(pod: Object) -> str:
+def describe_pod_problem(pod: Object) -> str:
     """Say in a few words why a pod does not work; empty when it does."""
     status = pod.get("status") or {}
     if is_true(pod, "Ready"):
@@ -82,14 +82,14 @@ def describe_pod_trouble(pod: Object) -> str:
         return f"is pending: {scheduled.message or scheduled.reason}"
     rows = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
     for row in rows:
-        why = _describe_container_trouble(row)
+        why = _describe_container_problem(row)
         if why:
             return why
     phase = status.get("phase") or "Pending"
     return "runs and is not ready yet" if phase == "Running" else f"is {str(phase).lower()}"
 
 
-def _describe_container_trouble(row: Object) -> str:
+def _describe_container_problem(row: Object) -> str:
     waiting = (row.get("state") or {}).get("waiting") or {}
     ended = (row.get("state") or {}).get("terminated") or (row.get("lastState") or {}).get("terminated") or {}
     if waiting.get("reason") in PULL_FAILURES:
@@ -161,22 +161,22 @@ def decide_process_findings(
 ) -> list[Finding]:
     """Judge Deployments, then leases of processes whose Deployments show nothing, then what the operator reports."""
     present = {ObjectKey.of(obj): obj for obj in facts.deployments}
-    findings, troubled = [], set[str]()
+    findings, affected = [], set[str]()
     for key in dict.fromkeys((*present, *wanted)):
         found = _deployment_finding(key, present.get(key), facts.pods)
         if found is not None:
             findings.append(found)
-            troubled.add(key.namespace)
+            affected.add(key.namespace)
     for name, key in LOCKS.items():
         expected = (key == HUB_LOCK and facts.is_hub) or any(each.namespace == key.namespace for each in present)
-        if expected and key.namespace not in troubled and f"the lease of {name}" not in facts.unseen:
+        if expected and key.namespace not in affected and f"the lease of {name}" not in facts.unseen:
             findings += _lock_findings(name, key, facts, now)
     for config in facts.configurations:
         objection, key = validate_configuration(config.get("data") or {}), ObjectKey.of(config)
         if objection:
             edit = f"kubectl edit configmap -n {key.namespace} {key.name}"
             findings.append(fail("ConfigurationRefused", f"the ConfigMap {key} is not followed: {objection}", edit))
-    if OPERATOR in present and not troubled:  # the reports of an operator that does not run are old
+    if OPERATOR in present and not affected:  # the reports of an operator that does not run are old
         findings += [finding for kind, found in reports for finding in decide_report_findings(kind, found)]
     return findings
 
@@ -202,8 +202,8 @@ def _deployment_finding(key: ObjectKey, found: Object | None, pods: Sequence[Obj
         for pod in pods
         if pod["metadata"].get("namespace") == key.namespace and selector.items() <= labels_of(pod).items()
     ]
-    trouble = decide_deployment_trouble(found, own)
-    return None if trouble is None else fail("ProcessNotRunning", trouble.reason, trouble.command)
+    problem = decide_deployment_problem(found, own)
+    return None if problem is None else fail("ProcessNotRunning", problem.reason, problem.command)
 
 
 def _lock_findings(name: str, key: ObjectKey, facts: ProcessFacts, now: datetime) -> list[Finding]:

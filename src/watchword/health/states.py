@@ -73,18 +73,18 @@ def decide_cluster_health(
     cluster: Cluster, requests: Sequence[Object], report: Condition | None = None
 ) -> tuple[InventoryHealth, str]:
     """Return how well a cluster is, with the next step; `report` is what the hub says of the identity it makes."""
-    trouble = report.message if report is not None and report.status == "False" else ""
+    problem = report.message if report is not None and report.status == "False" else ""
     if cluster.deleting:
-        return InventoryHealth.PENDING, f"being removed: {trouble}" if trouble else "being removed"
-    if not trouble:
-        return _health_without_trouble(cluster, requests)
+        return InventoryHealth.PENDING, f"being removed: {problem}" if problem else "being removed"
+    if not problem:
+        return _health_without_problem(cluster, requests)
     if cluster.accepted and is_true(cluster.object, ConditionType.HUB_ACCEPTED):
-        return InventoryHealth.FAILING, trouble
+        return InventoryHealth.FAILING, problem
     state = "accepted" if cluster.accepted else "denied" if is_denied(cluster.object) else "not accepted"
-    return InventoryHealth.PENDING, f"{state}: {trouble}"
+    return InventoryHealth.PENDING, f"{state}: {problem}"
 
 
-def _health_without_trouble(cluster: Cluster, requests: Sequence[Object]) -> tuple[InventoryHealth, str]:
+def _health_without_problem(cluster: Cluster, requests: Sequence[Object]) -> tuple[InventoryHealth, str]:
     granted = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
     if not cluster.accepted:
         return _unaccepted_cluster_health(cluster, requests)

@@ -298,6 +298,8 @@ class ServerConnection(asyncio.Protocol):
         framing = "Transfer-Encoding: chunked\r\n" if received.chunks else ""
         self._transport.write(head(answer, framing, self._server.date(), keep_alive=keep_alive))
         self._streaming = True
+        if answer.attach is not None and framing:
+            answer.attach(self._push)
         try:
             async for chunk in stream:
                 if chunk:
@@ -314,6 +316,12 @@ class ServerConnection(asyncio.Protocol):
                 await stream.aclose()
         if framing:
             self._transport.write(LAST_CHUNK)
+
+    def _push(self, chunk: bytes) -> bool:
+        if not self._streaming or self._writable is not None or self._transport.is_closing():
+            return False
+        self._transport.write(CHUNK % (len(chunk), chunk))
+        return True
 
     async def _drained(self) -> None:
         if self._writable is not None:

@@ -28,7 +28,7 @@ class ConnectionTable(Generic[T]):
         self._limit = limit
         self._per_address = per_address
         self._group_of: dict[T, str] = {}
-        self._strangers: dict[str, dict[T, None]] = {}  # by network, the oldest first
+        self._unauthenticated: dict[str, dict[T, None]] = {}  # by network, the oldest first
         self._users: dict[str, dict[T, None]] = {}  # by name, the oldest first
 
     def __len__(self) -> int:
@@ -39,14 +39,16 @@ class ConnectionTable(Generic[T]):
 
     def choose_victim(self, address: str) -> T | None:
         """Return the connection that must be closed before one of this address is added; None when there is room."""
-        own = self._strangers.get(network_of(address), {})
+        own = self._unauthenticated.get(network_of(address), {})
         if len(own) >= self._per_address:
             return next(iter(own))
-        return self.choose_stranger() if len(self) >= self._limit else None
+        return self.choose_least_needed() if len(self) >= self._limit else None
 
-    def choose_stranger(self) -> T | None:
-        """Return the connection that is missed least: the oldest one of the largest unauthenticated group."""
-        groups = self._strangers or {name: held for name, held in self._users.items() if len(held) > self._limit // 2}
+    def choose_least_needed(self) -> T | None:
+        """Return the oldest connection of the largest unauthenticated group, or of a user with over half of all."""
+        groups = self._unauthenticated or {
+            name: held for name, held in self._users.items() if len(held) > self._limit // 2
+        }
         largest = max(groups.values(), key=len, default={})
         return next(iter(largest), None)
 
@@ -54,7 +56,7 @@ class ConnectionTable(Generic[T]):
         """Count an unauthenticated connection; False when there is no room."""
         if len(self) >= self._limit:
             return False
-        self._put(self._strangers, network_of(address), connection)
+        self._put(self._unauthenticated, network_of(address), connection)
         return True
 
     def authenticate(self, connection: T, user: str) -> None:
@@ -70,7 +72,7 @@ class ConnectionTable(Generic[T]):
         name = self._group_of.pop(connection, None)
         if name is None:
             return
-        for groups in (self._strangers, self._users):
+        for groups in (self._unauthenticated, self._users):
             held = groups.get(name, {})
             held.pop(connection, None)
             if not held:

@@ -175,7 +175,7 @@ class HttpServer:
         try:
             accepted = accept_connections(listening)
         except OutOfDescriptors:
-            self._make_room(self._table.choose_stranger())
+            self._make_room(self._table.choose_least_needed())
             loop = asyncio.get_running_loop()
             loop.remove_reader(listening)
             loop.call_later(ACCEPT_PAUSE, self._accept_from, (listening,))

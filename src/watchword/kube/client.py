@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
+from watchword.api.json import limit_depth
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.sensitive import Sensitive
 from watchword.kube.credentials import impersonation
@@ -70,17 +71,24 @@ class _RawList(msgspec.Struct):
 _decode_list = msgspec.json.Decoder(_RawList).decode
 
 
+def _read_list(body: bytes) -> _RawList:
+    try:
+        return _decode_list(body)
+    except RecursionError:
+        return _decode_list(limit_depth(body))
+
+
 def read_raw_page(resource: Resource, response: Response) -> ListPage[bytes]:
     """Split a list into its items without decoding them; each gets its kind, as in watch events."""
     if not 200 <= response.status < 300:
         raise refusal(response)
     try:
-        page = _decode_list(response.body)
+        page = _read_list(response.body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as cause:
         decode(response)  # raises a more exact error for what came instead
         raise MalformedResponse("the server answered a list request with something that is not a list") from cause
     prefix = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
-    items = [_with_kind(bytes(item), prefix) for item in page.items or ()]
+    items = [_with_kind(limit_depth(bytes(item)), prefix) for item in page.items or ()]
     return ListPage(items, page.metadata.resource_version, page.metadata.continue_)
 
 

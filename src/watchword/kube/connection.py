@@ -203,8 +203,8 @@ class ClientConnection(asyncio.Protocol):
             if response is None:
                 raise HttpProtocolError("the server sent data before a request was made")
             response.feed(data)
-        except HttpProtocolError as trouble:
-            self._end(trouble)
+        except HttpProtocolError as error:
+            self._end(error)
             self.abort()
             return
         if response.buffered > READ_AHEAD and not self._paused:
@@ -218,10 +218,10 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(exc)
 
-    def _end(self, trouble: BaseException | None) -> None:
+    def _end(self, error: BaseException | None) -> None:
         self.is_open = False
         if self._error is None:
-            self._error = trouble
+            self._error = error
         if self._response is not None:
             self._response.end()
         self._notify()

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
+from watchword.api.json import limit_depth
 from watchword.api.meta import Object
 from watchword.api.time import parse_http_date
 from watchword.kube.backoff import Backoff, Throttle, retry_after
@@ -127,6 +128,10 @@ def refusal(response: Response) -> ApiStatusError | MalformedResponse:
 def _parse(body: bytes) -> Any:
     try:
         return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return orjson.loads(limit_depth(body))
     except orjson.JSONDecodeError:
         return None
 

@@ -64,7 +64,7 @@ class Bookmark(Struct, frozen=True):
 WatchUpdate: TypeAlias = Snapshot | ObjectChange | Bookmark
 
 
-def _ignore(_trouble: KubeError) -> None:
+def _ignore(_error: KubeError) -> None:
     return None
 
 
@@ -100,8 +100,8 @@ def list_and_watch(
 ) -> AsyncGenerator[WatchUpdate, None]:
     """Yield a `Snapshot`, then changes in order; another `Snapshot` replaces everything before it.
 
-    Never ends and never raises for trouble with the server, refusals included: trouble goes to
-    `options.on_error` and is waited out. Where only listing is allowed, the collection is listed
+    Never ends and never raises for an error of the server, refusals included: errors go to
+    `options.on_error`, and it tries again later. Where only listing is allowed, the collection is listed
     every `options.poll_every` seconds. Close it (`aclosing`) to close its connection.
     """
     query = WatchQuery(namespace=namespace, labels=labels, fields=fields)
@@ -136,7 +136,7 @@ class _ListWatcher:
     async def run(self) -> AsyncGenerator[WatchUpdate, None]:
         while True:
             started = asyncio.get_running_loop().time()
-            trouble: KubeError | None = None
+            problem: KubeError | None = None
             try:
                 async with aclosing(self._session()) as facts:
                     async for fact in facts:
@@ -146,18 +146,18 @@ class _ListWatcher:
             except CredentialReplaced:
                 continue
             except KubeError as error:
-                trouble = error
+                problem = error
             except asyncio.CancelledError as error:
                 if is_cancellation_requested():
                     raise
                 # The transport cancelled the request when its connections closed; this task itself was not cancelled.
                 # If it ended here, its reader would wait for ever, because a cancelled task is not reported.
-                trouble = Unreachable("the request was cancelled when its connection was closed")
-                trouble.__cause__ = error
-            if trouble is None and asyncio.get_running_loop().time() - started < SHORTEST_SESSION:
-                trouble = Unreachable("the server ended the watch immediately")
-            if trouble is not None:
-                await self._back_off(trouble)
+                problem = Unreachable("the request was cancelled when its connection was closed")
+                problem.__cause__ = error
+            if problem is None and asyncio.get_running_loop().time() - started < SHORTEST_SESSION:
+                problem = Unreachable("the server ended the watch immediately")
+            if problem is not None:
+                await self._back_off(problem)
 
     async def _session(self) -> AsyncGenerator[WatchUpdate, None]:
         now = asyncio.get_running_loop().time()
@@ -234,22 +234,22 @@ class _ListWatcher:
         self.changed = event.resource_version
         return None if repeated else ObjectChange(event.type, event.raw, event.resource_version)
 
-    async def _back_off(self, trouble: KubeError) -> None:
+    async def _back_off(self, error: KubeError) -> None:
         self.failures += 1
-        self.stalls += isinstance(trouble, Stalled)
-        if self.initial is not None and is_unable_to_stream(trouble):
+        self.stalls += isinstance(error, Stalled)
+        if self.initial is not None and is_unable_to_stream(error):
             self.streams = self.client.server.supports_watch_list = False
             self.initial = None
             return
-        if isinstance(trouble, Forbidden) and self._is_only_listing_allowed():
-            await self._wait_to_poll(trouble)
+        if isinstance(error, Forbidden) and self._is_only_listing_allowed():
+            await self._wait_to_poll(error)
             return
         self.initial = None
-        if is_relist_required(trouble, failures=self.failures, stalls=self.stalls):
+        if is_relist_required(error, failures=self.failures, stalls=self.stalls):
             self.version = ""
-        self.options.on_error(trouble)
+        self.options.on_error(error)
         pause = self.options.backoff.delay(self.failures, self.options.random)
-        asked = trouble.retry_after if isinstance(trouble, ApiStatusError) else None
+        asked = error.retry_after if isinstance(error, ApiStatusError) else None
         await asyncio.sleep(pause + min(asked or 0.0, self.options.backoff.limit))
 
     def _is_only_listing_allowed(self) -> bool:
@@ -263,19 +263,19 @@ class _ListWatcher:
             return self.refused_watches >= REFUSED_WATCHES_BEFORE_POLLING
         return False
 
-    async def _wait_to_poll(self, trouble: KubeError) -> None:
+    async def _wait_to_poll(self, error: KubeError) -> None:
         if self.refused_watches == REFUSED_WATCHES_BEFORE_POLLING:
-            self.options.on_error(trouble)
+            self.options.on_error(error)
         self.version = ""
         await asyncio.sleep(self.options.poll_every * self.options.random.uniform(0.8, 1.2))
 
 
-def is_unable_to_stream(trouble: KubeError) -> bool:
+def is_unable_to_stream(error: KubeError) -> bool:
     """Whether a server refuses or ignores the request for its initial state, so that it must be listed instead.
 
     A server whose etcd cannot report progress responds with 500; one with another problem responds so to the list, too.
     """
-    return isinstance(trouble, BadRequest | Invalid | ServerError | Stalled | _RelistRequired)
+    return isinstance(error, BadRequest | Invalid | ServerError | Stalled | _RelistRequired)
 
 
 def is_older(version: str, than: str) -> bool:
@@ -284,18 +284,16 @@ def is_older(version: str, than: str) -> bool:
     return numbers and int(version) < int(than)
 
 
-def is_relist_required(trouble: KubeError, *, failures: int, stalls: int) -> bool:
+def is_relist_required(error: KubeError, *, failures: int, stalls: int) -> bool:
     """Whether the watch cannot continue from the last revision.
 
     A restored server may wait silently for a revision that it has not reached yet, hence the count of stalls.
     """
-    if isinstance(trouble, Gone | BadRequest | _RelistRequired):
+    if isinstance(error, Gone | BadRequest | _RelistRequired):
         return True
-    if isinstance(trouble, Stalled):
+    if isinstance(error, Stalled):
         return stalls >= STALLS_BEFORE_RELIST
-    return isinstance(trouble, ApiStatusError) and (
-        is_revision_too_large(trouble) or failures >= REFUSALS_BEFORE_RELIST
-    )
+    return isinstance(error, ApiStatusError) and (is_revision_too_large(error) or failures >= REFUSALS_BEFORE_RELIST)
 
 
 def is_revision_too_large(error: ApiStatusError) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from watchword.api.json import limit_depth
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.kube.deadlines import Deadlines
 from watchword.kube.errors import MalformedResponse, Stalled, Unreachable, error_from_status
@@ -187,12 +188,13 @@ def parse_watch_event(line: bytes) -> WatchEvent:
     try:
         envelope = _decode_envelope(line)
         if envelope.type in _CHANGES:
-            return WatchEvent(
-                envelope.type, bytes(envelope.object), _decode_head(envelope.object).metadata.resource_version
-            )
+            raw = limit_depth(bytes(envelope.object))
+            return WatchEvent(envelope.type, raw, _decode_head(raw).metadata.resource_version)
         if envelope.type == "BOOKMARK":
             return _read_bookmark(bytes(envelope.object))
         status = orjson.loads(bytes(envelope.object))
+    except RecursionError:
+        return parse_watch_event(limit_depth(line))
     except (msgspec.MsgspecError, orjson.JSONDecodeError, UnicodeDecodeError) as cause:
         raise MalformedResponse("the server sent a line that is not a watch event") from cause
     if envelope.type != "ERROR" or not isinstance(status, dict):

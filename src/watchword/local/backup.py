@@ -94,7 +94,7 @@ def copy_stopped(plane: PlaneDirectory) -> bytes:
     try:
         return log.copy()
     finally:
-        log.close()
+        log.abandon()  # of a server that was killed the next start shall know it
 
 
 async def _copy_running(plane: PlaneDirectory) -> bytes:

@@ -69,9 +69,9 @@ class Supervisor(Struct):
         while not self._stop.is_set():
             try:
                 await work(self._stop)
-            except Exception as trouble:
+            except Exception as error:
                 failures += 1
-                self.last_errors[name] = str(trouble) or type(trouble).__name__
+                self.last_errors[name] = str(error) or type(error).__name__
                 delay = RESTART_BACKOFF.delay(failures, self.random)
                 log.exception("failed and is started again", retry_in=round(delay, 1))
                 await self._pause(delay)

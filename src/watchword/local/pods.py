@@ -54,8 +54,8 @@ class RunningTask(Struct):
         await asyncio.wait({self.task})
         if self.task.cancelled():
             return KILLED
-        trouble = self.task.exception()
-        if trouble is None:
+        problem = self.task.exception()
+        if problem is None:
             return 0
         return 1
 

@@ -8,10 +8,10 @@ from uuid import uuid4
 import orjson
 from msgspec.structs import replace
 
-from watchword.admin.hub_restore import intersect_grants, with_hub_annotations
+from watchword.admin.hub_restore import intersect_grants, restore_cluster
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_PREFIX
-from watchword.api.meta import Object, is_deleting, mapping_at, uid_of
+from watchword.api.meta import Object, is_deleting, uid_of
 from watchword.api.pull_secrets import SERVICE_ACCOUNT_TOKEN_TYPE
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -64,16 +64,6 @@ def stay_deleted(saved: Object, present: Object | None) -> Object | None:
     return saved if present is not None else None
 
 
-def deny(saved: Object, present: Object | None) -> Object | None:
-    """A cluster that was denied or deleted comes back without acceptance; the key of today keeps the name."""
-    if present is not None:
-        saved = with_hub_annotations(saved, present)
-    if mapping_at(present, "spec").get("hubAcceptsClient") is True:
-        return saved
-    spec = mapping_at(saved, "spec")
-    return {**saved, "spec": {**spec, "hubAcceptsClient": False}} if spec.get("hubAcceptsClient") else saved
-
-
 def invalidate(saved: Object, present: Object | None) -> Object | None:
     """Tokens are bound to the UID of what was deleted: under another one they stay refused."""
     if present is not None:
@@ -106,7 +96,7 @@ def _intersect(saved: Object, present: Object | None, field: str) -> Object | No
 
 
 RULES: Mapping[str, Rule] = {
-    MANAGED_CLUSTERS.group_resource: deny,
+    MANAGED_CLUSTERS.group_resource: restore_cluster,
     **{kind.group_resource: stay_deleted for kind in (*ACCOUNT_KINDS, MANAGED_CLUSTER_ADDONS)},
     CONFIG_MAPS.group_resource: intersect_grants,
     CERTIFICATE_SIGNING_REQUESTS.group_resource: keep_present,

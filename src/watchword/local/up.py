@@ -1,4 +1,4 @@
-"""A fleet on this machine from the first step to the last word."""
+"""Starts a fleet on this machine, shows it, and stops it."""
 
 from __future__ import annotations
 

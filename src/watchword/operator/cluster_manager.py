@@ -58,10 +58,10 @@ class ClusterManagerReconciler(Struct, frozen=True):
             rows = await applier.apply(found, hub_manifests(found, image=image))
             if not is_enabled(found, ACCOUNTS_GATE):
                 await applier.remove(found, [accounts_binding(found)])
-        except (ApiStatusError, BeingDeleted, NameConflict) as trouble:
-            if isinstance(trouble, Conflict):
+        except (ApiStatusError, BeingDeleted, NameConflict) as error:
+            if isinstance(error, Conflict):
                 raise
-            message = await describe_failure(self.client, trouble, HUB_NAMESPACE, remedy="watchword init")
+            message = await describe_failure(self.client, error, HUB_NAMESPACE, remedy="watchword init")
             applied = Condition.false(conditions.APPLIED, "ClusterManagerApplyFailed", message)
             await self._report(found, [applied])
             raise

@@ -141,16 +141,16 @@ async def report_status(
     await status.write(resource, found, StatusChange(conditions=tuple(said), fields=fields))
 
 
-async def describe_failure(client: Client, trouble: Exception, namespace: str, *, remedy: str) -> str:
+async def describe_failure(client: Client, error: Exception, namespace: str, *, remedy: str) -> str:
     """Say why applying failed; where the namespace is gone, with the operator's rights in it, also what to do."""
-    if not isinstance(trouble, Forbidden | NotFound):
-        return str(trouble)
+    if not isinstance(error, Forbidden | NotFound):
+        return str(error)
     try:
         found = await client.find(NAMESPACES, ObjectKey.cluster(namespace))
     except ApiStatusError:
-        return str(trouble)
+        return str(error)
     if found is not None:
-        return str(trouble)
+        return str(error)
     return f"the namespace {namespace} is gone, and with it the rights of the operator in it: run `{remedy}` again"
 
 

@@ -165,10 +165,10 @@ class KlusterletReconciler(Struct, frozen=True):
             image = self.image or image_of_operator(self.reader.get(DEPLOYMENTS, OPERATOR))
             wanted = agent_manifests(found, image=image, bootstrap=bootstrap)
             rows = await applier.apply(found, wanted)
-        except (ApiStatusError, BeingDeleted, NameConflict) as trouble:
-            if isinstance(trouble, Conflict):
+        except (ApiStatusError, BeingDeleted, NameConflict) as error:
+            if isinstance(error, Conflict):
                 raise
-            message = await describe_failure(self.client, trouble, namespace_of(found), remedy="watchword join")
+            message = await describe_failure(self.client, error, namespace_of(found), remedy="watchword join")
             applied = Condition.false(conditions.APPLIED, "KlusterletApplyFailed", message)
             await self._report(found, [applied, self._features(found)])
             raise

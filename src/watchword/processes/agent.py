@@ -246,7 +246,7 @@ class _Agent:
             self._add_controllers()
             async with asyncio.TaskGroup() as group:
                 secret = self.identity.secret_key
-                report = self.connection.trouble.report(self.cluster_client, self.own, secret)
+                report = self.connection.report.report(self.cluster_client, self.own, secret)
                 leave = leave_when_asked(self.session, self.hub_client, self.cluster_client, self.own, secret)
                 work = (self.csr_watch.run(), self.session.run(), report, leave)
                 tasks = [group.create_task(each) for each in work]
@@ -374,13 +374,13 @@ class _Agent:
                 if found is not None:
                     await correct_driver_claim(self.hub.client, found, request)
                 failures = 0
-                self.connection.trouble.registered()
-            except (KubeError, NameTaken) as trouble:
+                self.connection.report.registered()
+            except (KubeError, NameTaken) as error:
                 failures += 1
-                if not isinstance(trouble, Unreachable):
-                    self.connection.trouble.registered(str(trouble))
+                if not isinstance(error, Unreachable):
+                    self.connection.report.registered(str(error))
                 delay = REGISTRATION_BACKOFF.delay(failures, self.runtime.random)
-                log.warning("not registered with the hub yet", error=str(trouble), retry_in=round(delay, 1))
+                log.warning("not registered with the hub yet", error=str(error), retry_in=round(delay, 1))
                 await asyncio.sleep(delay)
             else:
                 await _wait_changed(changed, delay)

@@ -59,7 +59,6 @@ class AllowList(Struct, frozen=True):
 
 
 AWAITING_CLUSTER = timedelta(minutes=1)
-REFUSED_RECHECK = timedelta(minutes=1)  # rights and limits of tokens change without a trigger
 AWAITING_ACCEPTANCE = timedelta(seconds=10)  # after an approval by hand comes the acceptance, which records the key
 
 
@@ -94,7 +93,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         review = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr, request))
         if (review.get("status") or {}).get("allowed") is not True:
             self.context.events.refusal(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
-            return RetryAfter(REFUSED_RECHECK)
+            return Done()  # repeated ever more rarely: rights and limits of tokens change without a trigger
         return await self._approve(csr, "the agent renews its own certificate")
 
     async def _approve_first_request(self, csr: Object, request: ClusterRequest, cluster: Object | None) -> Outcome:
@@ -109,7 +108,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
             objection = await self.context.validate_registration(request.requester, request.cluster)
         if objection:
             self.context.events.refusal(csr, "NameAlreadyOwned", objection)
-            return RetryAfter(REFUSED_RECHECK)
+            return Done()  # repeated ever more rarely: rights and limits of tokens change without a trigger
         await self._record_owner(cluster, request)
         return await self._approve(csr, "the requester is on the allow-list")
 

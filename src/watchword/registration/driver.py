@@ -137,7 +137,7 @@ class BringsBootstrapData(Protocol):
 class ReachesServer(Protocol):
     """Reaches a server that the bootstrap Secret names beside the hub's API server."""
 
-    async def find_server_trouble(self, data: SecretData) -> str:
+    async def find_server_problem(self, data: SecretData) -> str:
         """Return why that server does not answer from here; empty when it does."""
 
 

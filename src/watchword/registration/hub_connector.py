@@ -112,9 +112,8 @@ class KubeconfigConnector:
 
     bootstrap: Path | None
     known: ClusterEntry | None = None  # the hub as the Secret last described it
-    _read: tuple[bytes, ResolvedContext] | None = dataclasses.field(
-        default=None, repr=False
-    )  # the file's last content, and its meaning
+    # The file's last content, and its meaning.
+    _read: tuple[bytes, ResolvedContext] | None = dataclasses.field(default=None, repr=False)
 
     @classmethod
     def make(cls, context: ConnectorContext) -> KubeconfigConnector:

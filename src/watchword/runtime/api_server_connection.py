@@ -39,14 +39,14 @@ def leader_only_client(client: Client, fence: Fence, cache: Cache, metrics: Metr
 
 def check_cache_readiness(cache: Cache, *, stale_after: timedelta) -> str:
     """Return which informers are not synced or silent for too long; empty when all are healthy."""
-    troubles = []
+    problems = []
     for informer in cache.informers():
         age = informer.age()
         if not informer.synced:
-            troubles.append(f"{informer.resource.group_resource} not synced")
+            problems.append(f"{informer.resource.group_resource} not synced")
         elif age is not None and age > stale_after.total_seconds():
-            troubles.append(f"{informer.resource.group_resource} silent for {int(age)} s")
-    return ", ".join(troubles)
+            problems.append(f"{informer.resource.group_resource} silent for {int(age)} s")
+    return ", ".join(problems)
 
 
 def register_cache_metrics(connection: ApiServerConnection, metrics: Metrics) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import msgspec
 import structlog
 from msgspec.structs import replace
 
+from watchword.api.json import limit_depth
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
@@ -37,7 +38,7 @@ class Cache:
         self._tasks: dict[Informer, asyncio.Task[None]] = {}
 
     @classmethod
-    def of(cls, client: Client, options: WatchOptions | None = None, *, beside: Cache | None = None) -> Cache:
+    def of(cls, client: Client, options: WatchOptions | None = None, *, beside: Cache | None = None) -> Self:
         return cls(watch_source(client, options or WatchOptions()), beside=beside)
 
     def informer(
@@ -138,13 +139,18 @@ class Cache:
 
     def index_keys(self, resource: Resource, index: str, value: str) -> Sequence[ObjectKey]:
         """Return the keys of the objects whose index function gave that value, in order; decodes no object."""
-        found: set[ObjectKey] = set()
+        return sorted(set().union(*self._indexed(resource, index, value)), key=_order)
+
+    def index_count(self, resource: Resource, index: str, value: str) -> int:
+        """Return how many objects have that value, without reading them; one of two informers counts twice."""
+        return sum(map(len, self._indexed(resource, index, value)))
+
+    def _indexed(self, resource: Resource, index: str, value: str) -> Iterator[Collection[ObjectKey]]:
         for informer in self._covering(resource, ""):
             keys = informer.store.indexed(index, value)
             if keys is None:
                 raise CacheError(f"{resource.group_resource} has no index {index!r}: add it before reading by it")
-            found.update(keys)
-        return sorted(found, key=_order)
+            yield keys
 
     async def wait_for(self, resource: Resource, resource_version: str) -> None:
         """Wait until the cache has seen everything of a kind up to that resourceVersion."""
@@ -153,6 +159,7 @@ class Cache:
 
     def observe_write(self, raw: bytes) -> None:
         """Store the server's response to our own write; anything but a stored object is ignored."""
+        raw = limit_depth(raw)
         try:
             head = head_of(raw)
         except msgspec.MsgspecError:
@@ -187,9 +194,9 @@ def watch_source(client: Client, options: WatchOptions) -> WatchSource:
     log: Any = structlog.get_logger("watchword.cache")
 
     def feed(resource: Resource, scope: WatchScope, reduce: Reduction) -> Any:
-        def report(trouble: KubeError) -> None:
-            log.warning("watch interrupted", resource=resource.group_resource, error=str(trouble))
-            options.on_error(trouble)
+        def report(error: KubeError) -> None:
+            log.warning("watch interrupted", resource=resource.group_resource, error=str(error))
+            options.on_error(error)
 
         return list_and_watch(
             client,

@@ -20,7 +20,8 @@ TOLERATED_BURST = 20  # writes of one condition within a second
 TOLERATED_CHANGES = 80  # of the content of one condition within the window
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 600.0
 REMEMBERED_FIELDS = 8192
-REMEMBERED_SECONDS = WINDOW_SECONDS + LONGEST_PAUSE_SECONDS
+FORGOTTEN_AFTER_PAUSES = 4  # a caller with delays of its own comes back some time after a pause
+REMEMBERED_SECONDS = WINDOW_SECONDS + FORGOTTEN_AFTER_PAUSES * LONGEST_PAUSE_SECONDS
 EXISTENCE = "the object itself"
 _PRECONDITIONS = frozenset({"metadata.uid", "metadata.resourceVersion"})
 
@@ -62,7 +63,7 @@ class FieldHistory(Struct):
         first_change, changes = self._changes_at(now)
         self.changes = (first_change, changes + (write.digest != self.last.digest))
         self.last, self.at, self.burst = write, now, (since, count + 1)
-        while self.rewrites and self.rewrites[0] <= now - WINDOW_SECONDS - self.pause:
+        while self.rewrites and self.rewrites[0] <= now - WINDOW_SECONDS - FORGOTTEN_AFTER_PAUSES * self.pause:
             self.rewrites.popleft()
         if not self.rewrites:
             self.pause = 0.0
@@ -92,8 +93,8 @@ class Contest(Struct, frozen=True):
 class ContestedWrites:
     """Refuses, for a time that doubles, to write a field that another program keeps changing back.
 
-    Only merge patches and creations are looked at: controllers send in them what differs, so the same value twice means
-    that it was changed in between.
+    Merge patches, applies and creations are looked at: controllers send them where something differs, so the same value
+    twice means that it was changed in between.
     """
 
     def __init__(self) -> None:
@@ -133,6 +134,8 @@ def fields_written(request: Request) -> Iterator[FieldWrite]:
         return
     if request.method == "POST" and _name(request):
         yield FieldWrite(EXISTENCE, "")
+    elif request.method == "PATCH" and request.header("Content-Type") == PatchType.APPLY:
+        yield FieldWrite(EXISTENCE, _digest(_decoded(request)))
     elif request.method == "PATCH" and request.header("Content-Type") == PatchType.MERGE:
         yield from _leaves("", _decoded(request))
 

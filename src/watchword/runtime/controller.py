@@ -21,7 +21,17 @@ from watchword.runtime.errors import ControllerRuntimeError, FieldContested
 from watchword.runtime.informer import DeltaHandler
 from watchword.runtime.metrics import Metrics, ReconcileResult
 from watchword.runtime.raw_objects import Delta
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Terminal, Trigger, collect_refusals
+from watchword.runtime.reconcile import (
+    FIRST_RECHECK,
+    LONGEST_RECHECK,
+    ControllerSpec,
+    Done,
+    Outcome,
+    RetryAfter,
+    Terminal,
+    Trigger,
+    collect_refusals,
+)
 from watchword.runtime.work_queue import WorkQueue
 
 KEYS_IN_A_TURN = 2
@@ -29,10 +39,6 @@ KEYS_IN_A_TURN = 2
 
 Controllers of a kind then read the same objects at about the same time, and the cache decodes them once.
 """
-
-
-FIRST_RECHECK, LONGEST_RECHECK = timedelta(minutes=1), timedelta(hours=1)
-"""When a reconcile that reported a refusal, and waits for nothing else, is repeated."""
 
 
 class RequeueDecision(Struct, frozen=True):

@@ -48,7 +48,8 @@ class EventLimits(Struct, frozen=True):
     waiting: int = 1000  # beyond that, new events are dropped
     remembered: int = 4096  # series that a repetition can still join
     series_gap: timedelta = timedelta(minutes=6)  # a repetition after this long is a new event
-    series_flush: timedelta = timedelta(seconds=30)  # how often a growing series is written
+    series_flush: timedelta = timedelta(seconds=30)  # how soon a growing series is written; later ever more rarely
+    longest_flush: timedelta = timedelta(minutes=30)  # as often as Kubernetes writes a series that goes on
     similar: int = 10  # normal events of one kind and reason within `similar_window`; the rest are combined into one
     similar_window: timedelta = timedelta(minutes=10)
 
@@ -78,6 +79,7 @@ class _Window(Struct):
 
 class _Series(Struct):
     event: Object
+    since: datetime
     last_observed: datetime
     last_note: str
     count: int = 1
@@ -158,10 +160,10 @@ class EventRecorder:
         repeated, known = self._continues(who, now), self._series.get(who)
         if known is None or not repeated or known.last_note != note:
             self._write_audit_line(type_, obj, reason, note)
-        if known is not None:
-            known.last_note = note
+        if known is not None and known.last_note != note:
+            known.since, known.last_note = now, note  # told soon, however long the series is
         if not repeated and self._is_one_of_many(who, now):
-            self._series[who] = _Series({}, now, note, combined=True)
+            self._series[who] = _Series({}, now, now, note, combined=True)
             who = who._replace(uid="", key=ObjectKey("", ""))
             note = f"(combined from similar events): {note}"
         series = self._series.get(who)
@@ -170,11 +172,12 @@ class EventRecorder:
         elif series is not None and self._continues(who, now):
             series.count += 1
             series.last_observed = now
-            self._delay_queue.add(who, asyncio.get_running_loop().time() + self._limits.series_flush.total_seconds())
+            flush = max(self._limits.series_flush, min(now - series.since, self._limits.longest_flush))
+            self._delay_queue.add(who, asyncio.get_running_loop().time() + flush.total_seconds())
         elif len(self._due) >= self._limits.waiting:
             self._counts.dropped_event()
         else:
-            self._series[who] = _Series(self._event(who, obj, note, now), now, note)
+            self._series[who] = _Series(self._event(who, obj, note, now), now, now, note)
             self._put(who)
         if who in self._series:
             self._series.move_to_end(who)

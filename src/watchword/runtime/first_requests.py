@@ -24,12 +24,12 @@ class FirstRequests:
 
     def __init__(self, random: Random, metrics: Metrics, health: tuple[str, int] | None = None) -> None:
         self._random, self._metrics, self._health = random, metrics, health
-        self._trouble = "not reached yet"
+        self._problem = "not reached yet"
         self._log: Any = structlog.get_logger("watchword.start")
 
     async def run(self, requests: Callable[[], Awaitable[T]]) -> T:
         """Return what the requests return; raises `KubeError` when they are refused, and `Untrusted` at once."""
-        endpoints = HealthEndpoints(self._metrics.registry, readiness={"api server": lambda: self._trouble})
+        endpoints = HealthEndpoints(self._metrics.registry, readiness={"api server": lambda: self._problem})
         async with AsyncExitStack() as stack:
             if self._health is not None:
                 await stack.enter_async_context(serve_health(endpoints, *self._health))
@@ -41,9 +41,9 @@ class FirstRequests:
                     raise  # waiting does not change a certificate
                 except Unreachable as error:
                     failures += 1
-                    self._trouble = str(error)
+                    self._problem = str(error)
                     pause = BACKOFF.delay(failures, self._random)
                     self._log.warning(
-                        "waiting for the API server", error=self._trouble, next_attempt_in=f"{pause:.0f}s"
+                        "waiting for the API server", error=self._problem, next_attempt_in=f"{pause:.0f}s"
                     )
                     await asyncio.sleep(pause)

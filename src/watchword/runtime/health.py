@@ -54,9 +54,9 @@ async def serve_health(health: HealthEndpoints, host: str, port: int) -> AsyncIt
 
 
 def _checks_page(checks: dict[str, HealthCheck]) -> Response:
-    troubles = {name: trouble for name, check in sorted(checks.items()) if (trouble := _run_check(check))}
-    lines = [f"[-] {name}: {troubles[name]}" if name in troubles else f"[+] {name}" for name in sorted(checks)]
-    return _page(503 if troubles else 200, "\n".join([*lines, "not ok" if troubles else "ok", ""]).encode())
+    problems = {name: problem for name, check in sorted(checks.items()) if (problem := _run_check(check))}
+    lines = [f"[-] {name}: {problems[name]}" if name in problems else f"[+] {name}" for name in sorted(checks)]
+    return _page(503 if problems else 200, "\n".join([*lines, "not ok" if problems else "ok", ""]).encode())
 
 
 def _page(status: int, body: bytes, content_type: str = TEXT) -> Response:

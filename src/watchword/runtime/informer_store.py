@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -105,8 +105,8 @@ class InformerStore:
         for delta in self.everything():
             self._reindex(index, delta)
 
-    def indexed(self, name: str, value: str) -> Iterable[ObjectKey] | None:
-        """Return the keys for which the index function returned that value; None when there is no such index."""
+    def indexed(self, name: str, value: str) -> Collection[ObjectKey] | None:
+        """Return a view of the keys for which the index function returned that value; None: there is no such index."""
         index = self._indexes.get(name)
         return None if index is None else index.keys(value)
 
@@ -235,9 +235,9 @@ class _Index:
         self.function = function
         self._by_value: dict[str, ObjectKey | dict[ObjectKey, None]] = {}
 
-    def keys(self, value: str) -> tuple[ObjectKey, ...]:
+    def keys(self, value: str) -> Collection[ObjectKey]:
         found = self._by_value.get(value, ())
-        return (found,) if isinstance(found, ObjectKey) else tuple(found)
+        return (found,) if isinstance(found, ObjectKey) else found
 
     def change(self, key: ObjectKey, before: tuple[str, ...], now: tuple[str, ...]) -> None:
         """Replace the values of the key; none removes it."""

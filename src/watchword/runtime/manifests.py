@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
 
+from watchword.api.admission_policy import is_as_written
 from watchword.api.conditions import is_true
 from watchword.api.crds.schema import PART_OF, PROJECT
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, labels_of
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_ADMISSION_POLICIES
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.runtime.diff import Comparison
+from watchword.runtime.diff import Comparison, choose_changes
 from watchword.runtime.ensure import ApplyPolicy, apply_object
 from watchword.runtime.errors import NotServed
 
@@ -30,6 +31,19 @@ async def apply_manifests(client: Client, rows: Iterable[Manifest], *, manager: 
     for resource, obj in rows:
         if resource is not CUSTOM_RESOURCE_DEFINITIONS:
             await apply(client, resource, obj, manager=manager)
+
+
+async def _restore_policy(client: Client, resource: Resource, wanted: Object) -> bool:
+    """Whether a changed admission policy or binding was put right.
+
+    Applying it would keep what others added: a binding that only warns, or is for some objects only.
+    """
+    found = await client.find(resource, ObjectKey.of(wanted))
+    patch = None if found is None or is_as_written(found, wanted) else choose_changes(found, wanted)
+    if patch is None:
+        return False
+    await client.patch(resource, ObjectKey.of(wanted), patch)
+    return True
 
 
 async def establish_crds(client: Client, definitions: Iterable[Object], *, manager: str) -> None:
@@ -71,6 +85,8 @@ async def apply(client: Client, resource: Resource, obj: Object, *, manager: str
     """Apply one object; a kind that was established just now may take a moment until every path to it is."""
     for attempt in range(ATTEMPTS):
         try:
+            if resource.group == VALIDATING_ADMISSION_POLICIES.group and await _restore_policy(client, resource, obj):
+                return
             await apply_object(client, resource, obj, None, install_policy(manager))
         except NotFound:
             # A server before Kubernetes 1.30 serves no admission policies: the hub's guard reports that.

@@ -29,6 +29,9 @@ class RetryAfter(Struct, frozen=True):
 
 Outcome: TypeAlias = Done | RetryAfter
 
+FIRST_RECHECK, LONGEST_RECHECK = timedelta(minutes=1), timedelta(hours=1)
+"""When a reconcile that reported a refusal, and waits for nothing else, is repeated."""
+
 
 class Terminal(Exception):
     """Retrying cannot help until a person or another object changes something."""

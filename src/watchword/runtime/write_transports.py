@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from watchword.api.expiring_map import ExpiringMap
 from watchword.api.http import Request, Response
+from watchword.api.json import limit_depth
 from watchword.kube.transport import Transport
 from watchword.runtime.clock import Clock
 from watchword.runtime.contested_writes import ContestedWrites
@@ -229,7 +230,7 @@ _decode = msgspec.json.Decoder(_Versioned).decode
 
 def _version_in(body: bytes) -> _Version:
     try:
-        return _decode(body).metadata
+        return _decode(limit_depth(body)).metadata
     except msgspec.MsgspecError:  # a JSON patch, an apply in YAML, an answer that is no object
         return _Version()
 

@@ -129,7 +129,7 @@ class AppliedWorkStore(Struct, frozen=True):
             return  # another client was faster
 
     async def remove_finalizer(self, record: Object) -> None:
-        """Let a record go: nothing that it speaks of is left."""
+        """Let the API server delete a record: no object that it lists is left."""
         kept = [name for name in finalizers_of(record) if name != Finalizer.APPLIED_WORK]
         if len(kept) != len(finalizers_of(record)):
             patch = with_preconditions(record, {"metadata": {"finalizers": kept or None}})

@@ -25,7 +25,7 @@ from watchword.kube.errors import (
 from watchword.runtime.api_errors import describe_api_error, is_field_conflict
 from watchword.runtime.diff import Comparison, choose_changes
 from watchword.runtime.ensure import ApplyPolicy, apply_object, difference_digest, with_preconditions
-from watchword.runtime.errors import BeingDeleted
+from watchword.runtime.errors import BeingDeleted, FieldContested
 from watchword.work.errors import InvalidFieldPath, NotPermitted
 from watchword.work.executor import READ_VERBS, ExecutorPermissions, is_escalating
 from watchword.work.ignore_fields import choose_apply_body
@@ -99,7 +99,7 @@ class Applier(Struct):
             return ApplyOutcome.failed(str(refusal), RetryMode.AFTER_MINUTE)
         except InvalidFieldPath as refusal:
             return ApplyOutcome.failed(str(refusal), RetryMode.ON_CHANGE, AppliedReason.IGNORE_FIELD_ERROR)
-        except BeingDeleted as refusal:
+        except (BeingDeleted, FieldContested) as refusal:
             return ApplyOutcome.failed(str(refusal), RetryMode.WITH_BACKOFF)
         except ApiStatusError as refusal:
             final = isinstance(refusal, Conflict) and is_field_conflict(refusal)

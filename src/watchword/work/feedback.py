@@ -62,53 +62,53 @@ class Feedback(Struct, frozen=True):
     """The values that could be read, and what could not."""
 
     values: tuple[Object, ...] = ()
-    troubles: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 def read_feedback(obj: Object, rules: Iterable[Mapping[str, Any]], target: ObjectRef) -> Feedback:
-    """Read everything that the rules ask for; a value that is not there yet is no trouble."""
+    """Read everything that the rules ask for; a value that is not there yet is no problem."""
     found: dict[str, Object] = {}
-    troubles: list[str] = []
+    problems: list[str] = []
     for rule in rules:
-        for name, value in _read_rule(obj, rule, target, troubles):
+        for name, value in _read_rule(obj, rule, target, problems):
             row = field_value(value)
             if row is not None:
                 found.setdefault(name, {"name": name, "fieldValue": row})
             elif value is not None:
-                troubles.append(f"{name} is not a single integer, string or boolean of moderate size")
-    return Feedback(tuple(found.values())[:MAX_VALUES], tuple(troubles))
+                problems.append(f"{name} is not a single integer, string or boolean of moderate size")
+    return Feedback(tuple(found.values())[:MAX_VALUES], tuple(problems))
 
 
 def _read_rule(
-    obj: Object, rule: Mapping[str, Any], target: ObjectRef, troubles: list[str]
+    obj: Object, rule: Mapping[str, Any], target: ObjectRef, problems: list[str]
 ) -> Iterable[tuple[str, Any]]:
     if rule.get("type") == "WellKnownStatus":
         known = WELL_KNOWN_VALUES.get((target.resource.group, target.resource.plural))
         if known is None:
-            troubles.append(f"there are no well-known values of {target.resource.group_resource}: use JSONPaths")
+            problems.append(f"there are no well-known values of {target.resource.group_resource}: use JSONPaths")
         for name, read in (known or {}).items():
             yield name, read(obj)
         return
     if rule.get("type") != "JSONPaths":
-        troubles.append(f"feedback of type {str(rule.get('type'))[:40]!r} is not supported")
+        problems.append(f"feedback of type {str(rule.get('type'))[:40]!r} is not supported")
         return
     for row in rule.get("jsonPaths") or ():
-        yield from _read_path(obj, row, target, troubles)
+        yield from _read_path(obj, row, target, problems)
 
 
 def _read_path(
-    obj: Object, row: Mapping[str, Any], target: ObjectRef, troubles: list[str]
+    obj: Object, row: Mapping[str, Any], target: ObjectRef, problems: list[str]
 ) -> Iterable[tuple[str, Any]]:
     name, path = str(row.get("name") or ""), str(row.get("path") or "")
     if row.get("version") not in (None, "", target.resource.version):
         return  # meant for another version of the kind
     try:
         values = find(without_secrets(obj, target), normalize_json_path(path))
-    except JsonPathError as trouble:
-        troubles.append(f"the path of {name} is not understood: {trouble}")
+    except JsonPathError as error:
+        problems.append(f"the path of {name} is not understood: {error}")
         return
     if len(values) > 1:
-        troubles.append(f"the path of {name} leads to {len(values)} values instead of one")
+        problems.append(f"the path of {name} leads to {len(values)} values instead of one")
     elif values:
         yield name, values[0]
 
@@ -191,8 +191,8 @@ def _decide_rule_condition(obj: Object | None, rule: Mapping[str, Any], target: 
         return Condition.unknown(type_, EVALUATED, "the object is not there")
     visible = without_secrets(obj, target)
     result = _evaluate(visible, rule, type_, target)
-    if result.trouble:
-        return Condition.false(type_, EXPRESSION_ERROR, result.trouble[:MAX_MESSAGE_LENGTH])
+    if result.error:
+        return Condition.false(type_, EXPRESSION_ERROR, result.error[:MAX_MESSAGE_LENGTH])
     usual = f"{target} is {'' if result.holds else 'not '}{type_}"
     message = choose_rule_message(visible, rule, holds=result.holds, otherwise=usual)[:MAX_MESSAGE_LENGTH]
     if result.holds:
@@ -247,7 +247,7 @@ class ExpressionResult(Struct, frozen=True):
     """What expressions say; one that cannot be evaluated counts as not fulfilled."""
 
     holds: bool
-    trouble: str = ""  # empty: all of them could be evaluated
+    error: str = ""  # empty: all of them could be evaluated
 
 
 def choose_rule_message(obj: Object, rule: Mapping[str, Any], *, holds: bool, otherwise: str) -> str:
@@ -270,16 +270,16 @@ def evaluate_expressions(obj: Object, expressions: Iterable[Any]) -> ExpressionR
     """Say whether all expressions hold; the first that does not decides."""
     texts = [str(text) for text in expressions]
     if not texts:
-        return ExpressionResult(holds=False, trouble="the rule has no expression")
+        return ExpressionResult(holds=False, error="the rule has no expression")
     if len(texts) > MAX_EXPRESSIONS:
-        return ExpressionResult(holds=False, trouble=f"the rule has more than {MAX_EXPRESSIONS} expressions")
+        return ExpressionResult(holds=False, error=f"the rule has more than {MAX_EXPRESSIONS} expressions")
     for place, text in enumerate(texts):
         try:
             value = compile_expression(text, _CONDITION).evaluate({"object": obj})
-        except (CelError, CelSyntaxError) as trouble:
-            return ExpressionResult(holds=False, trouble=f"expression {place} cannot be evaluated: {trouble}")
+        except (CelError, CelSyntaxError) as error:
+            return ExpressionResult(holds=False, error=f"expression {place} cannot be evaluated: {error}")
         if type(value) is not bool:
-            return ExpressionResult(holds=False, trouble=f"expression {place} is neither true nor false")
+            return ExpressionResult(holds=False, error=f"expression {place} is neither true nor false")
         if not value:
             return ExpressionResult(holds=False)
     return ExpressionResult(holds=True)
@@ -289,6 +289,6 @@ def compute_message(expression: str, variables: Mapping[str, Any], fallback: str
     """Return the text that an expression computes; the fallback where it computes none."""
     try:
         said = compile_expression(expression, _MESSAGE).evaluate(variables)
-    except (CelError, CelSyntaxError) as trouble:
-        return f"{fallback} (its message cannot be computed: {trouble})"
+    except (CelError, CelSyntaxError) as error:
+        return f"{fallback} (its message cannot be computed: {error})"
     return said if isinstance(said, str) and said else fallback

@@ -117,7 +117,7 @@ def _text(value: Any) -> str:
 
 
 def validate_manifest(manifest: Any) -> str:
-    """Say why a manifest is refused whatever its kind; empty when nothing speaks against it."""
+    """Say why a manifest is refused whatever its kind; empty when it is not."""
     if not isinstance(manifest, Mapping):
         return "the manifest is not an object"
     try:

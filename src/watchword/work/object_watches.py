@@ -223,6 +223,6 @@ class ObjectWatches(Struct):
         return any(until <= now for until in self._refused.values())
 
 
-def _give_up_when_refused(trouble: KubeError) -> None:
-    if isinstance(trouble, Forbidden | NotFound | MethodNotAllowed):
-        raise _Unwatchable from trouble
+def _give_up_when_refused(error: KubeError) -> None:
+    if isinstance(error, Forbidden | NotFound | MethodNotAllowed):
+        raise _Unwatchable from error

@@ -48,10 +48,10 @@ def decide_applied_condition(outcome: ApplyOutcome) -> Condition:
     return Condition.true(ConditionType.WORK_APPLIED, AppliedReason.COMPLETE, "the manifest is applied")
 
 
-def decide_available_condition(present: Object | None, trouble: str = "") -> Condition:
+def decide_available_condition(present: Object | None, problem: str = "") -> Condition:
     """Return Available=True when the object exists."""
-    if trouble:
-        return Condition.unknown(ConditionType.WORK_AVAILABLE, "FetchingResourceFailed", trouble[:MAX_MESSAGE_LENGTH])
+    if problem:
+        return Condition.unknown(ConditionType.WORK_AVAILABLE, "FetchingResourceFailed", problem[:MAX_MESSAGE_LENGTH])
     if present is None:
         return Condition.false(ConditionType.WORK_AVAILABLE, "ResourceNotAvailable", "the object is not there")
     return Condition.true(ConditionType.WORK_AVAILABLE, "ResourceAvailable", "the object is there")
@@ -68,8 +68,8 @@ def decide_feedback_condition(feedback: Feedback | None) -> Condition:
     type_ = ConditionType.STATUS_FEEDBACK_SYNCED
     if feedback is None:
         return Condition.true(type_, "NoStatusFeedbackSynced", "nothing is asked to be reported")
-    if feedback.troubles:
-        return Condition.false(type_, "StatusFeedbackSyncFailed", "; ".join(feedback.troubles)[:MAX_MESSAGE_LENGTH])
+    if feedback.problems:
+        return Condition.false(type_, "StatusFeedbackSyncFailed", "; ".join(feedback.problems)[:MAX_MESSAGE_LENGTH])
     return Condition.true(type_, "StatusFeedbackSynced", "what was asked for is reported")
 
 
@@ -227,9 +227,9 @@ class WorkStatusReporter(Struct, frozen=True):
         return NEVER
 
     async def _report_on(self, step: ApplyStep, outcome: ApplyOutcome) -> ManifestStatus:
-        present, trouble = outcome.present, ""
+        present, problem = outcome.present, ""
         if outcome.why:
-            present, trouble = await self._read_unapplied(step, outcome)
+            present, problem = await self._read_unapplied(step, outcome)
         config, target = step.config, step.target
         feedback = None
         if config.feedback and present is not None:
@@ -237,7 +237,7 @@ class WorkStatusReporter(Struct, frozen=True):
         return ManifestStatus(
             step.manifest.meta,
             decide_applied_condition(outcome),
-            decide_available_condition(present, trouble),
+            decide_available_condition(present, problem),
             feedback,
             tuple(decide_rule_conditions(present, config.rules, target)),
         )

@@ -16,8 +16,9 @@ import pytest
 
 from watchword.api.http import Request
 from watchword.apiserver.instance import Instance, InstanceSettings
-from watchword.apiserver.pki_directory import ANNOUNCED, PkiDirectory
+from watchword.apiserver.pki_directory import ANNOUNCED, PkiDirectory, is_renewal_due
 from watchword.apiserver.store.model import StoreCorrupt, StoreLocked, StoreMissing, StoreOpenError
+from watchword.pki.certificates import parse_certificate
 
 NAMESPACES = "/api/v1/namespaces"
 
@@ -205,6 +206,36 @@ def test_expired_ca_is_not_trusted(tmp_path: Path) -> None:
     material.renew()
 
     assert old.certificate not in material.authorities.roots()
+
+
+@pytest.mark.parametrize("days", [300, 850, 1200], ids=["serving certificate", "new CA", "after the last CA"])
+def test_a_renewal_that_was_killed_after_any_write_is_completed(tmp_path: Path, days: int) -> None:
+    calendar, lifetime = Calendar(), timedelta(days=1000)
+    PkiDirectory(tmp_path / "old", ("127.0.0.1",), calendar, ca_lifetime=lifetime)
+    shutil.copytree(tmp_path / "old", tmp_path / "new")
+    calendar.today += timedelta(days=days)
+    PkiDirectory(tmp_path / "new", ("127.0.0.1",), calendar, ca_lifetime=lifetime)
+    written = sorted(
+        (file for file in (tmp_path / "new").iterdir() if differs(file, tmp_path / "old" / file.name)),
+        key=lambda file: file.stat().st_mtime_ns,
+    )
+
+    for count in range(len(written) + 1):
+        folder = tmp_path / f"killed-{count}"
+        shutil.copytree(tmp_path / "old", folder)
+        for file in written[:count]:
+            shutil.copy(file, folder)
+
+        healed = PkiDirectory(folder, ("127.0.0.1",), calendar, ca_lifetime=lifetime, in_use=True)
+
+        served = parse_certificate((folder / "serving.crt").read_bytes())
+        assert not is_renewal_due(served, calendar.today)
+        assert not is_renewal_due(healed.authorities.known[-1].certificate, calendar.today)
+    assert len(written) >= 2
+
+
+def differs(file: Path, before: Path) -> bool:
+    return not before.exists() or before.read_bytes() != file.read_bytes()
 
 
 def test_new_names_get_a_new_serving_certificate(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from tests.http.test_malformed_requests import count_accepted
 
-from watchword.api.http import Request, Response
+from watchword.api.http import Push, Request, Response
 from watchword.apiserver.listener import API_LIMITS, api_listener
 from watchword.apiserver.pki_directory import PkiDirectory
 from watchword.http.limits import ServerLimits
@@ -36,13 +36,15 @@ class ListenerHarness:
     folder: Path
     requests: list[Request] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    pushes: list[Push] = field(default_factory=list)
     port: int = 0
 
     async def handle(self, request: Request) -> Response:
         self.requests.append(request)
         user = request.header("X-User")  # stands for any credential that was proved
         if request.path == "/watch":
-            return Response(200, (("Content-Type", "application/json"),), stream=self.ticking(), user=user)
+            media = (("Content-Type", "application/json"),)
+            return Response(200, media, stream=self.ticking(), attach=self.pushes.append, user=user)
         if request.path == "/flood":
             return Response(200, (("Content-Type", "application/json"),), stream=self.flooding())
         return Response(200, (("Content-Type", "text/plain"),), b"hello", user=user)
@@ -254,6 +256,21 @@ async def test_a_watcher_that_hangs_up_frees_its_stream(tmp_path: Path) -> None:
 
         async with asyncio.timeout(5):
             await harness.ended.wait()
+
+
+async def test_a_stream_pushes_between_its_chunks_and_not_after_its_end(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (harness, _), harness.client() as client:
+        answer = await client.get("/watch")
+        assert await answer.content.readline() == b"one\n"
+        (push,) = harness.pushes
+
+        assert push(b"two\n")
+        assert await answer.content.readline() == b"two\n"
+
+        answer.close()
+        async with asyncio.timeout(5):
+            await harness.ended.wait()
+        assert not push(b"three\n")
 
 
 async def raw(harness: ListenerHarness) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

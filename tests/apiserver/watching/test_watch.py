@@ -184,3 +184,38 @@ async def test_changes_between_the_response_and_its_processing_are_not_lost(api:
     await create(api, "early")
 
     assert await events(stream) == [("ADDED", "early")]
+
+
+async def test_a_waiting_watch_pushes_and_a_slow_client_is_given_the_rest_by_the_stream(api: Any) -> None:
+    response: Response = await api.send("GET", SECRETS, watch="true", resourceVersion="1", timeoutSeconds="600")
+    assert response.stream is not None
+    assert response.attach is not None
+    received: list[bytes] = []
+    is_reading = True
+
+    def push(chunk: bytes) -> bool:
+        received.extend([chunk] if is_reading else [])
+        return is_reading
+
+    response.attach(push)
+    waiting = asyncio.ensure_future(anext(response.stream))
+    await asyncio.sleep(0)
+    for name in ("a", "b"):
+        await create(api, name)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    is_reading = False
+    await create(api, "c")
+    received.append(await waiting)
+    await create(api, "d")
+    received.append(await anext(response.stream))
+    is_reading, waiting = True, asyncio.ensure_future(anext(response.stream))
+    await asyncio.sleep(0)
+    await create(api, "e")
+    await asyncio.sleep(0)
+
+    assert not waiting.done()
+    names = [orjson.loads(line)["object"]["metadata"]["name"] for line in b"".join(received).splitlines()]
+    assert names == ["a", "b", "c", "d", "e"]
+    waiting.cancel()

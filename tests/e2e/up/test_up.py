@@ -176,7 +176,7 @@ def test_killed_at_any_step_it_comes_up_healthy_the_next_time(start_up: Start, t
     fleet = start_up("--data-dir", folder)
     ready = fleet.until("ready")
 
-    assert ready["troubles"] == 0
+    assert ready["problems"] == 0
     assert (len(ready["clusters"]), len(ready["addOns"])) == (2, 4)
     requests = identities(tmp_path / "fleet" / "kubeconfig")["requests"]
     assert len(requests) == 4  # one for each cluster, one for each add-on by certificate: none was made twice

@@ -51,7 +51,7 @@ async def test_check_that_follows_at_once_sends_nothing() -> None:
     assert server.asked == ["/livez", "/version"]
 
 
-async def test_later_check_asks_again_and_tells_the_trouble() -> None:
+async def test_later_check_asks_again_and_tells_the_problem() -> None:
     server = HealthServer()
     health = server.check()
     await health.check()
@@ -59,6 +59,6 @@ async def test_later_check_asks_again_and_tells_the_trouble() -> None:
     server.well = False
     await asyncio.sleep(60)
 
-    assert (await health.check()).trouble
-    assert (await health.check()).trouble
+    assert (await health.check()).error
+    assert (await health.check()).error
     assert server.asked == ["/livez", "/version", "/livez", "/livez"]

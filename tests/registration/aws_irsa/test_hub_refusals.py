@@ -179,7 +179,7 @@ async def test_role_without_the_tags_of_the_cluster_is_left_as_it_is(aws_fleet: 
 
 
 @pytest.mark.parametrize(
-    ("trouble", "reason"),
+    ("problem", "reason"),
     [
         pytest.param({"reachable": False}, "AwsUnreachable", id="no answer"),
         pytest.param({"denied": frozenset({"create_role"})}, "AwsRefused", id="no permission"),
@@ -197,10 +197,10 @@ async def test_role_without_the_tags_of_the_cluster_is_left_as_it_is(aws_fleet: 
     ],
 )
 async def test_failure_is_a_condition_and_ends_by_itself(
-    aws_fleet: AwsFleet, trouble: dict[str, object], reason: str
+    aws_fleet: AwsFleet, problem: dict[str, object], reason: str
 ) -> None:
-    healthy = {name: getattr(aws_fleet.aws, name) for name in trouble}
-    for name, value in trouble.items():
+    healthy = {name: getattr(aws_fleet.aws, name) for name in problem}
+    for name, value in problem.items():
         setattr(aws_fleet.aws, name, value)
     aws_fleet.start_hub()
     cluster = await aws_fleet.ask(arn_of("edge-1"), accepted=True)

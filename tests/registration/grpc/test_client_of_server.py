@@ -154,8 +154,8 @@ async def test_agent_that_restarts_finds_the_status_of_its_works(agent: Agent) -
 async def test_denied_cluster_loses_its_watch_and_is_refused(agent: Agent) -> None:
     refused = asyncio.Event()
 
-    def note(trouble: Exception) -> None:
-        if isinstance(trouble, Forbidden):
+    def note(error: Exception) -> None:
+        if isinstance(error, Forbidden):
             refused.set()
 
     options = WatchOptions(on_error=note)

@@ -28,7 +28,7 @@ async def test_revoked_cluster_receives_nothing(grpc_fleet: GrpcFleet) -> None:
 
     assert await planned.act()
     refusals = await RefusalMeasurement(timedelta(minutes=1), 0.0).run(planned.probes)
-    assert [refusal.trouble for refusal in refusals] == ["", ""]
+    assert [refusal.error for refusal in refusals] == ["", ""]
     key = await grpc_fleet.has_work(name, "late")
     await grpc_fleet.applied(other, "kept")
     assert await grpc_fleet.client.find(CONFIG_MAPS, key) is None

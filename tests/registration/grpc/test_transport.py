@@ -209,8 +209,8 @@ async def test_stream_that_ends_is_opened_again_with_a_resync_of_newer_versions(
 async def test_silence_after_a_heartbeat_is_a_lost_connection(server: ScriptedServer) -> None:
     client = connect(server, health_timeout=timedelta(milliseconds=50))
     server.objects[CLUSTER] = [cluster_event(server, "resync_response", "1")]
-    troubles: list[Exception] = []
-    options = WatchOptions(on_error=troubles.append)
+    problems: list[Exception] = []
+    options = WatchOptions(on_error=problems.append)
 
     async with aclosing(list_and_watch(client, MANAGED_CLUSTERS, options=options)) as updates:
         await anext(updates)
@@ -220,7 +220,7 @@ async def test_silence_after_a_heartbeat_is_a_lost_connection(server: ScriptedSe
         await asyncio.wait({waiting})
     await client.close()
 
-    assert isinstance(troubles[0], Stalled)
+    assert isinstance(problems[0], Stalled)
 
 
 async def test_lease_is_renewed_under_the_version_of_the_hub(server: ScriptedServer, client: Client) -> None:

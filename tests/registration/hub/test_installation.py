@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from random import Random
 
 import pytest
 from tests.helpers.fault_injection import FaultPlan, FaultyTransport
 
+from watchword.accounts.hub import definition as accounts
 from watchword.api.admission_policy import PolicyName, is_as_written
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
@@ -122,13 +124,22 @@ async def test_a_binding_that_was_weakened_is_restored(plane: Plane, changed: Ob
 
 
 @pytest.mark.planes("embedded")
-async def test_the_policy_about_tokens_of_agents_is_restored(plane: Plane) -> None:
-    client, binding = plane.client(), ObjectKey.cluster(PolicyName.AGENT_TOKENS)
+@pytest.mark.parametrize(
+    ("name", "install"),
+    [
+        pytest.param(PolicyName.AGENT_TOKENS, install_agent_token_policy, id="tokens of agents"),
+        pytest.param(PolicyName.ACCOUNT_SECRETS, accounts.install, id="secrets of accounts"),
+    ],
+)
+async def test_the_policy_of_another_installation_is_restored(
+    plane: Plane, name: PolicyName, install: Callable[[Client], Awaitable[None]]
+) -> None:
+    client, binding = plane.client(), ObjectKey.cluster(name)
     await installation.install(client)
-    await install_agent_token_policy(client)
+    await install(client)
     await client.patch(VALIDATING_ADMISSION_POLICY_BINDINGS, binding, {"spec": {"validationActions": ["Warn"]}})
 
-    await install_agent_token_policy(client)
+    await install(client)
 
     found = await client.get(VALIDATING_ADMISSION_POLICY_BINDINGS, binding)
     assert found["spec"]["validationActions"] == ["Deny"]
@@ -137,8 +148,10 @@ async def test_the_policy_about_tokens_of_agents_is_restored(plane: Plane) -> No
 async def test_every_policy_is_stored_as_it_was_written(plane: Plane) -> None:
     client = plane.client()
     await installation.install(client)
+    await accounts.install(client)
 
-    rows = [row for row in installation.manifests() if row[0].group == VALIDATING_ADMISSION_POLICIES.group]
+    wanted_of_all = [*installation.manifests(), *accounts.manifests()]
+    rows = [row for row in wanted_of_all if row[0].group == VALIDATING_ADMISSION_POLICIES.group]
     stored = [(await client.get(resource, ObjectKey.of(wanted)), wanted) for resource, wanted in rows]
 
     assert rows

@@ -24,7 +24,7 @@ from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import BeingDeleted, NameConflict
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.reconcile import FIRST_RECHECK, Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
 PRESENT, SECRET, REPORTED, SCHEDULED = (
@@ -33,7 +33,6 @@ PRESENT, SECRET, REPORTED, SCHEDULED = (
     ConditionType.TOKEN_REPORTED,
     ConditionType.ROTATION_SCHEDULED,
 )
-CONFLICT_RECHECK = timedelta(minutes=1)  # what is in the way has no label of ours: its end triggers nothing
 SHORTEST_DELAY = timedelta(seconds=1)
 GRANT_PATIENCE = timedelta(seconds=10)  # the hub grants names of new Secrets together, after a moment
 LONGEST_DELAY = timedelta(days=1)
@@ -68,15 +67,15 @@ class AccountReconciler(Struct, frozen=True):
         try:
             known = self.secrets.account_uid(account.key)
             service_account = await self.accounts.ensure(account, declared, known_uid=known)
-        except BeingDeleted as trouble:
-            await self._report(account, declared, absent_account("BeingReplaced", str(trouble)))
-            return RetryAfter(CONFLICT_RECHECK)  # its end triggers a reconcile as well
+        except BeingDeleted as error:
+            await self._report(account, declared, absent_account("BeingReplaced", str(error)))
+            return Done()
         except NameConflict as conflict:
             await self._report(account, declared, absent_account("NameConflict", str(conflict)))
-            return RetryAfter(CONFLICT_RECHECK)
-        except KubeError as trouble:
-            if not isinstance(trouble, Conflict):
-                change = absent_account("ServiceAccountFailed", str(trouble))
+            return Done()
+        except KubeError as error:
+            if not isinstance(error, Conflict):
+                change = absent_account("ServiceAccountFailed", str(error))
                 await self._report(account, declared, change)
             raise
         return await self._keep_token(account, declared, uid_of(service_account))
@@ -96,13 +95,13 @@ class AccountReconciler(Struct, frozen=True):
             if since is not None and now - since < GRANT_PATIENCE:
                 return RetryAfter(SHORTEST_DELAY)
             await self._report(account, declared, unstored_token(str(conflict)))
-            return RetryAfter(CONFLICT_RECHECK)
-        except KubeError as trouble:
-            await self._report(account, declared, failed_request(str(trouble)))
+            return Done()
+        except KubeError as error:
+            await self._report(account, declared, failed_request(str(error)))
             raise
         if held is None:
             await self._report(account, declared, failed_request("the cluster issued a token without an end"))
-            return RetryAfter(CONFLICT_RECHECK)
+            return Done()
         renew_at = decision.until if isinstance(decision, Keep) else None
         change = decide_status(account, str(local.key), held, renew_at, now=now)
         await self._report(account, declared, change)
@@ -118,8 +117,8 @@ class AccountReconciler(Struct, frozen=True):
             )
             issued = await self.secrets.evidence.obtain(self.accounts.client, wanted, now=began)
             held = await self.secrets.write(account, declared, issued, self.clock.now())
-        except (KubeError, NameConflict) as trouble:
-            self.metrics.failed(because, trouble)
+        except (KubeError, NameConflict) as error:
+            self.metrics.failed(because, error)
             raise
         self.metrics.refreshed(because, seconds=(self.clock.now() - began).total_seconds())
         log = structlog.get_logger("watchword.accounts")
@@ -135,7 +134,7 @@ class AccountReconciler(Struct, frozen=True):
         except NameConflict as conflict:
             for obj in declared:
                 await self._write(obj, absent_account("NameConflict", str(conflict)))
-            return RetryAfter(CONFLICT_RECHECK)
+            return RetryAfter(FIRST_RECHECK)
         self.secrets.forget(key)
         for obj in declared:
             await self._write(obj, revoked_account(str(self._local_key(key))))
@@ -158,7 +157,7 @@ class AccountReconciler(Struct, frozen=True):
 def choose_delay(held: HeldToken, decision: Decision, *, now: datetime) -> Outcome:
     """Return when to look again: at the renewal, or when a token that is not renewed expires."""
     if not isinstance(decision, Keep):
-        return RetryAfter(CONFLICT_RECHECK)  # a token was just issued, and is not what is wanted: the clocks disagree
+        return RetryAfter(FIRST_RECHECK)  # a token was just issued, and is not what is wanted: the clocks disagree
     if decision.until is None and now >= held.token.expires_at:
         return Done()
     until = (decision.until or held.token.expires_at) - now

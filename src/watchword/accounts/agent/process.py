@@ -153,8 +153,8 @@ async def find_served_kinds(hub: Client, cluster: str) -> tuple[Resource, ...]:
     while True:
         try:
             refusals = [await _find_refusal(hub, kind, cluster) for kind in ACCOUNT_KINDS]
-        except KubeError as trouble:  # says nothing about the groups: a server that starts a kind refuses for a moment
-            refusals = [str(trouble)] * len(ACCOUNT_KINDS)
+        except KubeError as error:  # says nothing about the groups: a server that starts a kind refuses for a moment
+            refusals = [str(error)] * len(ACCOUNT_KINDS)
         served = tuple(kind for kind, refusal in zip(ACCOUNT_KINDS, refusals, strict=True) if not refusal)
         if served:
             return served
@@ -206,6 +206,6 @@ async def _renew_lease(cluster: ApiServerConnection, used: UsedCredential, optio
     while True:
         try:
             await lease.renew(credential_id=await used.current())
-        except KubeError as trouble:
-            log.warning("lease not renewed", error=str(trouble))
+        except KubeError as error:
+            log.warning("lease not renewed", error=str(error))
         await asyncio.sleep(every)

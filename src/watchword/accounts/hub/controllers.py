@@ -138,7 +138,7 @@ def register_shared_informers(cache: Cache) -> None:
 
 
 def controllers(parts: AddonParts, metrics: HubAccountMetrics) -> Iterable[ControllerSpec]:
-    """Return every promise of the hub side: the kind it is about, what else triggers it, who keeps it."""
+    """Return the controllers of the hub side."""
     reader = parts.cache
     for kind in ACCOUNT_KINDS:
         guard = AccountGuardReconciler(reader, parts.client, parts.status, parts.clock, kind, metrics)

@@ -44,12 +44,16 @@ COPIED = (
 )
 
 
+NAME_CONFLICT = "NameConflict"
+
+
 class ReplicaState(Struct, frozen=True):
     """How an account stands on one cluster; `lacks` is empty when it is there."""
 
     cluster: str
     lacks: str = ""
     retry: bool = False
+    conflicts: bool = False  # another account or object has the name
 
 
 class ReplicaWriter(Struct, frozen=True):
@@ -73,11 +77,11 @@ class ReplicaWriter(Struct, frozen=True):
             )
             await self._copy_secret(account, replica)
         except NameConflict as conflict:
-            return ReplicaState(cluster, f"NameConflict: {conflict}", retry=True)
+            return ReplicaState(cluster, f"{NAME_CONFLICT}: {conflict}", retry=True, conflicts=True)
         except BeingDeleted:
             return ReplicaState(cluster, "the account that was there before is being revoked", retry=True)
-        except KubeError as trouble:
-            return ReplicaState(cluster, str(trouble), retry=True)
+        except KubeError as error:
+            return ReplicaState(cluster, str(error), retry=True)
         return self._state(replica, cluster)
 
     async def remove(self, replica: Object) -> None:
@@ -119,7 +123,9 @@ class ReplicaWriter(Struct, frozen=True):
         if self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON_NAME)) is None:
             return ReplicaState(cluster, "AddonNotEnabled")
         said = find_condition(replica, ConditionType.ALL_ACCOUNTS_PRESENT)
-        return ReplicaState(cluster, said.reason if said is not None else "waiting for its agent")
+        if said is None:
+            return ReplicaState(cluster, "waiting for its agent")
+        return ReplicaState(cluster, said.reason, conflicts=said.reason == NAME_CONFLICT)
 
 
 def replica_manifest(account: Account, cluster: str) -> Object:

@@ -130,9 +130,13 @@ def decide_presence(states: Sequence[ReplicaState], *, bound: bool, namespace: s
             "namespace of a cluster, or bind a set with a ManagedClusterSetBinding"
         )
         return Condition.false(PRESENT, "NoClusterNamespace", message)
-    lacking = [f"{state.cluster} ({state.lacks})" for state in states if state.lacks]
+    first = sorted(states, key=lambda state: not state.conflicts)  # these need a person
+    lacking = [f"{state.cluster} ({state.lacks})" for state in first if state.lacks]
     if lacking:
-        return Condition.false(PRESENT, "MissingOnClusters", f"missing on {list_names(lacking)}")
+        message = f"missing on {list_names(lacking)}"
+        if any(state.conflicts for state in states):
+            return Condition.false(PRESENT, "NameConflict", message)
+        return Condition.false(PRESENT, "MissingOnClusters", message)
     if not states:
         return Condition.true(PRESENT, "NoClusters", "the bound sets select no cluster")
     return Condition.true(PRESENT, "AllPresent", "the service account is on every cluster of the bound sets")

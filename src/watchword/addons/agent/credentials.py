@@ -28,7 +28,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
+from watchword.runtime.reconcile import FIRST_RECHECK, Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
 INDEX = "credential-secret"
@@ -130,7 +130,9 @@ class AddonCredentials(Struct, frozen=True):
     session: HubAccess
     metrics: CredentialMetrics
     clock: Clock
-    statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(default_factory=dict)  # add-on → Secret → last word
+    statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(
+        default_factory=dict
+    )  # add-on → Secret → last status
     validities: dict[ObjectKey, CredentialValidity] = field(default_factory=dict)  # Secret → that of its credential
     waiting_since: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → since when it has no credential
 
@@ -251,10 +253,7 @@ def _status_of(registration: Registration, answer: ObtainResult) -> CredentialSt
 
 UNREPORTED_WAIT = timedelta(minutes=1)  # most are issued sooner, and need no report in between
 LABELED_RECHECK = timedelta(seconds=30)  # its label makes it visible, and its event triggers the reconciler sooner
-CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
-BOOTSTRAP_RECHECK = timedelta(
-    minutes=1
-)  # a credential of the cluster's own triggers the reconciler, perhaps before it is used
+BOOTSTRAP_RECHECK = timedelta(minutes=1)  # the cluster's own credential triggers a reconcile, perhaps before its use
 
 WatchNamespace = Callable[[str], Awaitable[None]]
 """Follow the add-ons' Secrets of one more namespace; returns when it is known what is there."""
@@ -284,8 +283,8 @@ class AddonSecretReconciler(Struct, frozen=True):
             return await self._reconcile_credential(key, credential_secret)
         except AlreadyExists:
             return await self._adopt(key, credential_secret)
-        except (Forbidden, NotFound, Invalid, ConfigError) as trouble:
-            message = f"the credential cannot be stored in Secret {key}: {trouble}"
+        except (Forbidden, NotFound, Invalid, ConfigError) as error:
+            message = f"the credential cannot be stored in Secret {key}: {error}"
             await self._report_failure(credential_secret, "SecretNotStored", message)
             raise
 
@@ -296,9 +295,7 @@ class AddonSecretReconciler(Struct, frozen=True):
         if secret is not None and is_deleting(secret):
             return Done()  # its deletion triggers the reconciler
         if not self.credentials.session.uses_own_credential:
-            return RetryAfter(
-                BOOTSTRAP_RECHECK
-            )  # no controller decides about a joining cluster's request for an add-on
+            return RetryAfter(BOOTSTRAP_RECHECK)  # the hub decides no request for an add-on of a joining cluster
         spec = self.credentials.spec(credential_secret)
         if spec is None:
             self.keeper.release(key)
@@ -328,10 +325,10 @@ class AddonSecretReconciler(Struct, frozen=True):
     async def _report_conflict(self, credential_secret: CredentialSecret) -> Outcome:
         message = f"Secret {credential_secret.key} exists and was not made for this add-on: rename or remove it"
         await self._report_failure(credential_secret, "NameConflict", message)
-        return RetryAfter(CONFLICT_RECHECK)
+        return Done()
 
     async def _report_failure(self, credential_secret: CredentialSecret, reason: str, message: str) -> None:
-        refusal = Pending(reason, message, recheck=CONFLICT_RECHECK, failed=True)
+        refusal = Pending(reason, message, recheck=FIRST_RECHECK, failed=True)
         await self.credentials.report_status(credential_secret, refusal)
 
 

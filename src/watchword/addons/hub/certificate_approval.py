@@ -111,8 +111,8 @@ class AddonSigningReconciler(Struct, frozen=True):
         except CertificateRequestRefused as objection:
             self.events.refusal(csr, "SigningRefused", str(objection))
             return Done()
-        except PkiError as trouble:
-            self.events.warning(csr, "SigningAuthorityUnusable", f"Secret {signer.authority}: {trouble}")
+        except PkiError as error:
+            self.events.warning(csr, "SigningAuthorityUnusable", f"Secret {signer.authority}: {error}")
             return RetryAfter(RECHECK_INTERVAL)
         signed = with_certificate(csr, certificate)
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, signed, subresource="status")

@@ -112,11 +112,11 @@ class RegistrationReconciler(Struct, frozen=True):
                 raise  # another writer was faster: the next look settles it
             except NameConflict as conflict:
                 return Condition.false(APPLIED, "NameConflict", str(conflict))
-            except Forbidden as trouble:
-                message = f"{grant.name} cannot be given: {grant.remedy} ({trouble})"
+            except Forbidden as error:
+                message = f"{grant.name} cannot be given: {grant.remedy} ({error})"
                 return Condition.false(APPLIED, SET_FAILED, message)
-            except KubeError as trouble:
-                return Condition.false(APPLIED, SET_FAILED, str(trouble))
+            except KubeError as error:
+                return Condition.false(APPLIED, SET_FAILED, str(error))
         return Condition.true(APPLIED, "SetPermissionApplied", "registrations and permissions are in place")
 
 

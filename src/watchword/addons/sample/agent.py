@@ -49,8 +49,8 @@ class SampleAgent:
             try:
                 await self.beat()
                 log.info("reported", beats=self.beats)
-            except KubeError as trouble:
-                log.warning("not reported", error=str(trouble))
+            except KubeError as error:
+                log.warning("not reported", error=str(error))
             try:
                 async with asyncio.timeout(every.total_seconds()):
                     await stop.wait()

@@ -248,8 +248,8 @@ class TokenAgentDriver(Struct, frozen=True):
             granted = await request_token(
                 self.hub, account, expiration_seconds=int(self.lifetime.total_seconds()), uid=wanted.service_account_uid
             )
-        except KubeError as trouble:
-            return decide_refusal(trouble)
+        except KubeError as error:
+            return decide_refusal(error)
         return self._accept(wanted, granted)
 
     def _accept(self, wanted: WantedCredential, granted: IssuedToken) -> NewCredential | Pending:
@@ -276,11 +276,11 @@ class TokenAgentDriver(Struct, frozen=True):
         return _retry_in(answer, pause)
 
 
-def decide_refusal(trouble: KubeError) -> Pending:
+def decide_refusal(error: KubeError) -> Pending:
     """Return why there is no token, as text that stays the same while the reason does."""
-    reason = next(name for kind, name in REASONS if isinstance(trouble, kind))
-    who = "the hub refused the token request" if isinstance(trouble, ApiStatusError) else "the hub cannot be asked"
-    return _failed(reason, f"{who}: {trouble}")
+    reason = next(name for kind, name in REASONS if isinstance(error, kind))
+    who = "the hub refused the token request" if isinstance(error, ApiStatusError) else "the hub cannot be asked"
+    return _failed(reason, f"{who}: {error}")
 
 
 def choose_retry_delay(failures: int, *, transient: bool = False) -> timedelta:

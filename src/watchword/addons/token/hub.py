@@ -44,7 +44,6 @@ KINDS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 DRIVER = "token"
 TOKEN_OBJECTS = WatchScope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
-CONFLICT_RECHECK = timedelta(minutes=1)  # the object in the way has no label of ours, so its removal triggers nothing
 RETIRED_AFTER = timedelta(seconds=10)  # an agent that flips between drivers must not have everything made each time
 RETIRED_ANYWAY = timedelta(minutes=5)
 
@@ -120,13 +119,11 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
         except NameConflict as conflict:
             await self._unbind(addon)
             await self._set_ready_condition(addon, Condition.false(READY, "NameConflict", str(conflict)))
-            return RetryAfter(CONFLICT_RECHECK)
+            return Done()
         except Conflict:
             raise  # another writer was faster: the next reconcile settles it
-        except KubeError as trouble:
-            await self._set_ready_condition(
-                addon, Condition.false(READY, "TokenInfrastructureApplyFailed", str(trouble))
-            )
+        except KubeError as error:
+            await self._set_ready_condition(addon, Condition.false(READY, "TokenInfrastructureApplyFailed", str(error)))
             raise
         message = ready_message(ObjectKey(addon.cluster, account), uid)
         await self._set_ready_condition(addon, Condition.true(READY, "TokenInfrastructureReady", message))
@@ -199,7 +196,7 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
 
 
 class TokenInfrastructureAction(Enum):
-    """What the hub owes an add-on now."""
+    """What the hub does about an add-on now."""
 
     NOTHING = auto()
     CREATE = auto()

@@ -39,7 +39,7 @@ class Refusal(Struct, frozen=True):
 
     holder: str
     seconds: float | None = None  # None: it was not refused, or that was not measured
-    trouble: str = ""
+    error: str = ""
     before: bool = False  # it was refused before the revocation, which so shows nothing of its effect
 
     @property
@@ -136,9 +136,9 @@ class RefusalMeasurement(Struct, frozen=True):
                     if self.repeat is not None:
                         await self.repeat()
         except TimeoutError:
-            return Refusal(probe.holder, trouble=f"still accepted after {format_duration(self.within)}")
-        except KubeError as trouble:
-            return Refusal(probe.holder, trouble=str(trouble))
+            return Refusal(probe.holder, error=f"still accepted after {format_duration(self.within)}")
+        except KubeError as error:
+            return Refusal(probe.holder, error=str(error))
         return Refusal(probe.holder, loop.time() - self.since)
 
 
@@ -192,7 +192,7 @@ class RevocationResult(Struct, frozen=True):
     revocation: Revocation
     changed: bool = False
     refusals: tuple[Refusal, ...] = ()
-    trouble: str = ""  # why it was not carried out
+    error: str = ""  # why it was not carried out
 
     @property
     def unproved(self) -> list[Refusal]:
@@ -207,7 +207,7 @@ class Revoker(Struct, frozen=True):
     wait: timedelta | None = None  # None: return without waiting for the refusal
 
     async def run(self, planned: Sequence[Revocation]) -> list[RevocationResult]:
-        """Revoke all at the same time: the trouble of one delays no other."""
+        """Revoke all at the same time: the problem of one delays no other."""
         return list(await asyncio.gather(*(self._revoke(each) for each in planned)))
 
     async def _revoke(self, revocation: Revocation) -> RevocationResult:
@@ -215,8 +215,8 @@ class Revoker(Struct, frozen=True):
         since = asyncio.get_running_loop().time()
         try:
             changed = await revocation.act()
-        except (KubeError, AdminError) as trouble:
-            return RevocationResult(revocation, trouble=str(trouble))
+        except (KubeError, AdminError) as error:
+            return RevocationResult(revocation, error=str(error))
         if changed:
             self.events.normal(revocation.object, REASON, f"{self.administrator} revoked {revocation.target}")
         measurement = RefusalMeasurement(self.wait or timedelta(0), since, revocation.repeat)

@@ -14,7 +14,7 @@ from watchword.apiserver.model import FieldError, Operation
 
 FILE_MODE = 0o644
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_NODE_PROBLEMS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def default_pod_spec(spec: Object) -> None:
@@ -45,9 +45,9 @@ def default_new_pod_placement(spec: Object) -> None:
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     tolerations = spec.get("tolerations") or []
-    for trouble in _NODE_TROUBLES:
-        if not any(_covers(toleration, trouble) for toleration in tolerations):
-            tolerations.append({"key": trouble, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+    for problem in _NODE_PROBLEMS:
+        if not any(_covers(toleration, problem) for toleration in tolerations):
+            tolerations.append({"key": problem, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
     spec["tolerations"] = tolerations
 
 

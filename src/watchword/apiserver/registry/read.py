@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 import orjson
 from msgspec import Struct
 
+from watchword.api.http import Push
 from watchword.api.meta import ObjectKey
 from watchword.apiserver.errors import bad_request, expired, not_found, quote, too_large_resource_version
 from watchword.apiserver.model import ApiError, ResourceKind
@@ -190,8 +191,8 @@ class WatchVerb(Struct, frozen=True):
 
     async def __call__(
         self, kind: ResourceKind, namespace: str, options: ListOptions, show: ObjectTransform | None
-    ) -> AsyncIterator[bytes]:
-        """Return the stream of one watch; 400 for selectors the kind does not know."""
+    ) -> tuple[AsyncIterator[bytes], Callable[[Push], None] | None]:
+        """Return the stream of one watch and what lets it push; 400 for selectors the kind does not know."""
         matcher = matcher_for(kind, self.objects, namespace, options.labels, options.fields)
         if options.resource_version and not is_revision(options.resource_version):
             # As kube-apiserver: the one case in which a malformed parameter is a 500.
@@ -199,8 +200,9 @@ class WatchVerb(Struct, frozen=True):
         try:
             plan = await self._plan(options, matcher)
         except ApiError as refusal:
-            return error_stream(refusal)
-        return Watch(plan, matcher, EventEncoder(kind, self.objects, show), self.broadcaster).stream()
+            return error_stream(refusal), None
+        watch = Watch(plan, matcher, EventEncoder(kind, self.objects, show), self.broadcaster)
+        return watch.stream(), watch.attach
 
     async def _plan(self, options: ListOptions, matcher: Matcher) -> WatchPlan:
         seconds = float(options.timeout_seconds or MIN_SECONDS * (1 + self.fraction()))

@@ -74,8 +74,8 @@ class ResourceServer(Struct, frozen=True):
         media = choose_media(request)
         options = read_list_options(request, watch=True)
         show = self.responses.watch_transform(request, kind, media)
-        stream = await self.verbs.watch(kind, request.info.namespace, options, show)
-        return Response(200, (("Content-Type", media.type),), stream=stream)
+        stream, attach = await self.verbs.watch(kind, request.info.namespace, options, show)
+        return Response(200, (("Content-Type", media.type),), stream=stream, attach=attach)
 
     async def _create(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         call = read_write_request(request, options_kind="CreateOptions")

@@ -176,7 +176,9 @@ class RevisionLog:
             raise _refusal(cause) from cause
 
     def abandon(self) -> None:
-        """Close the file without a note that it was closed."""
+        """Close the file without a note that it was closed, and leave its write-ahead log."""
+        with contextlib.suppress(apsw.ConnectionClosedError):
+            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._db.close()
 
     def close(self) -> None:

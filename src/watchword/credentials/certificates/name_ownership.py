@@ -52,10 +52,15 @@ def choose_name_owner(cluster: Object, csrs: Iterable[Object]) -> NameOwner | No
     """
     noted = read_name_owner(cluster)
     owners = [noted] if noted is not None else []
-    born = parse_rfc3339(cluster["metadata"].get("creationTimestamp") or "")
+    created = parse_rfc3339(cluster["metadata"].get("creationTimestamp") or "")
     for csr, request in first_requests(sorted(csrs, key=_last_written, reverse=True)):
         at = approved_by_others_at(csr)
-        if at is not None and born is not None and at >= born and not (noted is not None and noted.is_of(request)):
+        if (
+            at is not None
+            and created is not None
+            and at >= created
+            and not (noted is not None and noted.is_of(request))
+        ):
             owners.append(NameOwner.of(request, at))
     return max(owners, key=lambda owner: owner.since, default=None)  # of one second, the first named
 

@@ -93,7 +93,7 @@ class ClusterHealth(Struct, frozen=True):
     """The health that the cluster's own API server reports."""
 
     version: str
-    trouble: str = ""  # empty: all is well
+    error: str = ""  # empty when it is healthy
 
 
 class _VersionInfo(msgspec.Struct, rename="camel"):
@@ -119,8 +119,8 @@ class ApiServerHealthCheck(Struct):
             if now() - self._read_at > VERSION_CACHE_DURATION.total_seconds():
                 self._version = msgspec.json.decode(await self.cluster.read("/version"), type=_VersionInfo).git_version
                 self._read_at = now()
-        except (KubeError, msgspec.MsgspecError) as trouble:
-            return ClusterHealth(self._version, trouble=str(trouble))
+        except (KubeError, msgspec.MsgspecError) as error:
+            return ClusterHealth(self._version, error=str(error))
         return ClusterHealth(self._version)
 
     def _is_silent(self) -> bool:
@@ -236,8 +236,8 @@ class ClusterStatusReconciler(Struct, frozen=True):
 
 def decide_cluster_conditions(health: ClusterHealth) -> tuple[Condition, ...]:
     joined = Condition.true(ConditionType.JOINED, "ManagedClusterJoined", "the cluster has joined this hub")
-    if health.trouble:
-        message = f"the cluster's API server is not well: {health.trouble}"
+    if health.error:
+        message = f"the cluster's API server is not well: {health.error}"
         down = Condition.false(ConditionType.AVAILABLE, "ManagedClusterKubeAPIServerUnavailable", message)
         return joined, down
     up = Condition.true(ConditionType.AVAILABLE, "ManagedClusterAvailable", "the cluster is available")

@@ -121,6 +121,6 @@ class HubCredentialReconciler(Struct, frozen=True, kw_only=True):
             self.identity.subject,
             requester=self.session.requester,
             refused_id=self.session.refused_id,
-            # A joining cluster is a stranger to the hub, which does not decide about a second key of one.
+            # The hub decides about one key of a joining cluster, not about a second one.
             rotation=asked if self.session.uses_own_credential else "",
         )

@@ -25,8 +25,8 @@ from watchword.credentials.secret_data import HubKubeconfigRenderer
 from watchword.kube.errors import ConfigError, CredentialReplaced, Unreachable
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.transport import Transport
+from watchword.registration.agent.connection_report import ConnectionReport
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor
-from watchword.registration.agent.hub_trouble import HubTrouble
 from watchword.registration.hub_connector import (
     BootstrapCredential,
     HubConnector,
@@ -50,7 +50,7 @@ class HubConnection:
     """
 
     def __init__(self) -> None:
-        self.trouble = HubTrouble()
+        self.report = ConnectionReport()
         self._current: Transport | None = None
         self.uses_own_credential = False  # whether everything is sent in the name of this very cluster
         self._streams: dict[asyncio.Timeout, None] = {}  # in the order in which they were opened
@@ -71,8 +71,8 @@ class HubConnection:
         transport = self._transport()
         try:
             response = await transport.send(request)
-        except (Unreachable, ConfigError) as trouble:
-            self._note_failure(transport, trouble)
+        except (Unreachable, ConfigError) as error:
+            self._note_failure(transport, error)
             raise
         self._note_answer(transport, response.status)
         return response
@@ -89,9 +89,9 @@ class HubConnection:
                         self._note_answer(transport, response.status)
                         is_open = True
                         yield response
-                except (Unreachable, ConfigError) as trouble:
+                except (Unreachable, ConfigError) as error:
                     if not is_open:
-                        self._note_failure(transport, trouble)
+                        self._note_failure(transport, error)
                     raise
                 finally:
                     self._streams.pop(limit, None)
@@ -105,20 +105,20 @@ class HubConnection:
         """For how many seconds the hub has refused the cluster's own credential without an exception."""
         return asyncio.get_running_loop().time() - self._refused_since if self.refused.is_set() else 0.0
 
-    def _note_failure(self, transport: Transport, trouble: Unreachable | ConfigError) -> None:
-        if transport is not self._current or isinstance(trouble, CredentialReplaced):
+    def _note_failure(self, transport: Transport, error: Unreachable | ConfigError) -> None:
+        if transport is not self._current or isinstance(error, CredentialReplaced):
             return
-        self.trouble.connected(str(trouble))
-        if isinstance(trouble, Unreachable):
+        self.report.connected(str(error))
+        if isinstance(error, Unreachable):
             self.unreachable.set()
         else:  # an exec plugin that obtains no credential, because its role is gone
             self._note_refusal(transport, HTTPStatus.UNAUTHORIZED)
 
     def _note_answer(self, transport: Transport, status: int) -> None:
         if transport is self._current:
-            self.trouble.connected()
+            self.report.connected()
             if status == HTTPStatus.UNAUTHORIZED and not self.uses_own_credential:
-                self.trouble.registered(BOOTSTRAP_REFUSED)
+                self.report.registered(BOOTSTRAP_REFUSED)
         self._note_refusal(transport, status)
 
     def _note_refusal(self, transport: Transport, status: int) -> None:
@@ -144,7 +144,7 @@ class OwnCredentialTransport:
     """Lets writes pass only in the name of this very cluster.
 
     A write may begin as this cluster and be tried again after its credential has ended: no controller decides about a
-    joining cluster's request for an add-on, so the agent would wait for it in vain.
+    joining cluster's request for an add-on, so it would stay pending.
     """
 
     def __init__(self, connection: HubConnection) -> None:
@@ -292,9 +292,9 @@ class HubSession:
             use = choose_active_credential(facts, now=self.clock.now())
             try:
                 await self._switch(use)
-            except ConfigError as trouble:
+            except ConfigError as error:
                 log = structlog.get_logger("watchword.registration.agent")
-                log.warning("the credential for the hub cannot be used", error=str(trouble), cluster=self.cluster_name)
+                log.warning("the credential for the hub cannot be used", error=str(error), cluster=self.cluster_name)
         if self.active_credential is ActiveCredential.OWN and facts.accepted and self._has_joined():
             self._joined.set()
 

@@ -136,8 +136,8 @@ class IdentityReconciler(Struct):
             return waiting
         try:
             await self._act(found if is_own else None, record, revoked=revoked)
-        except AwsError as trouble:
-            return await self._report_failure(found, record, trouble)
+        except AwsError as error:
+            return await self._report_failure(found, record, error)
         self._failures.pop(record.key.name, None)
         return self._time_left(record, revoked=False) if not revoked else None
 
@@ -183,13 +183,13 @@ class IdentityReconciler(Struct):
             self.events.refusal(found, "IdentityChangeRefused", objection)
         await self.status.set_condition(MANAGED_CLUSTERS, found, ready)
 
-    async def _report_failure(self, found: Object | None, record: IdentityRecord, trouble: AwsError) -> timedelta:
+    async def _report_failure(self, found: Object | None, record: IdentityRecord, error: AwsError) -> timedelta:
         name = record.key.name
         failures = self._failures[name] = self._failures.get(name, 0) + 1
         delay = timedelta(seconds=RETRY.delay(failures, self.random))
         self._due[name] = self.clock.now() + delay
         if found is not None:
-            await self.status.set_condition(MANAGED_CLUSTERS, found, report_failure(trouble))
+            await self.status.set_condition(MANAGED_CLUSTERS, found, report_failure(error))
         return delay
 
     def _time_left(self, record: IdentityRecord, *, revoked: bool) -> timedelta:

@@ -46,24 +46,24 @@ def report_changed_claim(identity: ClusterIdentity, objection: str) -> Condition
     )
 
 
-def report_failure(trouble: AwsError) -> Condition:
+def report_failure(error: AwsError) -> Condition:
     """Return the condition of a cluster whose identity could not be made, verified or deleted."""
-    reason = next(reason for applies, reason in REASONS if applies(trouble))
-    return Condition.false(READY, reason, str(trouble))
+    reason = next(reason for applies, reason in REASONS if applies(error))
+    return Condition.false(READY, reason, str(error))
 
 
 def _is_a(kind: type[AwsError]) -> Test:
-    return lambda trouble: isinstance(trouble, kind)
+    return lambda error: isinstance(error, kind)
 
 
 def _has_code(codes: frozenset[str]) -> Test:
-    return lambda trouble: isinstance(trouble, AwsRefused) and trouble.code in codes
+    return lambda error: isinstance(error, AwsRefused) and error.code in codes
 
 
-def _is_unsettled(trouble: AwsError) -> bool:
+def _is_unsettled(error: AwsError) -> bool:
     """Whether IAM has not settled: a role is unknown to another request, or exists and is not shown."""
-    return isinstance(trouble, AwsRefused) and (
-        trouble.is_absence or trouble.code in UNKNOWN_PRINCIPAL or trouble.code == EXISTS
+    return isinstance(error, AwsRefused) and (
+        error.is_absence or error.code in UNKNOWN_PRINCIPAL or error.code == EXISTS
     )
 
 

@@ -260,9 +260,9 @@ def _sequence(text: str) -> pyyaml.SequenceNode | None:
     return node if is_block else None
 
 
-def _advice(trouble: str) -> str:
+def _advice(problem: str) -> str:
     return (
-        f"mapRoles in ConfigMap kube-system/aws-auth cannot be read: {trouble}; correct it with "
+        f"mapRoles in ConfigMap kube-system/aws-auth cannot be read: {problem}; correct it with "
         "`kubectl -n kube-system edit configmap aws-auth`; it is left as it is"
     )
 

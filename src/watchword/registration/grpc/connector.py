@@ -101,7 +101,7 @@ class GrpcConnector(Struct):
         configured = self._configured()
         if configured is None or configured == self.endpoint:
             return False
-        if self.endpoint is not None and await find_server_trouble(configured):
+        if self.endpoint is not None and await find_server_problem(configured):
             return False
         self.endpoint = configured
         return True
@@ -130,7 +130,7 @@ class GrpcConnector(Struct):
         return parse_config(content, None if path is None else path.parent)
 
 
-async def find_server_trouble(endpoint: GrpcEndpoint) -> str:
+async def find_server_problem(endpoint: GrpcEndpoint) -> str:
     """Return why no server answers there with a certificate of the endpoint's authorities; shows no credential."""
     host, port = endpoint.address
     try:

@@ -86,13 +86,13 @@ class GrpcDriver(
         """Return `config.yaml` of the bootstrap Secret."""
         return bootstrap_data(settings, token, present)
 
-    async def find_server_trouble(self, data: SecretData) -> str:
+    async def find_server_problem(self, data: SecretData) -> str:
         """Return why the server of `config.yaml` does not answer from here; empty when it does."""
         try:
-            from watchword.registration.grpc.connector import find_server_trouble
+            from watchword.registration.grpc.connector import find_server_problem
         except ImportError:
             return ""
-        return await find_server_trouble(parse_config(data[ENDPOINT_CONFIG]).endpoint)
+        return await find_server_problem(parse_config(data[ENDPOINT_CONFIG]).endpoint)
 
     def join_flags(self, settings: Settings) -> tuple[str, ...]:
         host = next(iter(HOSTS.read_list(settings)), "GRPC_SERVER")

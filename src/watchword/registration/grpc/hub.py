@@ -56,8 +56,8 @@ class GrpcSigningReconciler(Struct, frozen=True):
         except CertificateRequestRefused as objection:
             self.context.events.refusal(csr, "SigningRefused", str(objection))
             return Done()
-        except PkiError as trouble:
-            self.context.events.warning(csr, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {trouble}")
+        except PkiError as error:
+            self.context.events.warning(csr, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {error}")
             return RetryAfter(RECHECK_INTERVAL)
         signed = with_certificate(csr, certificate)
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, signed, subresource="status")
@@ -162,8 +162,8 @@ class SignerAuthorityReconciler(Struct, frozen=True):
         else:
             try:
                 held = await self._rotate(present)
-            except PkiError as trouble:  # an administrator's own: it is not replaced
-                self.context.events.warning(present, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {trouble}")
+            except PkiError as error:  # an administrator's own: it is not replaced
+                self.context.events.warning(present, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {error}")
                 return RetryAfter(RECHECK)
         trusted = await self._publish_bundle(held)
         await self._publish({SERVING_KEY: (await self._serve(held, trusted, now)).decode()})

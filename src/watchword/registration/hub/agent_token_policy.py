@@ -8,8 +8,6 @@ limit it to accounts of add-ons, which have names of their own on every cluster.
 
 from __future__ import annotations
 
-import contextlib
-
 from watchword.api.admission_policy import PolicyName, bound_policy, text_literal
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import (
@@ -22,9 +20,9 @@ from watchword.api.names import (
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError, NotFound
+from watchword.kube.errors import KubeError
 from watchword.kube.request_sender import decode
-from watchword.registration.hub.installation import restore_policies
+from watchword.runtime.manifests import apply_manifests
 
 FIELD_MANAGER = "watchword-hub"
 SHORTEST_SECONDS = 600
@@ -32,9 +30,7 @@ SHORTEST_SECONDS = 600
 
 async def install_agent_token_policy(client: Client) -> None:
     """Install the admission policy, unless the server serves no such policies."""
-    with contextlib.suppress(NotFound):
-        for resource, manifest in await restore_policies(client, policy_manifests(await own_audiences(client))):
-            await client.apply(resource, manifest, manager=FIELD_MANAGER, force=True)
+    await apply_manifests(client, policy_manifests(await own_audiences(client)), manager=FIELD_MANAGER)
 
 
 async def own_audiences(client: Client) -> tuple[str, ...]:

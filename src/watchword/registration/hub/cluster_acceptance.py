@@ -53,7 +53,7 @@ HINDERED_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the 
 
 
 class AcceptanceDecision(Enum):
-    """What the hub owes a cluster now."""
+    """What the hub does about a cluster now."""
 
     NOTHING = auto()  # not decided yet, or it is being removed
     REFUSE_NAME = auto()
@@ -180,9 +180,8 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         ours = belongs_to(cluster.name)
         ensure, subjects = self.ensurer.ensure, self.retired_cluster_names.subjects(cluster.object)
         role = cluster_rbac.cluster_role_manifest(cluster, cluster_rbac.accepted_rules(cluster.name))
-        await ensure(
-            NAMESPACES, cluster_rbac.namespace_manifest(cluster), ours=ours
-        )  # with another owner: no rights at all
+        # First, because a namespace with another owner gets no rights at all.
+        await ensure(NAMESPACES, cluster_rbac.namespace_manifest(cluster), ours=ours)
         await asyncio.gather(
             ensure(CLUSTER_ROLES, role, ours=ours),
             ensure(CLUSTER_ROLE_BINDINGS, cluster_rbac.cluster_role_binding_manifest(cluster, subjects), ours=ours),

@@ -77,7 +77,7 @@ class ClusterLeaseReconciler(Struct, frozen=True):
             return Done()
         cluster = Cluster.read(found)
         accepted = is_true(found, ConditionType.HUB_ACCEPTED)
-        # A denied agent cannot renew its lease: its last word about itself holds until the lease ends.
+        # A denied agent cannot renew its lease: its last reported condition stays until the lease expires.
         if not accepted and not is_true(found, ConditionType.AVAILABLE):
             return Done()
 

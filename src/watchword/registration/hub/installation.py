@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from watchword.api.admission_policy import is_as_written
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import HUB_CRDS
-from watchword.api.meta import Manifest, Object, ObjectKey, Resource
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT, CLUSTER_GROUP, HUB_NAMESPACE
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
@@ -17,7 +16,6 @@ from watchword.api.resources import (
     NAMESPACES,
     RBAC_GROUP,
     SERVICE_ACCOUNTS,
-    VALIDATING_ADMISSION_POLICIES,
 )
 from watchword.kube.client import Client
 from watchword.registration.hub.acceptance_policy import policy_manifests, set_binding_policy_manifests
@@ -25,7 +23,6 @@ from watchword.registration.hub.cluster_rbac import COMMON_ROLES, rule
 from watchword.registration.hub.cluster_sets import BUILT_IN_SETS, DEFAULT_SET
 from watchword.registration.hub.executor_policy import executor_policy_manifests
 from watchword.registration.hub.request_budget import request_policy_manifests
-from watchword.runtime.diff import choose_changes
 from watchword.runtime.manifests import apply_manifests
 
 FIELD_MANAGER = "watchword-hub"
@@ -72,23 +69,4 @@ def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]
 
 async def install(client: Client, *, demands_executor: bool = False) -> None:
     """Apply everything; what is there already as wanted stays as it is."""
-    rows = await restore_policies(client, manifests(demands_executor=demands_executor))
-    await apply_manifests(client, rows, manager=FIELD_MANAGER)
-
-
-async def restore_policies(client: Client, rows: Iterable[Manifest], *, dry_run: bool = False) -> list[Manifest]:
-    """Restore admission policies and bindings that were changed; return the objects that are left to be applied.
-
-    Applying them would keep what others added: a binding that only warns, or is for some objects only.
-    """
-    left = []
-    for resource, wanted in rows:
-        found = None
-        if resource.group == VALIDATING_ADMISSION_POLICIES.group:
-            found = await client.find(resource, ObjectKey.of(wanted))
-        patch = None if found is None or is_as_written(found, wanted) else choose_changes(found, wanted)
-        if patch is None:
-            left.append((resource, wanted))
-        else:
-            await client.patch(resource, ObjectKey.of(wanted), patch, dry_run=dry_run)
-    return left
+    await apply_manifests(client, manifests(demands_executor=demands_executor), manager=FIELD_MANAGER)

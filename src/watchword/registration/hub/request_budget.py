@@ -7,8 +7,9 @@ request of an agent, and the hub deletes what is undecided beyond the budget of 
 from __future__ import annotations
 
 from contextlib import suppress
+from heapq import nsmallest
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.admission_policy import PolicyName, bound_policy
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
@@ -70,6 +71,13 @@ def _index_pending(csr: Object) -> list[str]:
     return [requester_of(csr).user] if is_pending(csr) else []
 
 
+class _Budget(Struct, frozen=True):
+    """What a requester with too many undecided requests keeps: the oldest of them."""
+
+    oldest: Object
+    newest: tuple[str, str]
+
+
 class RequestBudgetReconciler(Struct, frozen=True):
     """Reconciles CertificateSigningRequest: deletes an undecided one that its requester has too many of."""
 
@@ -77,21 +85,31 @@ class RequestBudgetReconciler(Struct, frozen=True):
     client: Client
     events: EventRecorder
     most: int
+    kept: dict[str, _Budget] = field(default_factory=dict)  # of requesters above the budget: measured once for a flood
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         csr = self.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or not is_pending(csr):
             return Done()
         user = requester_of(csr).user
-        if len(self.cache.index_keys(CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, user)) <= self.most:
+        if self.cache.index_count(CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, user) <= self.most:
+            self.kept.pop(user, None)
             return Done()
-        pending = self.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, user)
-        kept = sorted(pending, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
-        if csr not in kept[self.most :]:
+        kept = self.kept.get(user) or self.kept.setdefault(user, self._measure(user))
+        if _age(csr) <= kept.newest:
             return Done()
         with suppress(NotFound):
             await self.client.delete(CERTIFICATE_SIGNING_REQUESTS, key, uid=uid_of(csr))
         # About the oldest request, so that a flood is one event that counts.
         note = f"{user} has {self.most} undecided certificate requests: further ones are deleted"
-        self.events.warning(kept[0], "TooManyRequests", note)
+        self.events.warning(kept.oldest, "TooManyRequests", note)
         return Done()
+
+    def _measure(self, user: str) -> _Budget:
+        pending = self.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, user)
+        oldest = nsmallest(self.most, pending, key=_age)
+        return _Budget(oldest[0], _age(oldest[-1]))
+
+
+def _age(csr: Object) -> tuple[str, str]:
+    return csr["metadata"]["creationTimestamp"], csr["metadata"]["name"]

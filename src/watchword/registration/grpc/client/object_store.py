@@ -280,8 +280,8 @@ class EventFeed:
             return
         try:
             await self.resync()
-        except KubeError as trouble:
-            self._fail(trouble)
+        except KubeError as error:
+            self._fail(error)
             self._reading.cancel()
 
     async def _read(self) -> None:
@@ -291,8 +291,8 @@ class EventFeed:
                 self._subscribed.set()
                 async for event in stream.events:
                     self._take(event)
-        except KubeError as trouble:
-            self._fail(trouble)
+        except KubeError as error:
+            self._fail(error)
 
     def _take(self, event: CloudEvent) -> None:
         if event.is_heartbeat:
@@ -305,12 +305,12 @@ class EventFeed:
     def _store_event(self, event: CloudEvent) -> None:
         try:
             self._store.receive(self._store.codec.decode(event))
-        except GrpcDriverError as trouble:  # one bad event must not keep the others from this cluster
-            _log.warning("the gRPC server sent an event that is ignored: %s", trouble)
+        except GrpcDriverError as error:  # one bad event must not keep the others from this cluster
+            _log.warning("the gRPC server sent an event that is ignored: %s", error)
 
-    def _fail(self, trouble: KubeError) -> None:
+    def _fail(self, error: KubeError) -> None:
         if self._failure is None:
-            self._failure = trouble
+            self._failure = error
         self._subscribed.set()
         self._received.set()
         self._store.wake()

@@ -43,7 +43,7 @@ def grpc_error(error: Exception) -> GRPCError:
         return _refusal(400, str(error))
     if isinstance(error, ApiStatusError) and not isinstance(error, Unauthorized):
         return GRPCError(Status.FAILED_PRECONDITION, encode_status(error))
-    if isinstance(error, Unreachable | Unauthorized):  # the server's own trouble, not the agent's
+    if isinstance(error, Unreachable | Unauthorized):  # the server's own problem, not the agent's
         return _refusal(503, "the gRPC server cannot use the hub's API server now: try again")
     log: Any = structlog.get_logger("watchword.grpc-server")
     log.error("request failed", error=type(error).__name__, exc_info=None if isinstance(error, KubeError) else error)
@@ -65,7 +65,7 @@ class GrpcLimits(Struct, frozen=True, kw_only=True):
     handshake_seconds: float = 10.0
     authentication_seconds: float = 60.0  # from the handshake to the first call of a known user
     frames: Rate = Rate(200, 1000)  # of one connection: calls, resets, pings and settings
-    stranger_frames: Rate = Rate(20, 30)  # of any kind, before a call is authenticated: an agent sends a dozen
+    unauthenticated_frames: Rate = Rate(20, 30)  # of any kind, before a call is authenticated: an agent sends a dozen
     receive_seconds: float = 30.0  # from the headers of a request to the end of its message
     send_seconds: float = 30.0  # how long a client may stop reading
     ping_seconds: float = 30.0

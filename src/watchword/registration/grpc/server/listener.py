@@ -144,7 +144,8 @@ class BoundedProtocol(H2Protocol):
         super().__init__(handler, listener.configuration, listener.h2_configuration)
         self._listener = listener
         self._is_refused = False
-        self._counter, self._stranger_frames = FrameCounter(), TokenBucket(listener.limits.stranger_frames)
+        self._counter = FrameCounter()
+        self._unauthenticated_frames = TokenBucket(listener.limits.unauthenticated_frames)
 
     @property
     def is_authenticated(self) -> bool:
@@ -170,7 +171,7 @@ class BoundedProtocol(H2Protocol):
     def refuse(self, reason: str) -> None:
         """Tell the client why, and close the connection a second later, whether or not the client reads that.
 
-        Until then it counts as one of its address, so that a stranger cannot make the server shake hands without pause.
+        Until then it counts as one of its address, so that one client cannot make the server shake hands without pause.
         """
         if self._is_refused:
             return
@@ -190,7 +191,7 @@ class BoundedProtocol(H2Protocol):
             return
         if not self.is_authenticated:
             now = asyncio.get_running_loop().time()
-            if any(self._stranger_frames.reserve(now) for _ in range(self._counter.count(data))):
+            if any(self._unauthenticated_frames.reserve(now) for _ in range(self._counter.count(data))):
                 self.refuse("too many frames")
                 return
         try:

@@ -18,22 +18,22 @@ RETRY_SECONDS = 30.0
 LONGEST = 1000
 
 
-class HubTrouble(Struct):
+class ConnectionReport(Struct):
     """What is wrong at this moment, by the annotation that says so; one that is not set yet stays as it is."""
 
     notes: dict[str, str | None] = field(default_factory=dict)  # None: nothing is wrong any more
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def connected(self, trouble: str = "") -> None:
+    def connected(self, problem: str = "") -> None:
         """Record that the hub answered, or why it cannot be reached."""
-        self._note(Annotation.HUB_UNREACHABLE, trouble)
+        self._note(Annotation.HUB_UNREACHABLE, problem)
 
-    def registered(self, trouble: str = "") -> None:
+    def registered(self, problem: str = "") -> None:
         """Record that the hub has a ManagedCluster for this agent, or why not."""
-        self._note(Annotation.NOT_REGISTERED, trouble)
+        self._note(Annotation.NOT_REGISTERED, problem)
 
-    def _note(self, name: str, trouble: str) -> None:
-        text = trouble[:LONGEST] or None
+    def _note(self, name: str, problem: str) -> None:
+        text = problem[:LONGEST] or None
         if name not in self.notes or self.notes[name] != text:
             self.notes[name] = text
             self.changed.set()

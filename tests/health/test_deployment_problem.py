@@ -8,7 +8,7 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import DEPLOYMENTS, PODS
-from watchword.health.processes import decide_deployment_trouble
+from watchword.health.processes import decide_deployment_problem
 
 
 def a_deployment(available: str = "False", **conditions: str) -> Object:
@@ -89,11 +89,11 @@ CRASH = {"reason": "CrashLoopBackOff"}
         ),
     ],
 )
-def test_trouble_is_named(deployment: Object, pods: list[Object], reason: str, command: str) -> None:
-    trouble = decide_deployment_trouble(deployment, pods)
+def test_problem_is_named(deployment: Object, pods: list[Object], reason: str, command: str) -> None:
+    problem = decide_deployment_problem(deployment, pods)
 
-    assert trouble is not None
-    assert (trouble.reason, trouble.command) == (reason, command)
+    assert problem is not None
+    assert (problem.reason, problem.command) == (reason, command)
 
 
 def rolling(**status: int) -> Object:
@@ -124,20 +124,20 @@ def rolling(**status: int) -> Object:
     ],
 )
 def test_a_roll_out_is_done_only_when_the_updated_pods_run(deployment: Object, reason: str) -> None:
-    trouble = decide_deployment_trouble(deployment, [ready()])
+    problem = decide_deployment_problem(deployment, [ready()])
 
-    assert trouble is not None
-    assert trouble.reason.startswith(f"Deployment hub/controller: {reason}")
+    assert problem is not None
+    assert problem.reason.startswith(f"Deployment hub/controller: {reason}")
 
 
 def test_a_new_pod_that_cannot_start_is_named_while_the_old_one_serves() -> None:
     deployment = rolling(replicas=2, updatedReplicas=1, availableReplicas=1)
 
-    trouble = decide_deployment_trouble(deployment, [ready(), a_pod("controller-2", waiting=IMAGE)])
+    problem = decide_deployment_problem(deployment, [ready(), a_pod("controller-2", waiting=IMAGE)])
 
-    assert trouble is not None
-    assert trouble.reason == f"pod hub/controller-2 {UNPULLED}"
+    assert problem is not None
+    assert problem.reason == f"pod hub/controller-2 {UNPULLED}"
 
 
-def test_a_deployment_whose_roll_out_is_done_has_no_trouble() -> None:
-    assert decide_deployment_trouble(a_deployment("True"), [ready()]) is None
+def test_a_deployment_whose_roll_out_is_done_has_no_problem() -> None:
+    assert decide_deployment_problem(a_deployment("True"), [ready()]) is None
