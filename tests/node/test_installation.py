@@ -29,8 +29,11 @@ def test_helm_installs_and_removes_a_hub_with_its_cluster_on_a_tainted_node(clus
     chart = str(ROOT / "deploy" / "chart")
     cluster.helm("install", "watchword", chart, "--create-namespace", "-f", str(values))
     cluster.wait(AVAILABLE[1], AVAILABLE[0])
-    cluster.join(cluster.init())
+    arguments = cluster.init()
+    cluster.kubectl("taint", "node", "node", f"{TAINT}-")  # the agent of `join` does not tolerate it
+    cluster.join(arguments)
     cluster.watchword("doctor")
+    cluster.kubectl("taint", "node", "node", TAINT)
     cluster.helm("uninstall", "watchword", "--wait", "--timeout=5m")
     cluster.watchword("unjoin", "--cluster-name", "edge-1", check=False)  # what the release left of the agent
     cluster.watchword("clean", "--yes", "--delete-kinds", "--force")
