@@ -174,7 +174,7 @@ def test_restored_hub_has_its_cluster_again_after_etcd_was_lost(fleet: Fleet) ->
 
     hub.node.lose_etcd()
     hub.watchword("restore", "hub.backup", *secret, "--yes")
-    hub.watchword("init", "--wait")
+    hub.watchword("init", "--deploy", "--wait")
 
     hub.await_renewal(*LEASES[1])
     hub.wait("condition=ManagedClusterConditionAvailable", "managedcluster/edge-2")
