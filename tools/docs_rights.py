@@ -16,13 +16,22 @@ from watchword.registration.catalog import CATALOG
 INTRODUCTION = """# Rights
 
 Every right that Watchword's processes have on a cluster, and what it is for. Rendered from `RbacRule`s in the code by
-`make docs`. A test takes the operator's rights away one by one and sees something break each time.
+`make docs`. Tests take the rights of operator, dashboard and pull secrets away one by one: something breaks each time.
 
 In *italics*: verbs that the process did not use in the test suites on a kube-apiserver, by its audit log
 (`make rights-record`). They are checked beside a request for something else, such as `bind`, or are held because
 the hub gives them to clusters; `tests/operator/test_used_rights.py` names the rest.
 """
-PROCESSES = {"Operator": "operator", "Agent": "agent", "Hub,": "hub", "Hub that": "accounts", "Manager": "accounts"}
+PROCESSES = {
+    "Operator": "operator",
+    "Agent": "agent",
+    "Hub,": "hub",
+    "Hub that": "accounts",
+    "Manager": "accounts",
+    "Clean-up": "cleaner",
+    "Server `grpc-server`": "grpc-server",
+    "Pull secrets,": "pull-secrets",
+}
 """How the title of a section begins, and the process on record."""
 
 ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (

@@ -437,7 +437,8 @@ async def test_every_view_names_the_cause_with_the_same_command(world: World, na
 def parse_command(line: str) -> None:
     """Raise `click.UsageError` when the command line does not know what is printed."""
     command: click.Command = cli
-    context, words = click.Context(cli), line.split()[1:]
+    context = click.Context(cli, help_option_names=["-h", "--help"])  # as the command line makes it: click keeps it
+    words = line.split()[1:]
     while isinstance(command, click.Group):
         found = command.get_command(context, words.pop(0))
         assert found is not None, line

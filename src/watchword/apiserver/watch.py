@@ -174,7 +174,6 @@ class Watch:
         self._loop = asyncio.get_running_loop()
         self._end = 0.0
         self._next_bookmark = math.inf
-        self._timer: tuple[float, asyncio.Handle] | None = None
         self._push: Push | None = None
 
     def attach(self, push: Push) -> None:
@@ -224,7 +223,6 @@ class Watch:
                     await self._wait_for_event()
         finally:
             self._push = None
-            self._cancel_timer()
             self._broadcaster.remove(bucket, self)
 
     def _begin(self) -> None:
@@ -258,28 +256,17 @@ class Watch:
             return self._encoder.bookmark(store.revision)
         return b""
 
-    def _wait_for_event(self) -> asyncio.Future[None]:
-        # One timer for many waits: setting one up for each costs more than handing on an event.
-        when = min(self._end, self._next_bookmark)
-        if self._timer is None or self._timer[0] > when:
-            self._cancel_timer()
-            self._timer = when, self._loop.call_at(when, self._on_timer)
+    async def _wait_for_event(self) -> None:
         self._waiter = self._loop.create_future()
-        return self._waiter
+        timer = self._loop.call_at(min(self._end, self._next_bookmark), self._notify_waiter)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
 
     def _notify_waiter(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-    def _on_timer(self) -> None:
-        # Forgotten once it has rung: it may ring a hair early, and must then be set again.
-        self._timer = None
-        self._notify_waiter()
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer[1].cancel()
-            self._timer = None
 
     def _drain(self) -> bytes:
         if len(self._queue) == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -201,13 +200,8 @@ def process_facts(found: Mapping[str, Sequence[Object]], unseen: Mapping[str, st
 
 
 def read_authorities(config_map: Object | None) -> tuple[Certificate, ...]:
-    return _parse_authorities(str(((config_map or {}).get("data") or {}).get(KUBECONFIG_KEY) or ""))
-
-
-@lru_cache(maxsize=8)  # certificates are slow to read, and views that stay open read the same again and again
-def _parse_authorities(text: str) -> tuple[Certificate, ...]:
     try:
-        return read_cluster_info(text).authorities
+        return read_cluster_info(str(((config_map or {}).get("data") or {}).get(KUBECONFIG_KEY) or "")).authorities
     except ClusterInfoRefused:
         return ()
 

@@ -20,7 +20,6 @@ from watchword.api.json import limit_depth
 from watchword.api.meta import Object
 from watchword.api.time import parse_http_date
 from watchword.kube.backoff import Backoff, Throttle, retry_after
-from watchword.kube.deadlines import Deadlines
 from watchword.kube.errors import (
     ApiStatusError,
     MalformedResponse,
@@ -164,7 +163,6 @@ class RequestSender:
         self.transport = transport
         self._policy = policy
         self._in_flight = asyncio.Semaphore(max_in_flight)
-        self._deadlines = Deadlines()
         self._random = random
         self._throttle = Throttle(random)
         self.skew = ClockSkewMeter(now)
@@ -200,12 +198,12 @@ class RequestSender:
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Response]:
         """Send once; a successful response is read in chunks from `Response.stream`."""
-        deadline = self._deadlines.after(self._policy.attempt_timeout)  # until the response begins
+        deadline = asyncio.timeout(self._policy.attempt_timeout)  # until the response begins
         try:
             async with deadline, self.transport.stream(request) as response:
                 if not 200 <= response.status < 300:
                     raise refusal(await _read_body(response))
-                deadline.lift()
+                deadline.reschedule(None)
                 yield response
         except TimeoutError as cause:
             if not deadline.expired():
@@ -217,7 +215,7 @@ class RequestSender:
         sent_at = now()
         response = None
         try:
-            async with self._deadlines.at(min(sent_at + self._policy.attempt_timeout, give_up_at)), self._in_flight:
+            async with asyncio.timeout_at(min(sent_at + self._policy.attempt_timeout, give_up_at)), self._in_flight:
                 response = await self.transport.send(request)
         except TimeoutError:
             return self._timed_out()

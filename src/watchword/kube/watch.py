@@ -15,7 +15,6 @@ from msgspec import field as struct_field
 from watchword.api.meta import Resource
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
-from watchword.kube.deadlines import is_cancellation_requested
 from watchword.kube.errors import (
     ApiStatusError,
     BadRequest,
@@ -38,6 +37,12 @@ COLLECT_FOR = 0.25
 """Seconds for which events of a kind in `WatchOptions.collect` wait for more of them, when they come that often."""
 SHORTEST_SESSION = 1.0
 """A watch that the server ends within this many seconds counts as a failure."""
+
+
+def is_cancellation_requested() -> bool:
+    """Whether `CancelledError` was requested for this task, rather than raised by something that it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class Snapshot(Struct, frozen=True):

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from watchword.api.json import limit_depth
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.kube.deadlines import Deadlines
 from watchword.kube.errors import MalformedResponse, Stalled, Unreachable, error_from_status
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
     connection breaks, and the server's own refusal. Close the generator (`aclosing`) to close the connection.
     """
     path = resource.path(namespace=query.namespace)
-    async with client.open(path, query=query.parameters()) as response, Deadlines() as deadlines:
+    async with client.open(path, query=query.parameters()) as response:
         if response.stream is None:
             raise MalformedResponse("the server answered a watch with a whole body: is this a Kubernetes API server?")
         chunks = aiter(response.stream)
@@ -86,7 +85,7 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
         collect_for = 0.0 if query.send_initial_events else query.collect_for
         loop = asyncio.get_running_loop()
         asked = loop.time()
-        while (chunk := await _next_chunk(chunks, deadlines, patience)) is not None:
+        while (chunk := await _next_chunk(chunks, patience)) is not None:
             is_busy = BUFFERED < loop.time() - asked < collect_for
             for line in splitter.feed(chunk):
                 event = parse_watch_event(line)
@@ -102,9 +101,9 @@ async def watch_events(client: Client, resource: Resource, query: WatchQuery) ->
             raise Unreachable("the connection was cut in the middle of a watch event")
 
 
-async def _next_chunk(chunks: AsyncIterator[bytes], deadlines: Deadlines, patience: float) -> bytes | None:
+async def _next_chunk(chunks: AsyncIterator[bytes], patience: float) -> bytes | None:
     try:
-        async with deadlines.after(patience):
+        async with asyncio.timeout(patience):
             return await anext(chunks)
     except StopAsyncIteration:
         return None

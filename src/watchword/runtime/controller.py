@@ -13,8 +13,8 @@ import structlog
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.kube.deadlines import Deadlines, is_cancellation_requested
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
+from watchword.kube.watch import is_cancellation_requested
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.errors import ControllerRuntimeError, FieldContested
@@ -78,7 +78,6 @@ class Controller:
         metrics: Metrics,
         random: Random,
         quarantine: Quarantine | None = None,
-        deadlines: Deadlines | None = None,
     ) -> None:
         self.spec = spec
         self.queue: WorkQueue[ObjectKey] = WorkQueue(random=random, lane=_lane, quarantine=quarantine)
@@ -87,7 +86,6 @@ class Controller:
         self._workers = self._idle_workers = 0
         self._random = random
         self._refused: dict[ObjectKey, float] = {}  # keys whose last reconcile reported a refusal → since when
-        self._deadlines = deadlines or Deadlines()
         self._log: Any = structlog.get_logger("watchword.controller")
         queue = self.queue
         metrics.watch_queue(
@@ -176,7 +174,7 @@ class Controller:
         structlog.contextvars.bind_contextvars(key=str(key), reconcile_id=next(self._numbers))
         loop = asyncio.get_running_loop()
         started = loop.time()
-        deadline = self._deadlines.after(self.spec.deadline.total_seconds())
+        deadline = asyncio.timeout(self.spec.deadline.total_seconds())
         try:
             async with deadline:
                 refusals = collect_refusals()

@@ -14,7 +14,6 @@ from msgspec import Struct, field
 
 from watchword.api.meta import ObjectKey
 from watchword.kube.client import Client
-from watchword.kube.deadlines import Deadlines
 from watchword.kube.watch import WatchOptions
 from watchword.runtime.api_server_connection import (
     ApiServerConnection,
@@ -73,7 +72,6 @@ class Manager:
         self._clients: dict[str, Client] = {}
         self._jobs: dict[str, Job] = {}
         self._random = random
-        self._deadlines = Deadlines()
         self._log: Any = structlog.get_logger("watchword.manager").bind(manager=options.name)
 
     def connect(
@@ -113,7 +111,6 @@ class Manager:
                 metrics=self.metrics,
                 random=self._random,
                 quarantine=self.options.quarantine,
-                deadlines=self._deadlines,
             )
             controller.subscribe(caches)
             self.controllers.append(controller)

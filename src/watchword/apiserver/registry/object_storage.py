@@ -201,7 +201,7 @@ class _Labelled(Struct):
     metadata: _LabelMetadata
 
 
-_labelled = msgspec.json.Decoder(_Labelled)  # skips the rest: several times faster than decoding it
+_labelled = msgspec.json.Decoder(_Labelled)  # skips the rest: 1.6 µs for a Secret of 1 KB instead of 3.3
 
 
 class Matcher(Struct, frozen=True):
