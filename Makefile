@@ -89,9 +89,9 @@ test-envtest: setup ## run the core suites on the real kube-apiserver: VERSION=(
 test-envtest-all: setup ## run every test that needs a control plane on the real kube-apiserver
 	$(BIN)/pytest --plane=kube-apiserver
 
-AUDITED_SUITES := $(wildcard tests/registration/test_*.py) tests/registration/hub tests/discovery tests/addons tests/accounts tests/operator tests/work/test_agent_rights.py
+AUDITED_SUITES := $(wildcard tests/registration/test_*.py) tests/registration/hub tests/discovery tests/addons tests/accounts tests/operator tests/work/test_agent_rights.py tests/registration/grpc tests/pullsecrets/test_manifests.py
 
-rights-record: setup ## record anew which rights operator, hub and agent use, from the audit log of a real kube-apiserver
+rights-record: setup ## record anew which rights our processes use, from the audit log of a real kube-apiserver
 	rm -rf build/audit
 	WATCHWORD_AUDIT_FOLDER=build/audit $(BIN)/pytest --plane=kube-apiserver $(AUDITED_SUITES)
 	$(BIN)/python -m tools.used_rights build/audit

@@ -30,13 +30,20 @@ EVENT_TYPES = ("Normal", "Warning")
 def render_reasons(root: Path) -> str:
     """Return the file: a row for each condition type or event and each of its reasons."""
     sources = read_sources(root / "src" / "watchword")
-    advice: dict[str, str] = {}
+    advice: dict[str, dict[str, None]] = {}
     for page in PAGES:
         for reason, text in read_advice((root / "docs" / page).read_text()):
-            advice[reason] = f"{advice[reason]}; {text}" if reason in advice else text
+            advice.setdefault(reason, {})[text] = None
     said = [*sources.conditions(), *(event for event in sources.events() if event.reason)]
-    rows = [describe(each, advice.get(each.reason, "")) for each in sorted(said, key=lambda each: each.reason.lower())]
-    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for each in sorted(said, key=lambda each: each.reason.lower()):
+        row = describe(each, "; ".join(advice.get(each.reason, ())))
+        known = rows.setdefault((row["reason"], row["subject"]), row)
+        if known is not row:  # several controllers set it
+            for field, between in (("module", ", "), ("message", " / ")):
+                texts = dict.fromkeys([*known[field].split(between), row[field]])
+                known[field] = between.join(filter(None, texts))
+    return json.dumps([*rows.values()], indent=1, ensure_ascii=False) + "\n"
 
 
 def read_advice(page: str) -> Iterator[tuple[str, str]]:

@@ -16,8 +16,11 @@ RECORD = Path(__file__).parent.parent / "tests" / "data" / "used_rights.json"
 ACCOUNTS = {
     "accounts": "system:serviceaccount:open-cluster-management-hub:managed-serviceaccount-addon-manager",
     "agent": "system:serviceaccount:open-cluster-management-agent:fleet-sa",
+    "cleaner": "system:serviceaccount:open-cluster-management-hub:cluster-cleaner-sa",
+    "grpc-server": "system:serviceaccount:open-cluster-management-hub:grpc-server-sa",
     "hub": "system:serviceaccount:open-cluster-management-hub:registration-controller-sa",
     "operator": "system:serviceaccount:open-cluster-management:watchword-operator",
+    "pull-secrets": "system:serviceaccount:watchword-pull-secrets:watchword-pull-secrets",
 }
 Right: TypeAlias = tuple[str, str, str]  # group, resource with its subresource, verb
 

@@ -19,6 +19,9 @@ ADDRESS = "127.0.0.2"  # another than the administrator's: limits hold for each 
 HEADERS = [(":method", "POST"), (":scheme", "https"), (":authority", "hub"), (":path", PUBLISH), ("te", "trailers")]
 HEADERS += [("content-type", "application/grpc+proto")]
 
+FORM = b"POST /auth/token HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+FORM += b"Content-Length: 60000\r\n\r\n" + b"a=b&" * 15_000
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
@@ -81,6 +84,22 @@ async def _slow_read(port: Port) -> None:
         await asyncio.sleep(0.1)
 
 
+def _repeat(request: bytes) -> Attack:
+    async def repeat(port: Port) -> None:
+        reader, writer = await port.connect()
+        reading = asyncio.ensure_future(reader.read())  # until the server closes the connection
+        try:
+            while not reading.done() and not writer.is_closing():
+                writer.write(request)
+                await writer.drain()
+                await asyncio.sleep(0)
+        finally:
+            reading.cancel()
+            writer.transport.abort()
+
+    return repeat
+
+
 async def _long_header(port: Port) -> None:
     """Send one header without an end, as fast as it is read."""
     _, writer = await port.connect()
@@ -110,22 +129,62 @@ def _flood(send: Callable[[H2Connection], None]) -> Attack:
     return flood
 
 
+def _stream(h2: H2Connection, *, ended: bool = False) -> None:
+    h2.send_headers(h2.get_next_available_stream_id(), HEADERS, end_stream=ended)
+
+
+def _many_headers(h2: H2Connection) -> None:
+    stream = h2.get_next_available_stream_id()
+    h2.send_headers(stream, [*HEADERS, *((f"x-{number}", "a" * 30) for number in range(1000))])
+
+
 def _reset(h2: H2Connection) -> None:
     stream = h2.get_next_available_stream_id()
     h2.send_headers(stream, HEADERS)
     h2.reset_stream(stream)
 
 
-async def _continuation(port: Port) -> None:
-    """Send headers that never end: CONTINUATION frames of a kilobyte each."""
+def _continuation(size: int, pause: float) -> Attack:
+    """Send headers that never end, in CONTINUATION frames."""
+
+    async def send(port: Port) -> None:
+        _, writer = await port.connect()
+        h2 = H2Connection()
+        h2.initiate_connection()
+        writer.write(h2.data_to_send() + b"\x00\x00\x01\x01\x00\x00\x00\x00\x01\x82")
+        while not writer.is_closing():
+            writer.write(size.to_bytes(3) + b"\x09\x00\x00\x00\x00\x01" + b"\x82" * size)
+            await writer.drain()
+            await asyncio.sleep(pause)
+
+    return send
+
+
+async def _slow_message(port: Port) -> None:
+    """Send a message of which a byte comes now and then."""
     _, writer = await port.connect()
     h2 = H2Connection()
     h2.initiate_connection()
-    writer.write(h2.data_to_send() + b"\x00\x00\x01\x01\x00\x00\x00\x00\x01\x82")
+    _stream(h2)
     while not writer.is_closing():
-        writer.write(b"\x00\x04\x00\x09\x00\x00\x00\x00\x01" + b"\x82" * 1024)
+        h2.send_data(1, b"\x00")
+        writer.write(h2.data_to_send())
         await writer.drain()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.5)
+
+
+async def _unread_streams(port: Port) -> None:
+    """Ask for many answers, allow none to be sent, and read nothing."""
+    _, writer = await port.connect()
+    writer.transport.pause_reading()  # type: ignore[attr-defined]  # of sockets
+    h2 = H2Connection()
+    h2.initiate_connection()
+    h2.update_settings({4: 0})  # INITIAL_WINDOW_SIZE
+    while not writer.is_closing():
+        _stream(h2, ended=True)
+        writer.write(h2.data_to_send())
+        await writer.drain()
+        await asyncio.sleep(0.1)
 
 
 CONNECTIONS: dict[str, Attack] = {"idle connections": _idle, "connections without end": _churn}
@@ -135,6 +194,8 @@ HTTP1: dict[str, Attack] = {
     "slow body": _slow_body,
     "unread answers": _slow_read,
     "one endless header": _long_header,
+    "many headers": _repeat(b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X-A: b\r\n" * 5000 + b"\r\n"),
+    "forms of many fields": _repeat(FORM),
 }
 HTTP2: dict[str, Attack] = {
     **CONNECTIONS,
@@ -142,7 +203,12 @@ HTTP2: dict[str, Attack] = {
     "pings": _flood(lambda h2: h2.ping(b"12345678")),
     "settings": _flood(lambda h2: h2.update_settings({1: 4096})),
     "window updates": _flood(lambda h2: h2.increment_flow_control_window(1)),
-    "endless headers": _continuation,
+    "endless headers": _continuation(1024, 0),
+    "slow headers": _continuation(1, 0.5),
+    "many headers": _flood(_many_headers),
+    "streams": _flood(_stream),
+    "slow body": _slow_message,
+    "unread answers": _unread_streams,
 }
 ATTACKS = {"http": HTTP1, "https": HTTP1, "h2": HTTP2}
 

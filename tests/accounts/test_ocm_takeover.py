@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import orjson
@@ -27,6 +28,7 @@ from watchword.api.resources import (
 from watchword.api.time import rfc3339
 from watchword.discovery.client_factory import ONE_TRY
 from watchword.kube.access_reviews import who_am_i
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.tokens import IssuedToken, request_token
 from watchword.testing.builders import a_secret, a_service_account
@@ -287,4 +289,4 @@ async def test_group_that_the_hub_cannot_serve_for_a_moment_is_waited_for() -> N
 
     client = Client.from_handler(handle, retry=ONE_TRY)
 
-    assert await find_served_kinds(client, "edge") == (MANAGED_SERVICE_ACCOUNTS, OCM)
+    assert await find_served_kinds(client, "edge", Backoff(), Random(1)) == (MANAGED_SERVICE_ACCOUNTS, OCM)

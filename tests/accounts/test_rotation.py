@@ -185,6 +185,23 @@ async def test_agent_that_was_away_longer_than_the_token_lives_recovers(fleet: A
     assert new.expires_at > fleet.plane.clock.now()
 
 
+@VIRTUAL
+async def test_rotation_is_requested_ever_more_rarely_of_an_agent_that_is_away(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot")
+    await fleet.until(key)
+    await fleet.secret(key)
+    await fleet.stop_agent(member)
+    await fleet.client.patch(SECRETS, key, {"data": {"token": "c2NyaWJibGU="}})
+    requests = set[str]()
+    for _ in range(6 * 60):
+        await fleet.pass_time(timedelta(minutes=1))
+        found = await fleet.client.get(MANAGED_SERVICE_ACCOUNTS, key)
+        requests.add(found["metadata"]["annotations"][Annotation.ROTATION_REQUEST])
+
+    assert len(requests) <= 20
+
+
 async def test_changed_authority_is_reported_with_a_token_that_fits(fleet: AccountsFleet) -> None:
     member = await fleet.cluster()
     key = await fleet.declare(member.name, "robot")

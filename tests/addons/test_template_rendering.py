@@ -302,3 +302,13 @@ def test_command_that_lets_an_addon_have_a_role_quotes_its_name() -> None:
     ).grants
 
     assert "kubectl label clusterrole 'x; rm -r ~' " in grant.remedy
+
+
+def test_patterns_and_braces_without_end_are_read_in_linear_time() -> None:
+    workload = a_workload(containers=[{"name": "a:" * 500 + "b", "image": "a", "args": ["{{" * 200_000]}])
+    rows = [{"containerID": "*:" * count + "x", "resources": {}} for count in range(2, 500)]
+
+    [found] = rendered(workload, config={"resourceRequirements": rows, "customizedVariables": []})
+
+    assert "resources" not in pod_of(found)["containers"][0]
+    assert pod_of(found)["containers"][0]["args"] == ["{{" * 200_000]

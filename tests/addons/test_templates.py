@@ -172,3 +172,29 @@ async def test_registries_of_a_cluster_are_followed(described: TemplateAddon) ->
     await described.fleet.client.patch(MANAGED_CLUSTERS, cluster, {"metadata": {"annotations": annotations}})
 
     await described.installed(lambda obj: pod_of(obj)["containers"][0]["image"] == "mirror.test/example/agent:v1")
+
+
+async def test_config_that_makes_its_template_large_is_refused_and_others_are_installed(
+    configured: TemplateAddon,
+) -> None:
+    await configured.describes(note="{{LONG}}" * 10_000)
+    await configured.has_config(customizedVariables=[{"name": "LONG", "value": "x" * 1000}])
+
+    said = await configured.fleet.says(configured.key, ConditionType.MANIFEST_APPLIED, "False", "ConfigurationTooLarge")
+
+    assert "shorten them" in said.message
+    await configured.fleet.client.patch(
+        ADDON_DEPLOYMENT_CONFIGS, configured.config, {"spec": {"customizedVariables": [{"name": "LONG", "value": "x"}]}}
+    )
+    await configured.installed(lambda obj: obj["spec"].get("note") == "x" * 10_000)
+
+
+async def test_variables_of_a_config_are_text_and_name_no_other_cluster(configured: TemplateAddon) -> None:
+    await configured.describes(note="{{QUOTED}} {{NESTED}} {{CLUSTER_NAME}}")
+    variables = {"QUOTED": '"},"replicas":9,"x":{"', "NESTED": "{{CLUSTER_NAME}}", "CLUSTER_NAME": "victim"}
+    await configured.has_config(customizedVariables=[{"name": key, "value": text} for key, text in variables.items()])
+
+    found = await configured.installed(lambda obj: "note" in obj["spec"])
+
+    assert found["spec"]["note"] == f'"}},"replicas":9,"x":{{" {{{{CLUSTER_NAME}}}} {configured.key.namespace}'
+    assert "replicas" not in found["spec"]

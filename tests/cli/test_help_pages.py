@@ -63,6 +63,14 @@ def test_every_command_has_an_example_that_parses(path: str, tmp_path: Path, mon
         ALL[path].make_context(path, words[len(path.split()) :], parent=root)
 
 
+@pytest.mark.parametrize("path", [path for path, command in ALL.items() if isinstance(command, click.Group)])
+def test_lists_of_commands_hold_whole_clauses_on_one_line_each(path: str) -> None:
+    listed = render(f"{path} --help", 80).partition("\nCommands:\n")[2].partition("\n\n")[0].splitlines()
+
+    assert len(listed) == len(ALL[path].commands)  # type: ignore[attr-defined]  # a group
+    assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
+
+
 def test_examples_belong_to_commands_and_stand_in_their_help() -> None:
     assert set(EXAMPLES) <= set(ALL)
     shown = CliRunner().invoke(cli, ["accept", "--help"]).output

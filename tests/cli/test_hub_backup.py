@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
+from watchword.admin.backup_archive import BackupKey, read_backup
 from watchword.api.bootstrap import token_secret_key
 from watchword.api.meta import ObjectKey, annotations_of, uid_of
-from watchword.api.names import HUB_KUBECONFIG_SECRET, HUB_NAMESPACE, Annotation
+from watchword.api.names import HUB_KUBECONFIG_SECRET, HUB_NAMESPACE, Annotation, Label
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
     CLUSTER_ROLE_BINDINGS,
@@ -126,6 +127,23 @@ async def test_encrypted_backup_of_a_hub_holds_no_token_in_plain_text(cli_fleet:
     token = next(word for word in arguments if "." in word and len(word) == 23).partition(".")[2]
     assert base64.b64encode(token.encode()) not in file.read_bytes()
     assert token.encode() not in file.read_bytes()
+
+
+async def test_backup_of_a_hub_holds_no_token_of_an_account(cli_fleet: Fleet) -> None:
+    await cli_fleet.init("--no-probe")
+    await cli_fleet.client.create(MANAGED_CLUSTERS, a_cluster(EDGE.name))
+    namespace = await cli_fleet.plane.namespace("edge")
+    labels = {Label.MANAGED_ACCOUNT: "true"}
+    token = SECRETS.manifest(ObjectKey(namespace, "robot"), metadata={"labels": labels}, stringData={"token": "canary"})
+    await cli_fleet.client.create(SECRETS, token)
+    file = cli_fleet.folder / "backup"
+
+    await cli_fleet.run("backup", str(file), "--hub", "--plain")
+
+    content = b"".join(read_backup(file, BackupKey()).files.values())
+    assert EDGE.name.encode() in content
+    assert b"canary" not in content
+    assert base64.b64encode(b"canary") not in content
 
 
 async def test_hub_is_restored_on_another_cluster(cli_fleet: Fleet, other: OtherCluster) -> None:

@@ -201,6 +201,33 @@ async def test_other_tasks_run_while_rows_are_decided(plane: Plane, hub: Credent
     assert turns >= len(fleet.index.objects) / OBJECTS_AT_ONCE > 4
 
 
+@dataclass(slots=True)
+class CountingFleet(Fleet):
+    """Counts how often it decides about the hub itself."""
+
+    decisions: int = 0
+
+    def _decide_hub(self, now: datetime) -> None:
+        self.decisions += 1
+        Fleet._decide_hub(self, now)
+
+
+async def test_changes_of_the_hubs_objects_are_decided_together(plane: Plane, hub: CredentialFleet) -> None:
+    async with observe_readable(plane.client()) as observer:
+        fleet = CountingFleet(observer, plane.clock)
+        async with running(fleet.run(), "dashboard rows"):
+            await asyncio.sleep(10)
+            before = fleet.decisions
+            for number in range(50):
+                await hub.pull_secret("shop", f"account-{number}")
+                await asyncio.sleep(0.01)  # virtual
+            await asyncio.sleep(10)
+            rows = [row for objects in fleet.index.objects.values() for row in objects.rows]
+
+    assert fleet.decisions - before <= 3
+    assert sum("account-" in row.fields()["holder"] for row in rows) == 50
+
+
 def test_reader_that_is_far_behind_compares_everything() -> None:
     index, shown = RowIndex(), ObjectRows(CLUSTERS, "edge-1", (Row("a", b"", 6),), (Row("a", b"", 6),))
     refs = [ObjectRef(MANAGED_CLUSTERS, ObjectKey.cluster(f"edge-{number}")) for number in range(REMOVALS_KEPT + 1)]

@@ -104,9 +104,15 @@ class World(Struct, frozen=True):
             await self.delete(PODS, ObjectKey.of(pod))
         await self.deploy(key, **how)
 
-    async def renew(self, key: ObjectKey, ago: timedelta = timedelta(0), *, seconds: int = 15) -> None:
+    async def renew(
+        self, key: ObjectKey, ago: timedelta = timedelta(0), *, seconds: int = 15, holder: str | None = None
+    ) -> None:
         renewed = rfc3339_micro(self.now - ago)
-        spec = {"holderIdentity": f"{key.name}-1", "leaseDurationSeconds": seconds, "renewTime": renewed}
+        spec = {
+            "holderIdentity": f"{key.name}-1" if holder is None else holder,
+            "leaseDurationSeconds": seconds,
+            "renewTime": renewed,
+        }
         await self.plane.client().apply(LEASES, LEASES.manifest(key, spec=spec), force=True)
 
     @property

@@ -157,6 +157,11 @@ WORLDS: dict[str, tuple[Break, str, str]] = {
         "holds the lease",
         f"kubectl -n {HUB_NAMESPACE} get pods",
     ),
+    "hub's controllers stopped": (
+        lambda world: world.renew(LOCKS["the hub's controllers"], timedelta(minutes=1), seconds=1, holder=""),
+        "holds the lease",
+        f"kubectl -n {HUB_NAMESPACE} get pods",
+    ),
     "hub's controllers hang": (
         lambda world: world.renew(LOCKS["the hub's controllers"], timedelta(minutes=1)),
         "renewed its lease 60s ago",
@@ -408,6 +413,12 @@ async def test_a_hub_on_which_all_is_well_is_well_in_every_view(world: World) ->
     assert await attention(world) == {"doctor": set(), "status": set(), "dashboard": set()}
 
 
+async def test_lease_that_was_released_just_now_is_an_election(world: World) -> None:
+    await world.renew(LOCKS["the hub's controllers"], timedelta(seconds=10), seconds=1, holder="")
+
+    assert await attention(world) == {"doctor": set(), "status": set(), "dashboard": set()}
+
+
 @pytest.mark.parametrize("name", WORLDS)
 async def test_every_view_names_the_cause_with_the_same_command(world: World, name: str) -> None:
     break_, cause, command = WORLDS[name]
@@ -426,7 +437,8 @@ async def test_every_view_names_the_cause_with_the_same_command(world: World, na
 def parse_command(line: str) -> None:
     """Raise `click.UsageError` when the command line does not know what is printed."""
     command: click.Command = cli
-    context, words = click.Context(cli), line.split()[1:]
+    context = click.Context(cli, help_option_names=["-h", "--help"])  # as the command line makes it: click keeps it
+    words = line.split()[1:]
     while isinstance(command, click.Group):
         found = command.get_command(context, words.pop(0))
         assert found is not None, line

@@ -13,7 +13,7 @@ ROW = re.compile(
     r"^\| (?P<id>T-[A-Z]\d+) \| (?P<attack>[^|]+) \| (?P<where>[^|]+) \| (?P<tests>[^|]+) \|$", re.MULTILINE
 )
 UNTESTED = re.compile(r"^\| (?P<id>T-N\d+) \| [^|]+ \| (?P<why>[^|]+) \|$", re.MULTILINE)
-HIGHEST = {"A": 12, "D": 10, "R": 9, "I": 12, "G": 8, "M": 9, "P": 12, "S": 3, "H": 4, "F": 10, "N": 4, "W": 9}
+HIGHEST = {"A": 12, "D": 10, "R": 9, "I": 13, "G": 8, "M": 9, "P": 12, "S": 5, "H": 4, "F": 10, "N": 4, "W": 9}
 PLANE_FIXTURES = {
     "plane", "fleet", "addon_fleet", "cli_fleet", "addons", "hub", "cluster", "private_plane", "private_cluster",
     "running",

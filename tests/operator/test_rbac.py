@@ -118,5 +118,5 @@ def test_the_cleaner_of_left_over_clusters_may_do_nothing_else() -> None:
     assert rule == {
         "apiGroups": ["cluster.open-cluster-management.io"],
         "resources": ["managedclusters"],
-        "verbs": ["get", "list", "delete"],
+        "verbs": ["list", "delete"],
     }

@@ -1,4 +1,4 @@
-"""Every right that operator, hub and agent have is used: by a request on record, or for a reason that is named."""
+"""Every right that our processes have is used: by a request on record, or for a reason that is named."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from watchword.api.rbac import RbacRule
 from watchword.api.resources import RBAC_GROUP
 from watchword.operator import rbac
 from watchword.operator.account_manifests import MANAGER_RIGHTS
+from watchword.operator.pull_secret_manifests import PULL_SECRETS_OWN_RIGHTS, PULL_SECRETS_RIGHTS
+from watchword.registration.catalog import CATALOG
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES, accepted_rules
 from watchword.registration.hub.installation import BOOTSTRAP_RULES
 
@@ -20,6 +22,9 @@ GRANTED: dict[str, Sequence[RbacRule]] = {
     "agent": (*rbac.AGENT_RIGHTS, *rbac.AGENT_OWN_RIGHTS),
     "hub": (*rbac.HUB_RIGHTS, *rbac.HUB_TOKENS_RIGHTS, *rbac.HUB_INFO_RIGHTS),
     "accounts": MANAGER_RIGHTS,
+    "cleaner": rbac.CLEANER_RIGHTS,
+    "grpc-server": next(server.rules for server in CATALOG.servers if server.name == "grpc-server"),
+    "pull-secrets": (*PULL_SECRETS_RIGHTS, *PULL_SECRETS_OWN_RIGHTS),
     "operator": (*rbac.OPERATOR_RIGHTS, *rbac.OPERATOR_OWN_RIGHTS, *rbac.ELECTION_RIGHTS),
 }
 HANDED_ON = (*BOOTSTRAP_RULES, *accepted_rules("c"), *(rule for rules in COMMON_ROLES.values() for rule in rules))

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import orjson
 import pytest
 
@@ -45,10 +46,18 @@ class Registry:
 
     folder: Path
     port: int
+    realm: str
 
     @property
     def host(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    async def token(self, session: aiohttp.ClientSession, repository: str, auth: str) -> str:
+        """Ask the token service for a token to pull from a repository."""
+        query = {"service": SERVICE, "scope": f"repository:{repository}:pull"}
+        async with session.get(self.realm, params=query, headers={"Authorization": f"Basic {auth}"}) as answer:
+            found: str = (await answer.json())["token"]
+            return found
 
     async def push(self, repository: str, dockercfg: Object) -> str:
         """Push an image; return what the client complained about, empty when it did not."""
@@ -100,9 +109,9 @@ async def open_registry(client: Client, folder: Path, *audiences: str) -> AsyncI
     serving = asyncio.create_task(
         run_registry_auth(client, options, clock=SystemClock(), stop=stop, started=ready.set_result)
     )
-    registry = Registry(folder, free_port())
+    registry = Registry(folder, free_port(), f"http://127.0.0.1:{await ready}/token")
     config = folder / "registry.yaml"
-    config.write_text(yaml.dump(_configuration(registry, f"http://127.0.0.1:{await ready}/token")))
+    config.write_text(yaml.dump(_configuration(registry)))
     process = ChildProcess(["docker-registry", "serve", str(config)], folder / "registry.log")
     try:
         await wait_until_listening(registry.port, process)
@@ -123,9 +132,9 @@ async def allow(client: Client, account: ObjectKey, *verbs: str) -> None:
     await client.create(ROLE_BINDINGS, ROLE_BINDINGS.manifest(key, roleRef=role, subjects=[subject]))
 
 
-def _configuration(registry: Registry, realm: str) -> dict[str, Any]:
+def _configuration(registry: Registry) -> dict[str, Any]:
     token = {
-        "realm": realm,
+        "realm": registry.realm,
         "service": SERVICE,
         "issuer": "test",
         "rootcertbundle": str(registry.folder / "root.pem"),

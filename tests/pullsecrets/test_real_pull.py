@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
+import aiohttp
 import orjson
 import pytest
 from click.testing import CliRunner
@@ -19,11 +20,13 @@ from tests.pullsecrets.harness import (
 )
 from tests.pullsecrets.registry import Registry, allow, open_registry, require_programs
 
-from watchword.api.meta import ObjectKey, uid_of
+from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.cli.main import cli
 from watchword.credentials.evidence import SignerTiming
 from watchword.kube.tokens import request_token
+from watchword.pki.jwt import read_unverified_claims, sign
+from watchword.pki.keys import PrivateKey
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane
@@ -57,6 +60,39 @@ async def test_pull_secret_pushes_and_pulls_as_far_as_its_account_may(
     assert "denied" in await registry.push(repository, puller)
     assert "denied" in await registry.pull(repository, stranger)
     assert "denied" in await registry.pull("kube-system/app:1", puller)
+
+
+def _part(value: Object) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
+
+
+async def test_registry_refuses_forged_and_foreign_tokens(cluster: PullSecretHarness, registry: Registry) -> None:
+    cluster.start()
+    await cluster.account("puller")
+    await allow(cluster.client, cluster.key("puller"), "get")
+    [row] = content_of(await cluster.listed("puller")).values()
+    ours, others = f"{cluster.namespace}/app", "kube-system/app"
+    async with aiohttp.ClientSession() as session:
+
+        async def status(token: str, repository: str) -> int:
+            headers = {"Authorization": f"Bearer {token}"}
+            async with session.get(f"http://{registry.host}/v2/{repository}/tags/list", headers=headers) as answer:
+                return answer.status
+
+        genuine = await registry.token(session, ours, row["auth"])
+        head, _, signature = genuine.split(".")
+        claims = read_unverified_claims(genuine)
+        wider = {**claims, "access": [{"type": "repository", "name": others, "actions": ["pull"]}]}
+        forged = {
+            "other claims": f"{head}.{_part(wider)}.{signature}",
+            "no signature": f"{_part({'typ': 'JWT', 'alg': 'none'})}.{_part(wider)}.",
+            "another key": sign(wider, PrivateKey.generate()).reveal(),
+            "the token of the account": base64.b64decode(row["auth"]).decode().partition(":")[2],
+        }
+        assert await status(genuine, ours) == 404  # allowed, and nothing was pushed
+        assert {name: await status(token, others) for name, token in forged.items()} == dict.fromkeys(forged, 401)
+        assert await status(genuine, others) == 401
+        assert await status(await registry.token(session, others, row["auth"]), others) == 401
 
 
 async def test_pull_is_refused_after_the_secret_was_deleted_and_after_the_account_was(

@@ -68,9 +68,9 @@ class AccessProber(Struct, frozen=True):
 
     async def expect_isolated(self, member: SimulatedCluster, neighbour: str) -> None:
         """With its own credential a cluster neither sees nor changes anything of another."""
-        if member.certificate() is None:
+        client = member.as_itself()
+        if client is None:
             return
-        client = replayable_client(as_certificate(self.fleet.hub, member.held()["tls.crt"]))
         for what, attempt in foreign_requests(client, neighbour):
             await self._expect_refused(attempt, f"{member.name} to {what} of {neighbour}")
 
@@ -99,9 +99,9 @@ class AccessProber(Struct, frozen=True):
             self.violations.add(f"the token of a ServiceAccount of {name} that was deleted still works", name)
 
     async def _expect_refusal(self, member: SimulatedCluster, who: str) -> None:
-        if member.certificate() is None:
+        client = member.as_itself()
+        if client is None:
             return
-        client = replayable_client(as_certificate(self.fleet.hub, member.held()["tls.crt"]))
         lease = ObjectKey(member.name, CLUSTER_LEASE)
         try:
             await client.patch(LEASES, lease, {"spec": {"holderIdentity": "probe"}})

@@ -24,6 +24,7 @@ from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.credentials.certificates.manual_approval import ApprovalTerms
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, Unreachable
+from watchword.registration.aws_irsa.options import MANAGED_ARN
 from watchword.testing.builders import a_cluster
 
 T = TypeVar("T")
@@ -48,7 +49,9 @@ class Administrator:
     async def create_cluster(self, name: str, *, accepted: bool = False) -> None:
         """Create a cluster that the hub may accept by itself, or one that is accepted."""
         seconds = int(self.fleet.settings.lease.total_seconds())
-        cluster = a_cluster(name, accepted=accepted, lease_seconds=seconds)
+        pair = self.fleet.members[name].eks_pair
+        annotations = {} if pair is None else {MANAGED_ARN: str(pair.managed)}  # only a person may name it beforehand
+        cluster = a_cluster(name, accepted=accepted, lease_seconds=seconds, annotations=annotations)
         await self.insist(lambda: self.client.create(MANAGED_CLUSTERS, cluster))
 
     async def accept(self, name: str, *, accepted: bool) -> None:
@@ -119,7 +122,7 @@ class Administrator:
         """Whether a cluster waits for a person: nothing disturbs it, and still it has no credential that is good."""
         fleet = self.fleet
         standing, certificate = fleet.standing[name], fleet.members[name].certificate()
-        calm = standing.is_calm(since=fleet.elapsed - HELP_AFTER)
+        calm = standing.is_calm(since=fleet.elapsed - HELP_AFTER) and fleet.members[name].eks_pair is None
         return calm and (certificate is None or certificate.not_after <= fleet.now)
 
 

@@ -12,6 +12,7 @@ from tests.simulation.incidents import Incident, IncidentRow, draw_incidents
 from tests.simulation.pillar import Pillar
 from tests.simulation.pillars.accounts import Accounts
 from tests.simulation.pillars.addons import Addons
+from tests.simulation.pillars.aws_irsa import AwsIrsa
 from tests.simulation.pillars.infrastructure import Infrastructure
 from tests.simulation.pillars.pull_secrets import PullSecrets
 from tests.simulation.pillars.registration import Registration
@@ -22,7 +23,7 @@ from tests.simulation.violations import Violations
 BASIC: tuple[type[Pillar], ...] = (Infrastructure, Registration, Addons, Works)
 """In every life."""
 
-FURTHER: tuple[type[Pillar], ...] = (Accounts, PullSecrets)
+FURTHER: tuple[type[Pillar], ...] = (Accounts, PullSecrets, AwsIrsa)
 """In lives whose settings name them."""
 
 PILLARS = (*BASIC, *FURTHER)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
 from msgspec import Struct
 from tests.helpers.fleet import lifetime_settings
+from tests.simulation.eks import EksTransport, SimulatedAws, eks_pair, eks_settings
 from tests.simulation.history import History
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
-from tests.simulation.planes import HubPlane, ManagedPlane, SeededKeys, StoreReader
+from tests.simulation.planes import HubPlane, ManagedPlane, SeededKeys, StoreReader, replayable_client
 from tests.simulation.process import SimulatedProcess
 from tests.simulation.timing import PATIENCE, SIGNER, follow_options
 
-from watchword.api.http import Peer
+from watchword.api.http import Peer, Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
@@ -23,19 +25,29 @@ from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.decisions import CERTIFICATE
 from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.secret_data import decode_data
+from watchword.discovery.client_factory import ONE_TRY
 from watchword.kube.client import Client
-from watchword.kube.errors import ConfigError
+from watchword.kube.errors import Unreachable
 from watchword.kube.kubeconfig import ClusterEntry
+from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import InProcessTransport, Transport
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.processes.agent import AgentRuntime, ControllerFactory, addon_controllers, run_agent, work_controllers
 from watchword.registration.agent.options import AgentOptions
+from watchword.registration.aws_irsa.options import ClusterPair
 from watchword.runtime.backoff import Quarantine
 from watchword.testing.virtual_time import VirtualClock
 
-AGENT_PILLARS = ("registration", "addons", "works")
+DRIVERS = ("aws-irsa",)
+"""Pillars by whose driver some clusters register, instead of by certificate."""
+
+AGENT_PILLARS = ("registration", "addons", "works", *DRIVERS)
 """Whose controllers are those of the cluster's agent."""
+
+NOT_PUBLISHED = Response(
+    404, (("Content-Type", "application/json"),), b'{"kind":"Status","status":"Failure","code":404}'
+)
 
 SECRET = ObjectKey(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET)
 
@@ -48,6 +60,7 @@ class ClusterProfile(Struct, frozen=True):
     token_life: timedelta
     pillars: tuple[str, ...] = ("registration",)  # in which it takes part
     addon: str = ""  # the driver of its add-on; empty: it has none
+    driver: str = "csr"  # by which it registers
 
 
 @dataclass
@@ -60,6 +73,7 @@ class SimulatedCluster:
     clock: VirtualClock
     history: History
     random: Random
+    aws: SimulatedAws | None = None
     to_hub: Link = field(init=False)
     to_cluster: Link = field(init=False)
     agent: SimulatedProcess = field(init=False)
@@ -102,6 +116,19 @@ class SimulatedCluster:
         """Return a client of the cluster that no fault reaches."""
         return self.plane.administrator()
 
+    @property
+    def eks_pair(self) -> ClusterPair | None:
+        """The roles by which the cluster reaches the hub; None: it registers otherwise."""
+        return None if self.profile.driver != "aws-irsa" else eks_pair(self.name)
+
+    def as_itself(self) -> Client | None:
+        """Return a client of the hub with the cluster's own credential, that no fault reaches; None: it has none."""
+        if self.aws is not None and self.eks_pair is not None:
+            return replayable_client(EksTransport(self.hub, self.aws, self.eks_pair))
+        if self.certificate() is None:
+            return None
+        return replayable_client(as_certificate(self.hub, self.held()[CERTIFICATE]))
+
     def over(self, transport: Transport, link: Link, run: ProcessRun) -> Client:
         """Return the client of a program on this cluster over one of its links."""
         return Client(SimulatedTransport(transport, link, run, self.history), random=Random(self.random.random()))
@@ -113,7 +140,8 @@ class SimulatedCluster:
         runtime = AgentRuntime(
             clock=self.clock,
             random=randomness,
-            connector=_Connector(self.hub, self.to_hub, run, self.history),
+            connector=_Connector(self, run),
+            client_factory=_AnonymousClients(self.hub, self.to_hub),
             controllers=self._controllers(),
             new_key=keys,
             follow=follow_options(randomness),
@@ -127,8 +155,12 @@ class SimulatedCluster:
         return AgentOptions(
             profile.name,
             agent_name="agent",
+            registration_auth=profile.driver,
             addon_auth=profile.addon or "csr",
-            settings=lifetime_settings(certificate=profile.certificate_lifetime, token=profile.token_life),
+            settings={
+                **lifetime_settings(certificate=profile.certificate_lifetime, token=profile.token_life),
+                **(eks_settings(profile.name) if self.eks_pair is not None else {}),
+            },
             feedback_interval=timedelta(hours=12),
             work_recheck=timedelta(days=2),
             elect=False,
@@ -140,33 +172,84 @@ class SimulatedCluster:
         return [*controllers, work_controllers] if pillars & {"works", "accounts"} else controllers
 
 
-class _Connector(Struct, frozen=True):
-    """Reaches the hub over the cluster's network, with the agent's present identity."""
+@dataclass
+class AddressedTransport:
+    """Reaches the hub only while it is at an address: it may move."""
+
+    hub: HubPlane
+    address: str
+    inner: Transport
+
+    async def send(self, request: Request) -> Response:
+        """Send one request."""
+        self._require_address()
+        return await self.inner.send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Response]:
+        """Open a stream."""
+        self._require_address()
+        async with self.inner.stream(request) as response:
+            yield response
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def _require_address(self) -> None:
+        if self.address != self.hub.server:
+            raise Unreachable(f"nothing answers at {self.address}", maybe_processed=False)
+
+
+class _AnonymousClients(Struct, frozen=True):
+    """Looks whether the hub is at an address; it publishes nothing there."""
 
     hub: HubPlane
     link: Link
+
+    def unverified(self, server: str) -> Client:
+        return self.verified(server, b"")
+
+    def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
+        del ca, bearer
+        hidden = InProcessTransport(self._answer)
+        return Client(AddressedTransport(self.hub, server, hidden), retry=ONE_TRY, random=self.link.random)
+
+    async def _answer(self, _: Request) -> Response:
+        if self.link.cuts or not self.hub.is_up:
+            raise Unreachable("the hub does not answer", maybe_processed=False)
+        return NOT_PUBLISHED
+
+
+class _Connector(Struct, frozen=True):
+    """Reaches the hub over the cluster's network, with the agent's present identity."""
+
+    member: SimulatedCluster
     run: ProcessRun
-    history: History
 
     def entry(self) -> ClusterEntry:
-        return ClusterEntry(self.hub.server, ca_data=self.hub.ca_pem)
+        return ClusterEntry(self.member.hub.server, ca_data=self.member.hub.ca_pem)
 
     def has_bootstrap_credential(self) -> bool:
         return True
 
     def joining(self) -> Transport:
-        return self._over(self.hub.joining())
+        """Return a way in that follows the bootstrap kubeconfig: an agent uses a changed one within seconds."""
+        return SimulatedTransport(self.member.hub.joining(), self.member.to_hub, self.run, self.member.history)
 
     def own(self, data: SecretData) -> Transport:
-        if not data.get(KUBECONFIG):
-            raise ConfigError("the Secret has no kubeconfig")
-        return self._over(as_certificate(self.hub, data[CERTIFICATE]))
+        member, pair = self.member, self.member.eks_pair
+        entry = parse_kubeconfig(data.get(KUBECONFIG, b""), environment={}).choose().cluster
+        if member.aws is not None and pair is not None:
+            return self._over(EksTransport(member.hub, member.aws, pair), entry.server)
+        return self._over(as_certificate(member.hub, data[CERTIFICATE]), entry.server)
 
-    def with_token(self, _: ClusterEntry, token: Sensitive[str]) -> Client:
-        return Client(self._over(self.hub.as_token(token.reveal())), random=self.link.random)
+    def with_token(self, entry: ClusterEntry, token: Sensitive[str]) -> Client:
+        transport = self._over(self.member.hub.as_token(token.reveal()), entry.server)
+        return Client(transport, random=self.member.to_hub.random)
 
-    def _over(self, transport: InProcessTransport) -> SimulatedTransport:
-        return SimulatedTransport(transport, self.link, self.run, self.history)
+    def _over(self, transport: Transport, address: str) -> SimulatedTransport:
+        addressed = AddressedTransport(self.member.hub, address, transport)
+        return SimulatedTransport(addressed, self.member.to_hub, self.run, self.member.history)
 
 
 def as_certificate(hub: HubPlane, pem: bytes) -> InProcessTransport:

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from random import Random
 
-from tests.simulation.cluster import ClusterProfile, SimulatedCluster
+from tests.simulation.cluster import DRIVERS, ClusterProfile, SimulatedCluster
+from tests.simulation.eks import HUB_ARN, SimulatedAws
 from tests.simulation.history import MOST_IN_AN_HOUR, History
 from tests.simulation.hub_replicas import HubReplicas
 from tests.simulation.network import Link
@@ -56,6 +57,7 @@ class SimulatedFleet:
     team: HubReplicas
     members: dict[str, SimulatedCluster]
     stored: StoreReader
+    aws: SimulatedAws | None = None  # the hub's account, where clusters register by IAM
     added: list[SimulatedProcess] = field(default_factory=list)  # programs of pillars, besides hub and agents
     hub_links: dict[str, Link] = field(default_factory=dict)  # theirs at the hub
     standing: dict[str, ClusterExpectation] = field(init=False)
@@ -69,10 +71,14 @@ class SimulatedFleet:
         loop = asyncio.get_running_loop()
         clock, history = VirtualClock(loop), History(loop.time, MOST_IN_AN_HOUR * (1 + settings.clusters // 10))
         hub = HubPlane(images, clock, Random(random.random()))
-        team = HubReplicas(hub, clock, history, Random(random.random()), replicas=1 + (settings.seed % 4 == 0))
+        aws = SimulatedAws(HUB_ARN.account) if "aws-irsa" in settings.pillars else None
+        replicas = 1 + (settings.seed % 4 == 0)
+        team = HubReplicas(hub, clock, history, Random(random.random()), replicas=replicas, aws=aws)
         profiles = [_profile(number, settings, random) for number in range(settings.clusters)]
         members = {profile.name: _member(profile, hub, images, history, random) for profile in profiles}
-        fleet = cls(settings, clock, history, hub, team, members, StoreReader(hub.store))
+        for member in members.values():
+            member.aws = aws
+        fleet = cls(settings, clock, history, hub, team, members, StoreReader(hub.store), aws)
         for link in fleet.links:
             link.plans.append(settings.background_faults)
         return fleet
@@ -159,8 +165,13 @@ class SimulatedFleet:
 
 def _profile(number: int, settings: SimulationSettings, random: Random) -> ClusterProfile:
     shortest, longest = settings.shortest_life.total_seconds(), settings.longest_life.total_seconds()
-    extra = [name for place, name in enumerate(settings.pillars) if settings.clusters < 4 or (number + place) % 2 == 0]
-    addon, works = ("token", "csr", "")[number % 3], number % 4 == 0
+    drivers = [name for name in settings.pillars if name in DRIVERS]
+    others = [name for name in settings.pillars if name not in DRIVERS]
+    extra = [name for place, name in enumerate(others) if settings.clusters < 4 or (number + place) % 2 == 0]
+    choices = [*drivers, "csr"] if settings.clusters > len(drivers) else drivers
+    driver = choices[number % len(choices)]
+    addon, works = ("token", "csr", "")[number % 3] if driver == "csr" else "token", number % 4 == 0
+    extra += [driver] if driver in DRIVERS else []
     pillars = ("registration", *(["addons"] if addon else []), *(["works"] if works else []), *extra)
     return ClusterProfile(
         name=f"edge-{number + 1}",
@@ -168,6 +179,7 @@ def _profile(number: int, settings: SimulationSettings, random: Random) -> Clust
         certificate_lifetime=timedelta(seconds=round(random.uniform(shortest, longest))),
         token_life=timedelta(seconds=round(random.uniform(shortest, longest))),
         addon=addon,
+        driver=driver,
     )
 
 

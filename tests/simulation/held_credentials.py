@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 
 from msgspec import Struct
@@ -20,7 +20,10 @@ from watchword.credentials.secret_data import decode_data
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
+from watchword.registration.aws_irsa.agent import read_held_entry
+from watchword.testing.virtual_time import EPOCH
 
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)  # an entry that obtains tokens does not end
 ADDON = "reporter"
 ADDON_SECRET = ObjectKey(ADDON_NAMESPACE, f"{ADDON}-hub-kubeconfig")
 
@@ -37,6 +40,10 @@ class HeldCredential(Struct, frozen=True):
 
 def cluster_credential(member: SimulatedCluster) -> HeldCredential | None:
     """Return the cluster's own credential, None when it holds none that works."""
+    if (pair := member.eks_pair) is not None:
+        entry = read_held_entry(member.held())
+        owner = member.name if entry is not None and entry.subject == pair.hub_role else ""
+        return None if entry is None else HeldCredential("cluster", member.name, owner, EPOCH, NEVER)
     certificate = _certificate(member.held())
     if certificate is None:
         return None

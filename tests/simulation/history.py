@@ -17,6 +17,9 @@ ROUTINE_WRITE = re.compile(r"/leases/[^/]+ 200$|/events 201$")
 MOST_IN_AN_HOUR = 120
 """In a small fleet no program writes the same thing more often: it waits between attempts."""
 
+MOST_REQUESTS_IN_AN_HOUR = 900
+"""Of one program, reads and failed ones as well: for a few credentials it waits between attempts."""
+
 MAX_ENTRIES = 4000
 """So many entries are kept for a trace; all of them count for the digest."""
 
@@ -46,6 +49,7 @@ class History:
     too_frequent: dict[str, None] = field(default_factory=dict)  # who wrote what without pause
     _hour: int = 0
     _in_this_hour: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _requests: Counter[str] = field(default_factory=Counter)
 
     def note(self, actor: str, what: str) -> HistoryEntry:
         """Remember one thing that happened."""
@@ -62,10 +66,22 @@ class History:
             self.writes.append(entry)
         return self._is_too_frequent(entry)
 
-    def _is_too_frequent(self, entry: HistoryEntry) -> bool:
-        if self._hour != int(entry.at // 3600):
-            self._hour = int(entry.at // 3600)
+    def requested(self, actor: str) -> None:
+        """Count a request, whether or not it arrives."""
+        self._begin_hour(self.now())
+        self._requests[actor] += 1
+        most = MOST_REQUESTS_IN_AN_HOUR * self.most_in_an_hour // MOST_IN_AN_HOUR
+        if self._requests[actor] == most + 1:
+            self.too_frequent[f"{actor} sends more than {most} requests in an hour"] = None
+
+    def _begin_hour(self, at: float) -> None:
+        if self._hour != int(at // 3600):
+            self._hour = int(at // 3600)
             self._in_this_hour.clear()
+            self._requests.clear()
+
+    def _is_too_frequent(self, entry: HistoryEntry) -> bool:
+        self._begin_hour(entry.at)
         self._in_this_hour[entry.actor, entry.what] += 1
         often = self._in_this_hour[entry.actor, entry.what] > self.most_in_an_hour
         too_frequent = often and not ROUTINE_WRITE.search(entry.what)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.emulators.memory_aws import hub_catalog
 from tests.helpers.fleet import AUTOMATIC
 from tests.simulation.cluster import AGENT_PILLARS
+from tests.simulation.eks import HUB_ARN, SimulatedAws
 from tests.simulation.history import History
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import HubPlane, StoreReader
@@ -17,6 +19,9 @@ from watchword.api.resources import LEASES
 from watchword.kube.client import Client
 from watchword.processes.hub import LEASE, HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
+from watchword.registration.aws_irsa.options import HUB_ARN as ARN_FLAG
+from watchword.registration.aws_irsa.options import PATTERNS
+from watchword.registration.catalog import CATALOG
 from watchword.runtime.backoff import Quarantine
 from watchword.testing.virtual_time import VirtualClock
 
@@ -30,6 +35,7 @@ class HubReplicas:
     history: History
     random: Random
     replicas: int = 1
+    aws: SimulatedAws | None = None
     processes: list[SimulatedProcess] = field(init=False)
     links: list[Link] = field(init=False)
 
@@ -61,7 +67,9 @@ class HubReplicas:
         randomness = Random(self.random.random())
         options = HubOptions(
             identity=run.actor,
-            settings=AUTOMATIC,
+            drivers=("csr",) if self.aws is None else ("csr", "aws-irsa"),
+            catalog=CATALOG if self.aws is None else hub_catalog(self.aws),
+            settings=AUTOMATIC if self.aws is None else {**AUTOMATIC, ARN_FLAG.flag: str(HUB_ARN), PATTERNS.flag: ".*"},
             auto_approval=True,
             install=False,
             elect=self.replicas > 1,

@@ -149,6 +149,7 @@ class SimulatedTransport:
             yield chunk
 
     def _require_way(self) -> None:
+        self.history.requested(self.run.actor)
         if self.run.dead:
             raise Unreachable("the process was killed", maybe_processed=False)
         if self.link.cuts:

@@ -24,7 +24,9 @@ from watchword.apiserver.authn.chain import StaticToken
 from watchword.apiserver.authz.model import SUPERUSERS
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.controllers.catalog import CONTROLLERS
+from watchword.apiserver.errors import out_of_memory
 from watchword.apiserver.model import User
+from watchword.apiserver.negotiation import error_response
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.tokens import TokenKeys
 from watchword.kube.access_reviews import who_am_i
@@ -104,7 +106,7 @@ async def _install(images: PlaneImages) -> None:
 class SimulatedPlane:
     """An API server with standard access rules; its authorities and signing keys can change, and it can be down."""
 
-    server = "https://hub.simulation:6443"
+    name = "hub"
     controllers: tuple[str, ...] = tuple(CONTROLLERS)
 
     def __init__(self, images: PlaneImages, clock: Clock, random: Random, *, store: MemoryStore) -> None:
@@ -117,6 +119,18 @@ class SimulatedPlane:
         self._handler = InterruptibleHandler()
         self._outages = 1  # it has to be started once
         self.refused_writes = 0  # reasons to refuse every write
+        self.starved = 0  # reasons to have no memory left for a request of two
+        self.moves = 0
+
+    @property
+    def server(self) -> str:
+        """The address, another one after each move."""
+        return f"https://{self.name}{self.moves or ''}.simulation:6443"
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it answers."""
+        return not self._outages
 
     @property
     def ca_pem(self) -> bytes:
@@ -162,6 +176,12 @@ class SimulatedPlane:
         """Believe an authority no longer."""
         self.believed = tuple(known for known in self.believed if known != authority)
 
+    async def restore(self, earlier: MemoryStore) -> None:
+        """Continue with what was stored earlier."""
+        await self.stop()
+        self.store.restore(earlier)
+        await self.start()
+
     async def change_token_key(self, *, keep_old: bool) -> None:
         """Sign tokens with another key from now on; those of the key before are accepted still, or refused at once."""
         self.token_keys = TokenKeys(self._new_key(), self.token_keys.public if keep_old else ())
@@ -178,6 +198,8 @@ class SimulatedPlane:
     async def _handle(self, request: Request) -> Response:
         if self.refused_writes and is_write(request):
             return Response(503, (("Content-Type", "application/json"),), NO_SPACE)
+        if self.starved and self._random.random() < 0.5:
+            return error_response(None, out_of_memory())
         return await self._handler.handle(request)
 
     def as_token(self, token: str) -> InProcessTransport:
@@ -213,7 +235,7 @@ class HubPlane(SimulatedPlane):
 class ManagedPlane(SimulatedPlane):
     """A managed cluster's API server, without the controllers that nothing there needs."""
 
-    server = "https://cluster.simulation:6443"
+    name = "cluster"
     controllers = ("cluster-role-aggregation", "garbage-collection", "namespace-lifecycle")
 
     def __init__(self, images: PlaneImages, clock: Clock, random: Random, *, store: MemoryStore | None = None) -> None:

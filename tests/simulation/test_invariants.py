@@ -8,12 +8,13 @@ from datetime import timedelta
 
 import pytest
 import structlog
+from msgspec.structs import replace
 from tests.helpers.fault_injection import FaultPlan
 from tests.simulation.access_probes import AccessProber
 from tests.simulation.administrator import Administrator
 from tests.simulation.cluster import SECRET
 from tests.simulation.fleet import SimulatedFleet
-from tests.simulation.history import MOST_IN_AN_HOUR
+from tests.simulation.history import MOST_IN_AN_HOUR, MOST_REQUESTS_IN_AN_HOUR
 from tests.simulation.incidents import Incident
 from tests.simulation.pillars.registration import validate_issued, validate_requester
 from tests.simulation.planes import PlaneImages
@@ -61,6 +62,18 @@ async def write_without_pause(fleet: SimulatedFleet) -> None:
     client = Administrator(fleet).client
     for number in range(MOST_IN_AN_HOUR + 1):
         await client.patch(MANAGED_CLUSTERS, FIRST, {"metadata": {"labels": {"a": str(number)}}})
+
+
+async def read_without_pause(fleet: SimulatedFleet) -> None:
+    client = Administrator(fleet).client
+    for _ in range(MOST_REQUESTS_IN_AN_HOUR + 1):
+        await client.get(MANAGED_CLUSTERS, FIRST)
+
+
+async def delete_a_role(fleet: SimulatedFleet) -> None:
+    if fleet.aws is not None:
+        await fleet.team.stop()
+        fleet.aws.roles.clear()
 
 
 async def make_a_second_account(fleet: SimulatedFleet) -> None:
@@ -121,6 +134,7 @@ async def log_an_error(_: SimulatedFleet) -> None:
         pytest.param(LATE, delete_the_cluster, "edge-1: the hub does not know it", id="a cluster does not settle"),
         pytest.param(LAST_DAY, write_for_no_reason, "a write without need on a quiet day", id="one does not rest"),
         pytest.param(EARLY, write_without_pause, "admin does not pause: PATCH", id="one does not wait"),
+        pytest.param(EARLY, read_without_pause, "admin sends more than 900 requests", id="one asks without pause"),
         pytest.param(EARLY, make_a_second_account, "ServiceAccount edge-1/another is one too many", id="two accounts"),
         pytest.param(EARLY, make_a_second_secret, "edge-1 has Secrets too many", id="two Secrets"),
         pytest.param(LATE, swap_credentials, "held by edge-1 is that of 'edge-2'", id="the credential of another"),
@@ -190,3 +204,9 @@ def test_request_for_an_addon_by_another_identity_is_reported() -> None:
     assert list(validate_requester(request)) == [
         "request addon-edge-1 for an add-on was made by a-bootstrap-user, in vain"
     ]
+
+
+def test_missing_role_is_noticed(images: PlaneImages) -> None:
+    report = simulate(replace(LIFE, pillars=("aws-irsa",)), images, SimulationScript(sabotage=(LATE, delete_a_role)))
+
+    assert any("is not as the hub wants it" in violation.what for violation in report.violations), str(report)

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration, certificate_subject
 from watchword.api.cluster import Cluster
+from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER
 
@@ -69,7 +70,7 @@ class AddonDefinition(Struct, frozen=True):
     health: str = BY_LEASE
     trusted: frozenset[str] = frozenset()  # grants that the hub's administrator allows although they are dangerous
     manifest_configs: tuple[Object, ...] = ()  # how its works treat single manifests
-    objection: str = ""  # why nothing can be installed at present; what is installed stays
+    objection: Condition | None = None  # why nothing can be installed at present; what is installed stays
 
     def registrations(self, instance: AddonInstance) -> tuple[Registration, ...]:
         """Return the credentials that the agent has to obtain; the agent declares the subject."""

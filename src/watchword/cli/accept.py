@@ -44,7 +44,7 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     """Accept clusters that have asked to join.
 
     The certificate request is approved only if its label, subject and requester agree and a single key requests the
-    name; otherwise nothing is changed and both names are shown.
+    name; otherwise nothing is changed and the difference is shown.
     """
     names = cluster_names(flags["clusters"])
     if flags["request"] and len(names) > 1:

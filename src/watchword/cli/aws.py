@@ -85,7 +85,7 @@ def prerequisites() -> None:
 )
 @with_options(*_role_options("the hub"))
 def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
-    """Print or create the role by which a hub's controller makes the roles of accepted clusters.
+    """Print or create the role of a hub's controllers, which create the roles of accepted clusters.
 
     It is needed where the hub accepts clusters by itself. Its policy lets the controller attach any policy to roles
     whose names begin with ocm-hub-. With --design-only it is the policy of Open Cluster Management's design, with which

@@ -100,7 +100,7 @@ def wait_options(what: str, *, also: str = "") -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         @flag("--wait", "waits", help=f"Wait until {what}.")
-        @click.option("--timeout", show_default="5m", help=f"{bounded}; a bare number is seconds.")
+        @click.option("--timeout", help=f"{bounded}, 5m by default; a bare number is seconds.")
         @wraps(command)
         def with_patience(*args: Any, waits: bool, timeout: str | None, **kwargs: Any) -> Any:
             text = timeout or "5m"
@@ -173,7 +173,7 @@ def change_options(dry_run: str = DRY_RUN, *, asks: bool = False) -> Callable[[F
 
     def decorate(command: F) -> F:
         @flag("--dry-run", help=dry_run)
-        @flag("--yes", "-y", help="Do not ask for confirmation." if asks else "Accepted; this command never asks.")
+        @flag("--yes", "-y", help="Do not ask for confirmation." if asks else "No effect: this command never asks.")
         @wraps(command)
         def with_changes(*args: Any, yes: bool, **kwargs: Any) -> Any:
             return command(*args, **({"yes": yes} if asks else {}), **kwargs)

@@ -28,8 +28,8 @@ FORMS = ("kubeconfig", "cluster-info")
 def command(plan: DiscoveryPlan, output: Path | None, form: str, name: str, with_token: bool) -> None:  # noqa: FBT001 - a flag
     """Find and verify a cluster, and print how to connect to it.
 
-    Nothing secret is sent before the cluster has proved itself: by the token's signature and the pin of its
-    CA, or by the trusted way on which its cluster-info came.
+    No secret is sent before the cluster has proved its identity: by the token's signature and the hash of its
+    CA, or by the file or HTTPS server from which its cluster-info was read.
     """
     if with_token and plan.tls_token is None:
         raise click.UsageError("--with-token needs a token: give --token or --tls-bootstrap-token")

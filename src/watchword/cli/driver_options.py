@@ -21,8 +21,8 @@ def driver_options(side: Side, *, stored: bool = False) -> Callable[[F], F]:
 
 def driver_choice_options(*, default: str = "") -> Callable[[F], F]:
     """Add the flags that choose the drivers of a cluster and its add-ons; without a default, none is named."""
-    at_first = "" if default else f"; {CATALOG.default} at first"
-    clusters, addons = (" or ".join(known) for known in (CATALOG.by_name, ADDON_CATALOG.by_name))
+    at_first = "" if default else f"; {CATALOG.default} on a new cluster"
+    clusters, addons = (", ".join(known) for known in (CATALOG.by_name, ADDON_CATALOG.by_name))
     return with_options(
         click.option(
             "--registration-auth",

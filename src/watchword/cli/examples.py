@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 HUB = "hub.example.com:6443 --token @token-file --discovery-token-ca-cert-hash sha256:HEX"
@@ -10,6 +12,7 @@ OIDC = "--oidc-provider oidc.eks.eu-west-1.amazonaws.com/id/EXAMPLE"
 HUB_ARN = "--eks-hub-cluster-arn arn:aws:eks:eu-west-1:111122223333:cluster/hub"
 CLUSTER_ARN = "--managed-cluster-arn arn:aws:eks:eu-west-1:444455556666:cluster/edge-1"
 WIDTH = 78
+LONGEST_CLAUSE = 50
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "up": ("up", "up --clusters 5 --registration-auth grpc", "up --cluster-names paris,tokyo --exit"),
@@ -117,7 +120,15 @@ def add_examples(command: click.Command, path: str) -> None:
         command.epilog = "\n".join(["\b", "Examples:", *lines])
     if isinstance(command, click.Group):
         for name, child in command.commands.items():
+            child.short_help = _first_clause(child.help or "")
             add_examples(child, f"{path} {name}")
+
+
+def _first_clause(text: str) -> str:
+    """Return what a list of commands shows of a command's help: as much as fits, and never half a sentence."""
+    sentence = " ".join(text.partition("\n\n")[0].split())
+    clause = re.split(r"[:;]", sentence)[0]
+    return (clause.partition(",")[0] if len(clause) > LONGEST_CLAUSE else clause).removesuffix(".") + "."
 
 
 def _wrapped(line: str) -> list[str]:

@@ -220,9 +220,9 @@ def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: ti
     """Join this cluster to a hub.
 
     The hub is named by HOST:PORT with a token and the pin of its CA, as `watchword init` prints them, by
-    --discovery-file, or by --hub-apiserver and --hub-token. Nothing secret is sent before the hub has proved
-    that it is the one. Run it again to change settings or to hand in a new token: what the command
-    line does not name stays as it is.
+    --discovery-file, or by --hub-apiserver and --hub-token. No secret is sent before the hub has proved its
+    identity. Run it again to change settings or to replace the token: what the command line does not name
+    stays as it is.
     """
     if flags["node_name"]:
         _join_machine(hub, flags, output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -206,6 +207,7 @@ def cli(ctx: click.Context, verbosity: int) -> None:
 
 def main() -> None:
     gc.set_threshold(*COLLECTION_THRESHOLDS)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump holds keys and tokens
     _fill_standard_streams()
     sys.exit(run(sys.argv[1:]))
 

@@ -30,10 +30,8 @@ from watchword.pki.certificates import split_bundle
 from watchword.pullsecrets.settings import validate_configuration
 
 FORMS = ("yaml", "json")
-_image = option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image to run; by default $WATCHWORD_IMAGE.")
-_image_over_values = text(
-    "--image", envvar=IMAGE_VARIABLE, help=f"Image to run; by default that of --values, else {IMAGE}."
-)
+_image = option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, show_default=False, help="Image to run.")
+_image_over_values = text("--image", envvar=IMAGE_VARIABLE, help="Image to run; by default that of --values.")
 _values = click.option(
     "--values",
     "-f",
@@ -149,7 +147,7 @@ def agent(values: Path | None, output: str, **flags: str) -> None:
 @_image_over_values
 @_output
 def pull_secrets(values: Path | None, output: str, **flags: Any) -> None:
-    """Print the controllers of image pull secrets with their configuration and rights."""
+    """Print the controllers of image pull secrets, with their configuration and rights."""
     rows = _installation(values, flags).pull_secret_rows()
     (configuration,) = (obj for resource, obj in rows if resource is CONFIG_MAPS)
     objection = validate_configuration(configuration["data"])
@@ -184,7 +182,7 @@ def registry_auth(service: str, audience: str, image: str, output: str) -> None:
 @command.command("registry-auth-key")
 @_output
 def registry_auth_key(output: str) -> None:
-    """Print a new signing key for the token service of a registry, as a Secret for `kubectl create -f -`.
+    """Print a new signing key of the token service, as a Secret for `kubectl create -f -`.
 
     The registry trusts tls.crt of the Secret watchword-registry-auth. The output holds the private key: do not store
     it. A Secret that exists stays as it is; to exchange the key, delete it first.

@@ -146,7 +146,7 @@ def addon(names: tuple[str, ...], clusters: tuple[str, ...]) -> Choose:
 @click.option("--namespace", "-n", required=True, help="Namespace of a cluster, or one bound to a cluster set.")
 @renewal_options
 def serviceaccount(names: tuple[str, ...], namespace: str) -> Choose:
-    """Renew the tokens of managed service accounts on their clusters."""
+    """Renew the tokens of managed service accounts, on all their clusters."""
 
     async def choose(rotator: CredentialRotator) -> list[Renewal]:
         return [each for name in names for each in await rotator.account(ObjectKey(namespace, name))]

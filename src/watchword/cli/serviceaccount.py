@@ -157,7 +157,7 @@ def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **fl
 @click.option("--to-namespace", required=True, help="Namespace on this hub in which the tool looks for clusters.")
 @connection_options
 def export(connection: ClusterConnection, tool: str, name: str, **flags: Any) -> None:
-    """Tell a tool on the hub of every cluster that has the account, until stopped.
+    """Export the clusters of an account to a tool on the hub, until stopped.
 
     argocd: one cluster Secret for each cluster, with the newest token. clusterprofile: one ClusterProfile for
     each cluster, without a secret; clients run `watchword serviceaccount exec-credential` for the token.
@@ -278,7 +278,7 @@ def list_(connection: ClusterConnection, request: ListRequest) -> None:
 @output_option()
 @connection_options
 def show(connection: ClusterConnection, name: str, namespace: str, output: str) -> None:
-    """Show one account, and everything that is said about it; never its token."""
+    """Show one account: its clusters and conditions, never its token."""
     found = _run(connection, lambda admin: admin.get(_key(namespace, name)))
     show_result(without_managed_fields(found), output, lambda: describe_account(found))
 

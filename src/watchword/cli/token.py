@@ -132,7 +132,7 @@ def generate() -> None:
 @change_options()
 @connection_options
 def create(connection: ClusterConnection, token: str, output: str, **options: Any) -> None:
-    """Make a token on the server and print it.
+    """Create a token on the server and print it.
 
     TOKEN is an id.secret of your own, @FILE or - for standard input; without it, one is generated.
     """

@@ -46,6 +46,7 @@ from watchword.runtime.work_queue import DelayQueue
 
 OBJECTS_AT_ONCE = 32  # are decided about before other tasks run: that takes some milliseconds
 TICK = 15.0  # seconds after which a clock that was set, and a lease that was not renewed, is noticed
+HUB_DELAY = 0.5  # seconds in which changes of the hub's objects are collected: each decision reads them all
 HUB_RECHECK = 60.0  # seconds: leases age without an event
 HUB = ObjectRef(CLUSTER_MANAGERS, ObjectKey.cluster(""))  # stands for the hub itself, which is no one object
 HUB_KINDS = frozenset(resource for resource, _ in (*PROCESS_SOURCES.values(), *HUB_SOURCES.values())) - {
@@ -108,7 +109,7 @@ class Fleet:
     def handle(self, delta: Delta) -> None:
         ref = ObjectRef(delta.resource, delta.key)
         if delta.resource in HUB_KINDS or delta.resource in (SECRETS, CONFIG_MAPS):
-            self._enqueue(HUB)
+            self._later.add(HUB, asyncio.get_running_loop().time() + HUB_DELAY)
         if delta.resource is LEASES:
             self._notice_lease(ref.key)
             return

@@ -42,7 +42,7 @@ NOTES = {
     PullSecretHealth.EXPIRED: "expired: is `watchword pull-secrets` running?",
     PullSecretHealth.CORRUPT: "its content cannot be read",
     PullSecretHealth.EMPTY: "no token was issued: events on it say why",
-    PullSecretHealth.OVERDUE: "should have been renewed: is `watchword pull-secrets` running?",
+    PullSecretHealth.OVERDUE: "is `watchword pull-secrets` running? The renewal is overdue",
     PullSecretHealth.NEW: "waits for its first token",
     PullSecretHealth.LEGACY: "made from a long-lived token",
     PullSecretHealth.HEALTHY: "",

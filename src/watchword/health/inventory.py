@@ -319,7 +319,7 @@ def _credential_row(
 def _advice(health: InventoryHealth, validity: CredentialValidity) -> str:
     renewal = validity.latest_renewal
     if health is InventoryHealth.OVERDUE and renewal is not None:
-        return f"should have been renewed at {renewal:%Y-%m-%d %H:%M}Z: is its agent running?"
+        return f"is its agent running? The renewal was due at {renewal:%Y-%m-%d %H:%M}Z"
     if health is InventoryHealth.EXPIRED:
         return "expired: bring it back with `watchword rejoin`"
     return ""

@@ -64,7 +64,7 @@ def credential_finding(row: CredentialRow) -> Finding | None:
     severity = decide_severity(row.health)
     if severity is Severity.OK:
         return None
-    note = row.note or row.health.label.lower()
+    note = row.note or ": ".join(filter(None, (row.health.label.lower(), row.consequence)))
     about = f"{row.kind} of {row.holder}"
     return Finding(severity, f"Credential{row.health.label}", note, _command(row), about, row.cluster)
 

@@ -48,7 +48,7 @@ PULL_SECRETS_RIGHTS = (
     ),
     RbacRule("sees which namespaces opted out", "", ("namespaces",), READ),
     RbacRule("finds the integrated registry", "", ("services",), READ, tuple(key.name for key in REGISTRY_SERVICES)),
-    RbacRule("tells what happens to pull secrets", "events.k8s.io", ("events",), ("create", "patch", "update")),
+    RbacRule("tells what happens to pull secrets", "events.k8s.io", ("events",), ("create", "patch")),
 )
 """What the controllers of pull secrets may do everywhere."""
 
@@ -56,7 +56,7 @@ ONLY_USED_RIGHTS = (RbacRule("sees which accounts a pod uses, with --only-used",
 
 PULL_SECRETS_OWN_RIGHTS = (
     RbacRule("follows its configuration", "", ("configmaps",), READ, (CONFIGURATION.name,)),
-    RbacRule("replicas elect one", "coordination.k8s.io", ("leases",), ("get", "create", "update", "patch")),
+    RbacRule("replicas elect one", "coordination.k8s.io", ("leases",), ("get", "create", "update")),
 )
 """What they may do in their own namespace."""
 

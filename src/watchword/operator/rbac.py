@@ -189,9 +189,7 @@ HUB_INFO_RIGHTS = (
 )
 """What they may do in kube-public."""
 
-CLEANER_RIGHTS = (
-    RbacRule("clusters that left are deleted", CLUSTER_GROUP, ("managedclusters",), ("get", "list", "delete")),
-)
+CLEANER_RIGHTS = (RbacRule("clusters that left are deleted", CLUSTER_GROUP, ("managedclusters",), ("list", "delete")),)
 CLEANER_RULES: list[Object] = rules_of(CLEANER_RIGHTS)
 """All that the clean-up of left-over clusters needs."""
 

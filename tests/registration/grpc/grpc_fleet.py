@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from tests.helpers.fleet import AGENTS_NAMESPACE, BOOTSTRAP_USER, FleetHarness, TransportWrapper, pass_through
-from tests.registration.grpc.grpc_hub import QUICK, SERVER_USER, fail, grant_server_rights
+from tests.registration.grpc.grpc_hub import QUICK, SERVER_USER, fail, grant_server_rights, serves
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT
@@ -95,7 +95,7 @@ class GrpcFleet:
 
     async def start_server(self, port: int = 0) -> RunningServer:
         """Run a replica with the certificate that the hub has made for it."""
-        serving = decode_data(await eventually(self.client, SECRETS, SERVING_SECRET))
+        serving = decode_data(await eventually(self.client, SECRETS, SERVING_SECRET, serves("localhost")))
         bundle = (await eventually(self.client, CONFIG_MAPS, CA_BUNDLE))["data"][BUNDLE_KEY].encode()
         files = {"tls.crt": serving["tls.crt"], "tls.key": serving["tls.key"], "client-ca.crt": bundle}
         paths = [self.folder / f"{len(self.servers)}-{name}" for name in files]
@@ -108,7 +108,10 @@ class GrpcFleet:
             asyncio.Event(),
             GrpcServerOptions(serve=("127.0.0.1", port), tls=TlsFiles(*paths), limits=QUICK),
         )
-        client, clock = self.members.plane.fresh_client(SERVER_USER), self.members.plane.clock
+        client, clock = (
+            self.members.plane.fresh_client(SERVER_USER, ("system:serviceaccounts",)),
+            self.members.plane.clock,
+        )
         task = asyncio.create_task(run_grpc_server(client, options, clock=clock, stop=stop, started=started.set_result))
         task.add_done_callback(lambda done: fail(started, done))
         server = RunningServer(task, stop, GrpcEndpoint(url=f"localhost:{await started}", ca_data=bundle))

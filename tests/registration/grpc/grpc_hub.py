@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -54,6 +55,7 @@ from watchword.kube.access_reviews import review_token
 from watchword.kube.client import Client
 from watchword.kube.tokens import request_token
 from watchword.pki.authority import Authority
+from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CLIENT_USAGES, AlternativeNames, CertificateSubject
 from watchword.registration.grpc.cloud_events import DataType
@@ -193,7 +195,7 @@ class GrpcHub:
         started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         options = GrpcServerOptions(serve=("127.0.0.1", 0), tls=self.write_files(), limits=limits, metrics=self.metrics)
         await grant_server_rights(self.client)
-        client = self.fleet.plane.fresh_client(SERVER_USER)
+        client = self.fleet.plane.fresh_client(SERVER_USER, ("system:serviceaccounts",))
         self.task = asyncio.create_task(
             run_grpc_server(client, options, clock=self.fleet.plane.clock, stop=self.stop, started=started.set_result)
         )
@@ -326,6 +328,11 @@ class GrpcHub:
 
     async def lease(self, cluster: str) -> Object:
         return await self.client.get(LEASES, ObjectKey(cluster, CLUSTER_LEASE))
+
+
+def serves(host: str) -> Callable[[Object | None], bool]:
+    """Return whether a Secret holds a serving certificate for a host; other tests leave one of another host."""
+    return lambda obj: obj is not None and host in parse_certificate(base64.b64decode(obj["data"]["tls.crt"])).names.dns
 
 
 async def grant_server_rights(client: Client) -> None:

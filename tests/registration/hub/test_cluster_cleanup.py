@@ -9,10 +9,13 @@ import pytest
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import Annotation
+from watchword.api.names import Annotation, service_account_user
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.kube.client import Client
+from watchword.operator.cluster_manager_manifests import CLEANER
+from watchword.operator.rbac import CLEANER_RULES
+from watchword.operator.rendering import cluster_role_with_binding
 from watchword.registration.hub import installation as prerequisites
 from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup, is_due_for_deletion
 from watchword.testing.builders import a_cluster
@@ -93,12 +96,19 @@ class RejoinsFirst:
         return getattr(self._inner, name)
 
 
+async def with_rights_of_the_cleaner(plane: Plane) -> Client:
+    for resource, obj in cluster_role_with_binding("test-cluster-cleaner", CLEANER_RULES, CLEANER):
+        await plane.client().apply(resource, obj, force=True)
+    return plane.client(service_account_user(CLEANER.namespace, CLEANER.name), ["system:serviceaccounts"])
+
+
 async def test_a_cluster_that_left_is_deleted(plane: Plane, hub: Client) -> None:
     name = plane.unique("gone")
     await has_left(plane, name)
-    cleanup = ClusterCleanup(hub, plane.clock)
+    cleaner = await with_rights_of_the_cleaner(plane)
+    cleanup = ClusterCleanup(cleaner, plane.clock)
 
-    assert name in await ClusterCleanup(hub, plane.clock, dry_run=True).run()
+    assert name in await ClusterCleanup(cleaner, plane.clock, dry_run=True).run()
     assert await hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(name)) is not None
     assert name in await cleanup.run()
 

@@ -126,6 +126,7 @@ class Accounts(Pillar):
             signer=SIGNER,
             follow=follow_options(random),
             quarantine=Quarantine(backoff=PATIENCE),
+            served=PATIENCE,
         )
         options = AccountsAgentOptions(
             member.name,

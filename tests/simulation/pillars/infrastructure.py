@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from tests.helpers.fault_injection import FaultPlan, WatchFaults
+from tests.simulation.administrator import quietly
+from tests.simulation.fleet import Intent
 from tests.simulation.incidents import Incident, incident
 from tests.simulation.network import Link
 from tests.simulation.pillar import Pillar
-from tests.simulation.process import SimulatedProcess
+from tests.simulation.process import RESTART_AFTER, SimulatedProcess
 from tests.simulation.settings import DAY, HOUR, MINUTE
+
+from watchword.api.meta import ObjectKey
+from watchword.api.names import Annotation
+from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.api.time import rfc3339
 
 REQUEST_FAULTS = FaultPlan(refuse=0.1, lose=0.1, cut=0.05, fail=0.3, stall=0.05, delay=0.1)
 WATCH_FAULTS = FaultPlan(delay=0.05, watch=WatchFaults(drop=0.2, cut=0.1, delay=0.2, duplicate=0.2, expire=0.1))
@@ -27,12 +35,12 @@ class Infrastructure(Pillar):
 
     def touched(self, incident: Incident) -> Iterable[str]:
         """Return the pillars of the program that is killed, else of the cluster, else all."""
+        found = dict.fromkeys(name for member in self.fleet.members.values() for name in member.profile.pillars)
         if incident.kind in ("agent_crash", "hub_crash"):
-            return self._victim(incident).pillars
+            return [name for name in found if name in self._victim(incident).pillars]
         if incident.target:
             return self.fleet.members[incident.target].profile.pillars
         rows = self.incidents()[incident.kind].row
-        found = dict.fromkeys(name for member in self.fleet.members.values() for name in member.profile.pillars)
         at_hub = {name for process in self.fleet.processes_at("") for name in process.pillars}
         return [name for name in found if not rows.at_hub or name in at_hub]
 
@@ -158,6 +166,45 @@ class Infrastructure(Pillar):
         plane.refused_writes += 1
         yield
         plane.refused_writes -= 1
+
+    @incident(1, MINUTE, 6 * HOUR, fleet_wide=True, excuses=True)
+    async def memory_refused(self, _: Incident) -> AsyncIterator[None]:
+        """The hub's API server has no memory for half of the requests."""
+        self.fleet.hub.starved += 1
+        yield
+        self.fleet.hub.starved -= 1
+
+    @incident(1, HOUR, 2 * DAY, fleet_wide=True, excuses=True)
+    async def backup_restored(self, _: Incident) -> AsyncIterator[None]:
+        """The hub's data are replaced by a backup; what was denied and deleted since is denied and deleted again."""
+        earlier = self.fleet.hub.store.copy()
+        yield
+        await self.fleet.hub.restore(earlier)
+        for name, standing in self.fleet.standing.items():
+            if standing.intent is Intent.REMOVED:
+                await self.admin.delete_cluster(name)
+            else:
+                await self.admin.accept(name, accepted=standing.intent is Intent.MEMBER)
+
+    @incident(1, HOUR, fleet_wide=True)
+    async def hub_moved(self, _: Incident) -> AsyncIterator[None]:
+        """The hub answers at another address, which is in the bootstrap kubeconfigs, and no more at the one before."""
+        self.fleet.hub.moves += 1
+        for link in self.fleet.links:
+            link.hang_up()
+        yield
+
+    @incident(1, HOUR)
+    async def programs_replaced(self, incident: Incident) -> AsyncIterator[None]:
+        """Every program is exchanged while a rotation is under way: some writes after it was requested, twice."""
+        for turn in (1, 2):
+            patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: rfc3339(self.fleet.now)}}}
+            await quietly(self.admin.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(incident.target), patch))
+            for process in (*self.fleet.processes_at(incident.target), *self.fleet.processes_at("")):
+                if process.run is not None:
+                    process.run.crash_after = turn + int(incident.amount * 3)
+            await asyncio.sleep(RESTART_AFTER * turn)
+        yield
 
     @incident(1, 10 * DAY, fleet_wide=True)
     async def authority(self, incident: Incident) -> AsyncIterator[None]:

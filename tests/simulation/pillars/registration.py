@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tests.simulation.administrator import quietly
-from tests.simulation.cluster import SECRET, SimulatedCluster, as_certificate
+from tests.simulation.cluster import SECRET, SimulatedCluster
 from tests.simulation.fleet import Intent
 from tests.simulation.held_credentials import ADDON, HeldCredential, cluster_credential, secrets_in
 from tests.simulation.incidents import Incident, incident
 from tests.simulation.pillar import Pillar
-from tests.simulation.planes import replayable_client
 from tests.simulation.settings import DAY, HOUR, MINUTE
 
 from watchword.api.conditions import find_condition, is_true
@@ -41,6 +40,7 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.credentials.driver import KUBECONFIG
 from watchword.pki.certificates import parse_certificate
 
 UNDECIDED_FOR = 6 * HOUR
@@ -72,6 +72,15 @@ class Registration(Pillar):
             await self.admin.agree_on_lease(member.name)
             if self.admin.is_stranded(member.name):
                 await self.admin.rejoin(member.name)
+
+    async def step(self) -> None:
+        """Compare the address in each kubeconfig with that of the hub."""
+        for member in self.settled_members:
+            text = member.held().get(KUBECONFIG, b"").decode(errors="replace")
+            own = cluster_credential(member)
+            is_due = own is not None and own.expires_at > self.fleet.now
+            elsewhere = is_due and self.fleet.hub.server not in text
+            self.expect("its kubeconfig does not name where the hub is", broken=elsewhere, cluster=member.name)
 
     def held(self) -> Iterator[HeldCredential]:
         """Yield the certificates of the clusters."""
@@ -230,8 +239,7 @@ class Registration(Pillar):
     async def hostile_cluster(self, incident: Incident) -> AsyncIterator[None]:
         """With its own credential, a cluster writes extremes to every field that it may write."""
         name, member = incident.target, self.fleet.members[incident.target]
-        if member.certificate() is not None:
-            client = replayable_client(as_certificate(self.fleet.hub, member.held()["tls.crt"]))
+        if (client := member.as_itself()) is not None:
             for resource, key, patch, subresource in extreme_writes(name, incident.amount):
                 await quietly(client.patch(resource, key, patch, subresource=subresource))
         yield

@@ -26,6 +26,7 @@ from watchword.credentials.evidence import (
     learn_published_keys,
 )
 from watchword.credentials.token_metrics import TokenRefreshMetrics
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Forbidden, KubeError, NotFound
@@ -42,7 +43,6 @@ from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
 
 CLUSTER = "cluster"  # the name of the connection to the agent's own cluster
 KINDS_EVERY = 60.0  # seconds between two questions whether the hub serves the other group of accounts, too
-SERVED_EVERY = 2.0  # seconds between two questions whether the hub serves accounts
 WORKERS = 16
 
 
@@ -54,6 +54,7 @@ class AccountsAgentTiming(Struct, frozen=True):
     signer: SignerTiming = field(default_factory=SignerTiming)
     follow: WatchOptions | None = None
     quarantine: Quarantine = field(default_factory=Quarantine)
+    served: Backoff = Backoff(first=2.0, limit=300.0)  # between two questions whether the hub serves accounts
 
 
 class AccountsAgentOptions(Struct, frozen=True):
@@ -78,7 +79,7 @@ async def run_accounts_agent(
     found: list[tuple[Resource, ...]] = []
 
     async def find() -> None:
-        found.append(await find_served_kinds(hub, options.cluster))
+        found.append(await find_served_kinds(hub, options.cluster, options.timing.served, options.random))
 
     while not stop.is_set() and await run_until_stopped(stop, find()):
         ended = asyncio.Event()
@@ -144,12 +145,13 @@ def account_controller(
     )
 
 
-async def find_served_kinds(hub: Client, cluster: str) -> tuple[Resource, ...]:
+async def find_served_kinds(hub: Client, cluster: str, backoff: Backoff, random: Random) -> tuple[Resource, ...]:
     """Return in which groups the hub serves accounts to this agent, waiting until it does in one.
 
     A manager of Open Cluster Management grants one group only, and rights may follow the credential by a moment.
     """
     log = structlog.get_logger("watchword.accounts").bind(cluster=cluster)
+    failures = 0
     while True:
         try:
             refusals = [await _find_refusal(hub, kind, cluster) for kind in ACCOUNT_KINDS]
@@ -159,7 +161,8 @@ async def find_served_kinds(hub: Client, cluster: str) -> tuple[Resource, ...]:
         if served:
             return served
         log.warning("the hub serves no accounts to this agent yet", error=refusals[0])
-        await asyncio.sleep(SERVED_EVERY)
+        failures += 1
+        await asyncio.sleep(backoff.delay(failures, random))
 
 
 async def _follow_served_kinds(

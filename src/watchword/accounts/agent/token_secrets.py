@@ -54,13 +54,17 @@ class TokenSecrets(Struct):
         return list(self._held)
 
     async def held(self, account: Account, declared: Sequence[Object], local: LocalAccount) -> HeldToken | None:
-        """Return what the hub holds; the Secret is read once, when a token was reported before.
+        """Return what the hub holds; the Secret is read when a token was reported, unless it is the known one.
 
-        A token that no agent of ours recorded is recorded now, when it is what the account asks for.
+        A token that no agent of ours recorded is recorded now, when it is what the account asks for. Where the status
+        names another instant than that of the known token, the hub was restored from a backup, with an earlier token.
         """
         known = self._held.get(account.key)
-        if known is not None or not any((obj.get("status") or {}).get("tokenSecretRef") for obj in declared):
+        reported = [ref for obj in declared if (ref := (obj.get("status") or {}).get("tokenSecretRef"))]
+        issued = None if known is None else rfc3339(known.token.issued_at)
+        if all(ref.get("lastRefreshTimestamp") == issued for ref in reported):
             return known
+        self.forget(account.key)
         found = await self.secrets.find(account.key)
         if found is None or not is_owned_by(found, declared):
             return None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.accounts.metrics import HubAccountMetrics
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, Account, AccountSecret, is_owned_by, lost_its_owner
@@ -35,7 +35,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
 PENDING_AFTER = timedelta(seconds=5)
-REQUEST_PATIENCE = timedelta(seconds=10)
+REQUEST_PATIENCE, LONGEST_PATIENCE = timedelta(seconds=10), timedelta(hours=1)
 SAME_END = timedelta(seconds=5)
 REVOKED = "Revoked"
 ADDON_NOT_ENABLED = "AddonNotEnabled"
@@ -50,12 +50,14 @@ class AccountGuardReconciler(Struct, frozen=True):
     clock: Clock
     kind: Resource
     metrics: HubAccountMetrics
+    _requested: dict[ObjectKey, datetime] = field(default_factory=dict)  # since when an agent has not answered
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Hold the account while it may have to be revoked; release it when the cluster has confirmed."""
         found = self.reader.get(self.kind, key)
         cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
         if found is None:
+            self._requested.pop(key, None)
             return Done()
         account = Account.read(found)
         if cluster is None and not (account.deleting and Finalizer.ACCOUNT in finalizers_of(found)):
@@ -67,7 +69,8 @@ class AccountGuardReconciler(Struct, frozen=True):
             await self.client.delete(self.kind, key, uid=account.uid)
             return Done()
         if cluster is not None and await self._hold(account) and await self._check_secret(account, cluster):
-            return RetryAfter(REQUEST_PATIENCE)
+            return RetryAfter(await self._request_rotation(account))
+        self._requested.pop(key, None)
         return RetryAfter(ends - self.clock.now()) if ends is not None else Done()
 
     async def _hold(self, account: Account) -> bool:
@@ -141,24 +144,25 @@ class AccountGuardReconciler(Struct, frozen=True):
             return False  # a Secret of something else: the agent says so
         secret = AccountSecret.read(found) if found is not None else None
         if secret is None or not (secret.is_intact or is_ocm_token(account.object, secret)):
-            await self._request_rotation(account)
             return True
         metadata = decide_secret_metadata(secret, server_of(cluster), [obj for obj in declared if obj is not None])
         if metadata:
             await self.client.patch(SECRETS, secret.key, {"metadata": {"uid": uid_of(secret.object), **metadata}})
-        if None in metadata.get("annotations", {}).values():  # the agent adds its own address when it writes a token
-            await self._request_rotation(account)
-            return True
-        return False
+        # The agent adds its own address when it writes a token.
+        return None in metadata.get("annotations", {}).values()
 
-    async def _request_rotation(self, account: Account) -> None:
+    async def _request_rotation(self, account: Account) -> timedelta:
+        """Request another token; return when to look again, ever later while the agent does not answer."""
         now = self.clock.now()
+        waiting = now - self._requested.setdefault(account.key, now)
+        patience = min(max(waiting, REQUEST_PATIENCE), LONGEST_PATIENCE)
         requested = parse_rfc3339(account.rotation_request)
-        if requested is not None and timedelta(0) <= now - requested < REQUEST_PATIENCE:
-            return  # requested already, and the agent has not answered yet
+        if requested is not None and timedelta(0) <= now - requested < patience:
+            return patience - (now - requested)
         wanted = {Annotation.ROTATION_REQUEST: rfc3339_micro(now)}
         patch = with_preconditions(account.object, {"metadata": {"annotations": wanted}})
         await self.client.patch(self.kind, account.key, patch)
+        return patience
 
 
 def decide_secret_metadata(secret: AccountSecret, server: str, declared: Sequence[Object]) -> Object:

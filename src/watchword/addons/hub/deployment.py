@@ -54,7 +54,7 @@ class AddonDeploymentReconciler(Struct, frozen=True):
         addon_manifests = separate_hooks(definition.manifests(instance))
         if instance.addon.deleting:
             await self._run_hooks(instance, addon_manifests)
-        elif addon_manifests.installed or addon_manifests.hooks:
+        elif addon_manifests.installed or addon_manifests.hooks or definition.objection:
             await self._install(instance, addon_manifests, definition)
         return Done()
 
@@ -62,8 +62,7 @@ class AddonDeploymentReconciler(Struct, frozen=True):
         self, instance: AddonInstance, addon_manifests: AddonManifests, definition: AddonDefinition
     ) -> None:
         if definition.objection:
-            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "ConfigurationNotFound", definition.objection)
-            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
+            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, definition.objection)
             return
         await self._set_hook_finalizer(instance, wanted=bool(addon_manifests.hooks))
         parts = split_manifests(addon_manifests.installed)

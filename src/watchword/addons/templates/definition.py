@@ -12,15 +12,18 @@ from msgspec.structs import replace
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, Grant, Signer
 from watchword.addons.templates.deployment_config import DeploymentConfig, mirrors_from_annotation
 from watchword.addons.templates.rendering import (
+    MAX_RENDERED_BYTES,
     TemplateContext,
     read_registrations,
     render_manifests,
+    rendered_size,
     substitute_variables,
     workload_namespace,
 )
 from watchword.api.addon import Addon, AddonSubject, requested_namespace
+from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, mapping_at, rows_at
-from watchword.api.names import ADDON_NAMESPACE, HUB_NAMESPACE, HUB_SERVICE_ACCOUNT, Annotation, Label
+from watchword.api.names import ADDON_NAMESPACE, HUB_NAMESPACE, HUB_SERVICE_ACCOUNT, Annotation, ConditionType, Label
 from watchword.api.resources import (
     ADDON_DEPLOYMENT_CONFIGS,
     ADDON_TEMPLATES,
@@ -53,7 +56,8 @@ class TemplateDefinitionLookup(Struct, frozen=True):
         described = replace(described, signers=signers, trusted=trusted_grants(known))
         if key is None or config is not None:
             return described
-        missing = f"there is no AddOnDeploymentConfig {key}: create it, or name another in the configs of {name}"
+        advice = f"there is no AddOnDeploymentConfig {key}: create it, or name another in the configs of {name}"
+        missing = Condition.false(ConditionType.MANIFEST_APPLIED, "ConfigurationNotFound", advice)
         return replace(described, objection=missing, install_namespace=Addon.read(addon).namespace_on_cluster())
 
     def addons_affected_by(self, changed: Object) -> list[ObjectKey]:
@@ -117,7 +121,17 @@ def read_template(template: Object, addon: Object, config: DeploymentConfig) -> 
     namespace = config.namespace or requested_namespace(addon) or ADDON_NAMESPACE
     context = TemplateContext(name, key.namespace, namespace, read_registrations(rows), config)
 
+    size = rendered_size(manifests, context) if config != DeploymentConfig() else 0
+    too_large = Condition.false(
+        ConditionType.MANIFEST_APPLIED,
+        "ConfigurationTooLarge",
+        f"its manifests have {size} bytes with the variables and settings of its AddOnDeploymentConfig, and at most "
+        f"{MAX_RENDERED_BYTES} are installed: shorten them",
+    )
+
     def render(instance: AddonInstance) -> list[Object]:
+        if size > MAX_RENDERED_BYTES:
+            return []
         said = instance.cluster.annotations.get(Annotation.IMAGE_REGISTRIES, "")
         return render_manifests(manifests, replace(context, mirrors=mirrors_from_annotation(said)))
 
@@ -129,8 +143,9 @@ def read_template(template: Object, addon: Object, config: DeploymentConfig) -> 
         manifest_configs=tuple(rows_at(work, "manifestConfigs")),
         uses_hub=any(row.get("type") == "KubeClient" for row in rows),
         # The credential must lie where the pods are that mount it.
-        install_namespace=workload_namespace(manifests, context) or namespace,
+        install_namespace=(size <= MAX_RENDERED_BYTES and workload_namespace(manifests, context)) or namespace,
         health=BY_FEEDBACK,
+        objection=too_large if size > MAX_RENDERED_BYTES else None,
     )
 
 

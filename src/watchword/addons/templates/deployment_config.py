@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -86,8 +85,10 @@ def rewrite_image(image: str, mirrors: Iterable[ImageMirror]) -> str:
 
 
 def _matches(pattern: str, container: str) -> bool:
-    parts = (".+" if part == "*" else re.escape(part) for part in pattern.split(":"))
-    return re.fullmatch(":".join(parts), container) is not None
+    wanted, parts = pattern.split(":"), container.split(":")
+    return len(wanted) == len(parts) and all(
+        part == given or (part == "*" and given) for part, given in zip(wanted, parts, strict=True)
+    )
 
 
 def _read_proxy(row: Mapping[str, Any]) -> ProxyConfig:

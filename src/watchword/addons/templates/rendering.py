@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+import orjson
 from msgspec import Struct, field
 
 from watchword.addons.templates.deployment_config import DeploymentConfig, ImageMirror, rewrite_image
@@ -19,6 +21,7 @@ HUB_KUBECONFIG_MOUNT = f"{MOUNTS}/hub-kubeconfig"
 PROXY_CA_MOUNT = f"{MOUNTS}/proxy-ca"
 PROXY_CA_KEY = "ca-bundle.crt"
 WORKLOADS = {"Deployment": "deployments", "DaemonSet": "daemonsets"}
+MAX_RENDERED_BYTES = 4 * 1024 * 1024  # an API server stores a template of about 1.5 MiB
 _HEAD = ("apiVersion", "kind", "metadata")
 _VARIABLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
@@ -82,6 +85,23 @@ def render_manifests(manifests: Sequence[Object], context: TemplateContext) -> l
     return [with_namespace(obj, namespace) for obj in rendered] if namespace else rendered
 
 
+def rendered_size(manifests: Sequence[Object], context: TemplateContext) -> int:
+    """Return how many bytes the manifests have at most once a config is applied to them, without rendering them."""
+    sizes = {name: len(orjson.dumps(value)) for name, value in context.variables.items()}
+    size, containers, level = len(msgspec.json.encode(manifests)), 0, list[Any](manifests)
+    while level:
+        value = level.pop()
+        if isinstance(value, str):
+            closed, end, _ = value.rpartition("}}")
+            size += sum(sizes.get(match[1], 0) for match in _VARIABLE.finditer(closed + end))
+        elif isinstance(value, list):
+            level += value
+        elif isinstance(value, dict):
+            containers += len(value.get("containers") or ())
+            level += (*value, *value.values())
+    return size + containers * len(msgspec.json.encode(context.config))
+
+
 def workload_namespace(manifests: Iterable[Object], context: TemplateContext) -> str:
     """Return where the first Deployment runs, or else the first DaemonSet; empty when there is neither."""
     heads = [{name: obj[name] for name in _HEAD if name in obj} for obj in manifests]  # the rest need not be rendered
@@ -93,7 +113,8 @@ def workload_namespace(manifests: Iterable[Object], context: TemplateContext) ->
 def substitute_variables(value: Any, variables: Mapping[str, str]) -> Any:
     """Return a value with `{{NAME}}` replaced in every text; nothing stands for names that are not known."""
     if isinstance(value, str):
-        return _VARIABLE.sub(lambda match: variables.get(match[1], ""), value) if "{{" in value else value
+        closed, end, rest = value.rpartition("}}")  # the search for an end begins at each brace, and so has to find one
+        return _VARIABLE.sub(lambda match: variables.get(match[1], ""), closed + end) + rest if end else value
     if isinstance(value, list):
         return [substitute_variables(item, variables) for item in value]
     if isinstance(value, dict):

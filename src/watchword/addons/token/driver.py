@@ -47,7 +47,7 @@ def warn_of_short_lifetime(value: str) -> str:
 
 LIFETIME = DriverOption(
     flag="--addon-token-expiration-seconds",
-    help="The life asked for add-ons' tokens; 0 means a year.",
+    help="Requested lifetime of add-ons' tokens, 600 or more; 0 means a year.",
     side=Side.CLUSTER,
     type=OptionType.NUMBER,
     paths=(("addOnKubeClientRegistrationDriver", "token", "expirationSeconds"),),

@@ -190,6 +190,14 @@ class MemoryStore(CommittedReads):
         other._state.revision = self.revision
         return other
 
+    def restore(self, earlier: MemoryStore) -> None:
+        """Continue with the records of an earlier copy, as after a restored backup: no revision is used twice."""
+        revision, state = self.revision + 1, earlier.copy()._state  # noqa: SLF001 - of the same class
+        for bucket in state.buckets.values():
+            bucket.forgotten = revision
+        state.revision = revision
+        self._state = state
+
     def latest(self, bucket: str, path: str) -> Record | None:
         return self._state.get(bucket, path)
 

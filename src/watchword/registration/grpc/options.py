@@ -36,7 +36,7 @@ SERVER = DriverOption(
 )
 CA_FILE = DriverOption(
     flag="--grpc-ca-file",
-    help="The authorities of the gRPC server's certificate, as PEM; those of this machine's system without it.",
+    help="CA bundle (PEM) for the gRPC server; by default the CAs of this system.",
     side=Side.JOIN,
 )
 JOIN_OPTIONS = (SERVER, CA_FILE)
