@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import OPERATOR_GROUP
+from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
 from watchword.api.pull_secrets import CONFIGURATION
 from watchword.api.resources import RBAC_GROUP
 from watchword.api.yaml import dump
 from watchword.operator.pull_secret_manifests import PULL_SECRETS
-from watchword.operator.rendering import CONTAINER_SECURITY, JOB_DEADLINE, POD_SECURITY, role_with_binding
+from watchword.operator.rendering import JOB_DEADLINE, role_with_binding
 
 NAME = "watchword-removal"
 IMAGE = "IMAGE_OF_THE_CHART"

@@ -17,7 +17,8 @@ Rendered from the CustomResourceDefinitions by `make docs`. The groups and field
 `kubectl explain KIND` prints the same; what conditions say is in [conditions and events](conditions.md).
 
 Limits are named where they are narrower than these: a text has at most 65,536 characters, base64 2,097,152, a list
-10,000 items. An object that occurs again is described once, at the field named by "Fields as".
+10,000 items. `conditions` are those of Kubernetes. An object that occurs again is described once, at the field named by
+"Fields as".
 """
 
 CONDITION_FIELDS = {"type", "status", "reason", "message", "lastTransitionTime", "observedGeneration"}
@@ -59,7 +60,6 @@ def _kind(definition: Mapping[str, Any], known: dict[str, str]) -> Iterator[str]
         yield from (schema.get("description", ""), "")
         called = f"`{spec['group']}/{version['name']}`, `{names['plural']}`{f' (short: {short})' if short else ''}"
         yield from (f"{called}, {scope}.", "")
-        yield from ("| field | type | meaning |", "|---|---|---|")
         yield from _fields(schema, "", f"{names['kind']} {version['name']}", known)
         yield ""
 
@@ -79,7 +79,8 @@ def _fields(schema: Mapping[str, Any], prefix: str, kind: str, known: dict[str, 
             first = known.setdefault(json.dumps(inner["properties"], sort_keys=True), here)
         if first != here:
             meaning += f" Fields as `{first.removeprefix(f'{kind} ')}`."
-        yield f"| `{path}` | {_type(node)} | {meaning} |"
+        depth = "  " * path.count(".")
+        yield f"{depth}- `{name}`" + ("" if _is_conditions(node) else f" ({_type(node)}): {meaning}".rstrip(": "))
         if first == here:
             yield from _fields(inner, place, kind, known)
 

@@ -10,15 +10,17 @@ from typing import TypeAlias
 import click
 
 from watchword.cli._exit_codes import MEANINGS
-from watchword.cli.examples import EXAMPLES
 from watchword.cli.main import COMMANDS, GROUPS, cli
 
 PROGRAM = "watchword"
 HEAD = """# Commands
 
 Rendered from the code by `make docs`. `ww` is the same program under a shorter name, `watchword COMMAND --help` prints
-what stands here, and `watchword completion SHELL` makes the shell complete it.
+what stands here with examples, and `watchword completion SHELL` makes the shell complete it.
 """
+DEPLOYED = ("hub", "agent", "operator", "grpc-server", "sample-addon", "managed-serviceaccount", "clean-clusters")
+CONNECTION = ("--kubeconfig", "--context")
+CONNECTS = "Every command that connects to a cluster has `--kubeconfig` and `--context`."
 MIN_SHARED = 6  # an option that so many commands have, with the same meaning, is described once
 
 Record: TypeAlias = tuple[str, str]
@@ -35,21 +37,20 @@ def render_cli() -> str:
     shared = {record: count for record, count in counts.items() if count >= MIN_SHARED}
     sections = ["\n".join(_section(each, name, context, shared)) for name, each in commands.items()]
     index = [row for title, group in GROUPS.items() for row in _index(title, group)]
-    codes = [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
+    codes = [f"- {code.value}: {meaning}" for code, meaning in MEANINGS.items()]
     return "\n".join(
         [
             HEAD,
             *index,
             "Before the command: " + "; ".join(_words(cli, context)) + ".",
-            *("", "## Options of many commands", "", *_table(shared), "\n".join(sections)),
-            *("## Exit codes", "", "| code | meaning |", "|---|---|", *codes, ""),
+            *("", "## Options of many commands", "", *_list(shared), CONNECTS, "", "\n".join(sections)),
+            *("## Exit codes", "", *codes, ""),
         ]
     )
 
 
 def _index(title: str, group: dict[str, str]) -> list[str]:
-    rows = [f"| [`{name}`](#watchword-{name}) | {summary} |" for name, summary in group.items()]
-    return [f"**{title}**", "", "| command | what it does |", "|---|---|", *rows, ""]
+    return [f"**{title}**: " + ", ".join(f"[`{name}`](#watchword-{name})" for name in group), ""]
 
 
 def _words(group: click.Group, context: click.Context) -> list[str]:
@@ -64,13 +65,15 @@ def _section(
     context = click.Context(command, info_name=name, parent=parent)
     yield from (f"{'#' * depth} {context.command_path}", "", _prose(command.help or ""), "")
     usage = " ".join(command.collect_usage_pieces(context))
-    yield from ("```text", f"{context.command_path} {usage}".rstrip(), "```", "")
-    if context.command_path.removeprefix(f"{PROGRAM} ") in EXAMPLES:
-        examples = EXAMPLES[context.command_path.removeprefix(f"{PROGRAM} ")]
-        yield from ("```sh", *(f"{PROGRAM} {line}" for line in examples), "```", "")
+    if usage not in ("", "[OPTIONS]", "[OPTIONS] COMMAND [ARGS]..."):
+        yield from (f"`{context.command_path} {usage}`", "")
+    if context.command_path.removeprefix(f"{PROGRAM} ") in DEPLOYED:
+        yield from ("Deployments run it; its options are in its `--help`.", "")
+        return
     options = _records(command, context)
-    yield from _table([record for record in options if record not in shared])
-    common = [f"`{_cell(flags)}`" for flags, text in options if (flags, text) in shared]
+    yield from _list([record for record in options if record not in shared])
+    names = [flags.split()[0].rstrip(",") for flags, text in options if (flags, text) in shared]
+    common = [f"`{name}`" for name in names if name not in CONNECTION]
     if common:
         yield from (f"[Also](#options-of-many-commands): {', '.join(common)}.", "")
     if isinstance(command, click.Group):
@@ -78,10 +81,9 @@ def _section(
             yield from _section(command.get_command(context, child), child, context, shared, depth + 1)
 
 
-def _table(records: Collection[Record]) -> Iterator[str]:
+def _list(records: Collection[Record]) -> Iterator[str]:
     if records:
-        yield from ("| option | meaning |", "|---|---|")
-        yield from (f"| `{_cell(flags)}` | {_cell(text)} |" for flags, text in records)
+        yield from (f"- `{_cell(flags)}`: {_cell(text)}" for flags, text in records)
         yield ""
 
 
@@ -113,4 +115,4 @@ def _plain(text: str) -> str:
 
 def _cell(text: str) -> str:
     text = " ".join(text.split()).replace("INTEGER RANGE", "NUMBER").replace("FLOAT RANGE", "NUMBER")
-    return text.replace("|", "\\|").replace("<=", "≤").replace(">=", "≥")
+    return text.replace("<=", "≤").replace(">=", "≥")

@@ -18,9 +18,6 @@ what depends on the case. What to do about each is in [troubleshooting](../troub
 EXPLAINED = """From where they arise to the condition that is made of them: of a credential (`AddonTokenRefreshed`,
 `ClusterCertificateRotated`), or of a spec that cannot be carried out (`Applied`)."""
 DISCOVERY = "watchword.discovery."
-CONDITIONS = "| reason | status | message | said by |\n|---|---|---|---|"
-EVENTS = "| reason | type | message | said by |\n|---|---|---|---|"
-HANDED_ON = "| reason | message | said by |\n|---|---|---|"
 
 
 def render_conditions(sources: Path) -> str:
@@ -32,10 +29,10 @@ def render_conditions(sources: Path) -> str:
     handed_on = [each for each in said if not each.subject and not each.tone]
     lines = [HEAD, "## Conditions", ""]
     for subject, rows in groupby(named, key=lambda each: each.subject):
-        lines += [f"### {subject}", "", CONDITIONS, *_table(rows, _with_tone), ""]
-    lines += ["### Types that the object names", "", CONDITIONS, *_table(dependent, _with_tone), ""]
-    lines += ["## Reasons handed on", "", EXPLAINED, "", HANDED_ON, *_table(handed_on, _plain), ""]
-    lines += ["## Events", "", EVENTS, *_table(read.events(), _with_tone), ""]
+        lines += [f"### {subject}", "", *_table(rows, _with_tone), ""]
+    lines += ["### Types that the object names", "", *_table(dependent, _with_tone), ""]
+    lines += ["## Reasons handed on", "", EXPLAINED, "", *_table(handed_on, _plain), ""]
+    lines += ["## Events", "", *_table(read.events(), _with_tone), ""]
     lines += ["## Why discovery stops", "", "Errors of `join` and `discover` carry one of these.", ""]
     lines += [", ".join(f"`{reason}`" for reason in DiscoveryReason) + ".", ""]
     return "\n".join(lines)
@@ -46,16 +43,12 @@ def _table(rows: Iterable[Said], line: Callable[[Said], str]) -> Iterator[str]:
 
 
 def _with_tone(said: Said) -> str:
-    return f"| `{said.reason}` | {said.tone} | {_cell(said.message)} | {_module(said)} |"
+    return f"- `{said.reason}` ({said.tone}): {_cell(said.message)}"
 
 
 def _plain(said: Said) -> str:
-    return f"| `{said.reason}` | {_cell(said.message)} | {_module(said)} |"
-
-
-def _module(said: Said) -> str:
-    return f"`{said.module.removeprefix('watchword.')}`"
+    return f"- `{said.reason}`: {_cell(said.message)}"
 
 
 def _cell(message: str) -> str:
-    return message.replace("|", "\\|").replace("<", "\\<") or "…"
+    return message.replace("<", "\\<") or "…"

@@ -49,9 +49,9 @@ def render_metrics() -> str:
     HubAccountMetrics(registry, now=lambda: datetime.now(UTC))
     TokenRefreshMetrics(registry, "account", WHERE)
     rows = [_row(family) for family in registry.families]
-    return "\n".join([INTRODUCTION, "| metric | type | labels | says |", "|---|---|---|---|", *sorted(rows), ""])
+    return "\n".join([INTRODUCTION, *sorted(rows), ""])
 
 
 def _row(family: MetricFamily[Series]) -> str:
-    named = ", ".join(f"`{label}`" for label in family.label_names) or "none"
-    return f"| `{family.shown_name}` | {family.kind} | {named} | {family.documentation} |"
+    named = "".join(f", `{label}`" for label in family.label_names)
+    return f"- `{family.shown_name}` ({family.kind}{named}): {family.documentation}"

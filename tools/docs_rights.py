@@ -18,8 +18,8 @@ INTRODUCTION = """# Rights
 Every right that Watchword's processes have on a cluster, and what it is for. Rendered from `RbacRule`s in the code by
 `make docs`. Tests take the rights of operator, dashboard and pull secrets away one by one: something breaks each time.
 
-*Requested* are the verbs that the process used in the test suites on a kube-apiserver, by its audit log
-(`make rights-record`). The others are checked beside a request for something else, such as `bind`, or are held because
+In *italics*: verbs that the process did not use in the test suites on a kube-apiserver, by its audit log
+(`make rights-record`). They are checked beside a request for something else, such as `bind`, or are held because
 the hub gives them to clusters; `tests/operator/test_used_rights.py` names the rest.
 """
 PROCESSES = {
@@ -74,7 +74,7 @@ def render_rights() -> str:
     """Return the page."""
     record = read_record()
     sections = [
-        f"## {title}\n\nRole `{role}`.\n\n{_table(rights, _used_by(title, record))}" for title, role, rights in ROLES
+        f"## {title}\n\nRole `{role}`.\n\n{_list(rights, _used_by(title, record))}" for title, role, rights in ROLES
     ]
     role = rules.EXECUTION_ROLE
     work = f"The agent applies work with the role `{role}`; bind more to its account where work needs it.\n"
@@ -87,15 +87,16 @@ def _used_by(title: str, record: Mapping[str, set[Right]]) -> set[Right] | None:
     return next((record[name] for start, name in PROCESSES.items() if title.startswith(start)), None)
 
 
-def _table(rights: Sequence[RbacRule], used: set[Right] | None) -> str:
-    """Return the table of a role; with a column about requests for a process that is on record."""
-    head = ["group", "resources", "verbs", *(["requested"] if used is not None else []), "names", "why"]
-    rows = [head, ["---"] * len(head)]
-    for right in rights:
-        requested = [
-            verb for verb in right.verbs if any((right.group, kind, verb) in (used or ()) for kind in right.resources)
-        ]
-        row = [right.group or "core", ", ".join(right.resources), ", ".join(right.verbs)]
-        row += [", ".join(requested) or "none"] if used is not None else []
-        rows.append([*row, ", ".join(right.names) or "any", right.why])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+def _list(rights: Sequence[RbacRule], used: set[Right] | None) -> str:
+    """Return the rights of a role; verbs that a process on record did not use are marked."""
+    return "".join(f"- {_right(right, used)}\n" for right in rights)
+
+
+def _right(right: RbacRule, used: set[Right] | None) -> str:
+    kinds = ", ".join(f"`{kind}.{right.group}`" if right.group else f"`{kind}`" for kind in right.resources)
+    is_used = {
+        verb: used is None or any((right.group, kind, verb) in used for kind in right.resources) for verb in right.verbs
+    }
+    verbs = ", ".join(verb if is_used[verb] else f"*{verb}*" for verb in right.verbs)
+    names = ", ".join(f"`{name}`" for name in right.names)
+    return f"{kinds}{f', only {names}' if names else ''}: {verbs}; {right.why}"

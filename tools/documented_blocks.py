@@ -3,6 +3,7 @@
 Comments in the source of a page say so, before a block or at the head of the page:
 
 - `<!-- run: WORDS -->` and `<!-- not run: REASON -->`; a block without either runs in the reader's present terminal;
+- `<!-- on a node: WORDS -->`: as `run`, by `make test-node` on a real node;
 - `<!-- fleet: OPTIONS -->` starts `watchword up OPTIONS` for the page;
 - `<!-- planes: NAMES -->` starts an embedded control plane with a process node for each context that it names;
 - `<!-- where PLACEHOLDER is: SHELL WORDS -->` says what stands for a placeholder in the blocks after it;
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PART = re.compile(
-    r"^ *<!-- (?P<word>fleet|planes|where|before|run|not run)"
+    r"^ *<!-- (?P<word>fleet|planes|where|before|run|not run|on a node)"
     r"(?:: ?|(?= -->)| (?P<placeholder>\S+) is: )(?P<text>.*?) ?-->$"
     r"|^(?P<indent> *)```(?P<language>\w*)\n(?P<body>.*?)\n(?P=indent)```$",
     re.DOTALL | re.MULTILINE,
@@ -45,6 +46,7 @@ class Block:
     left_out: str = ""  # why it is not run
     before: str = ""  # commands that the page does not show
     placeholders: tuple[tuple[str, str], ...] = ()  # shell words for what the page writes
+    needs_node: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def read_page(path: Path) -> Page:
     how = ("run", "")
     blocks: list[Block] = []
     for part in PART.finditer(text):
-        if part["word"] in ("run", "not run"):
+        if part["word"] in ("run", "not run", "on a node"):
             how = (part["word"], part["text"])
         elif part["word"] == "where":
             placeholders[part["placeholder"]] = part["text"]
@@ -81,12 +83,13 @@ def read_page(path: Path) -> Page:
             commands, answers = _separate(lines)
             block = Block(
                 line=text.count("\n", 0, part.start()) + 1,
-                mark=how[1] if how[0] == "run" else "",
+                mark=how[1] if how[0] != "not run" else "",
                 commands=tuple(commands),
                 answers=tuple(row for row in answers if row.strip() not in ("", "…")),
                 left_out=how[1] if how[0] == "not run" else "",
                 before=said["before"],
                 placeholders=tuple(placeholders.items()),
+                needs_node=how[0] == "on a node",
             )
             blocks.append(block)
             how, said["before"] = ("run", ""), ""
@@ -131,4 +134,8 @@ def report(root: Path) -> Iterator[str]:
     blocks = [block for page in pages for block in page.blocks]
     executed = sum(not block.left_out for block in blocks)
     left_out = len(blocks) - executed
-    yield f"{len(pages)} pages, {len(blocks)} blocks, {executed} executed, {left_out} not, with a reason each"
+    on_nodes = sum(block.needs_node for block in blocks)
+    yield (
+        f"{len(pages)} pages, {len(blocks)} blocks, {executed} executed, {on_nodes} of them by make test-node; "
+        f"{left_out} not, with a reason each"
+    )

@@ -82,6 +82,20 @@ class Node:
             pid = (self.settings.folder / "pids" / name).read_text()
             subprocess.run(self.inside("kill", "-9", pid), check=False, stderr=subprocess.DEVNULL)
 
+    def lose_etcd(self) -> None:
+        """Begin again with an empty etcd; keys, certificates and files of the node stay."""
+        names = ("kube-apiserver", "etcd", *SECOND)
+        self.hold(*names)
+        until(lambda: not any(self.runs(name) for name in names), "the processes have ended")
+        shutil.rmtree(self.settings.folder / "etcd")
+        self.release("etcd", "kube-apiserver")
+        complete(self, {})
+
+    def runs(self, name: str) -> bool:
+        """Whether a process of the node runs."""
+        pid = (self.settings.folder / "pids" / name).read_text()
+        return succeeds(self.inside("kill", "-0", pid))
+
     def restart_with(self, name: str, *flags: str) -> None:
         """Start a process of the node again, with these flags after its own."""
         path = self.settings.folder / "processes.json"
@@ -122,7 +136,7 @@ def missing() -> list[str]:
     return [*(["root"] if os.geteuid() != 0 else []), *wanted]
 
 
-def start(name: str, image: Path | None = None, kubelet_flags: tuple[str, ...] = ()) -> Node:
+def start(name: str, image: Path | None = None, pod_security: str = "privileged") -> Node:
     """Start a node, or return the one of this name that runs; `NodeError` says what is missing."""
     lacking = missing()
     if lacking:
@@ -138,7 +152,7 @@ def start(name: str, image: Path | None = None, kubelet_flags: tuple[str, ...] =
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     network = free_network()
-    settings = NodeSettings(folder, cache_folder(), f"10.99.{network}.2", chosen_release(), kubelet_flags)
+    settings = NodeSettings(folder, cache_folder(), f"10.99.{network}.2", chosen_release(), pod_security)
     write_configuration(settings)
     kubeadm(settings)
     for process in SECOND:
@@ -207,7 +221,9 @@ def complete(node: Node, images: dict[str, Path]) -> None:
     for name, layout in images.items():
         import_image(settings, layout, name)
     binding = ("clusterrolebinding", ADMINS, "--clusterrole=cluster-admin", f"--group={ADMINS}")
-    until(lambda: succeeds(settings.kubectl("create", *binding, user="super-admin")), "the API server answers")
+    ready = settings.kubectl("get", "--raw=/readyz", user="super-admin")
+    until(lambda: succeeds(ready), "the API server is ready")
+    run(*settings.kubectl("create", *binding, user="super-admin"))
     node.release(*SECOND)
     for state in ("create", "condition=Ready"):
         run(*settings.kubectl("wait", f"--for={state}", f"node/{NODE_NAME}", f"--timeout={PATIENCE:.0f}s"))

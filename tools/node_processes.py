@@ -26,7 +26,7 @@ class NodeSettings:
     binaries: Path
     address: str
     release: str
-    kubelet_flags: tuple[str, ...] = ()
+    pod_security: str = "privileged"  # the standard that pods of every namespace must meet
 
     @property
     def socket(self) -> Path:
@@ -57,6 +57,7 @@ def write_configuration(node: NodeSettings) -> None:
     """Write the files that the processes read; certificates and kubeconfigs are those of kubeadm."""
     files = {
         "kubeadm.yaml": "---\n".join(dump(document) for document in kubeadm_documents(node)),
+        "admission.yaml": dump(admission_configuration(node)),
         "kubelet.yaml": dump(kubelet_configuration(node)),
         "kube-proxy.yaml": dump(proxy_configuration(node)),
         "containerd.toml": containerd_configuration(node),
@@ -90,6 +91,7 @@ def commands(node: NodeSettings) -> dict[str, list[str]]:
             f"--service-account-signing-key-file={pki}/sa.key",
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
             *(f"--service-cluster-ip-range={SERVICE_RANGE}", "--enable-admission-plugins=NodeRestriction"),
+            f"--admission-control-config-file={node.folder / 'admission.yaml'}",
         ],
         "kube-controller-manager": [
             *(str(node.binaries / "kube-controller-manager"), f"--kubeconfig={controllers}"),
@@ -106,7 +108,7 @@ def commands(node: NodeSettings) -> dict[str, list[str]]:
         "kubelet": [
             *(str(node.binaries / "kubelet"), f"--config={node.folder / 'kubelet.yaml'}"),
             *(f"--kubeconfig={node.folder / 'kubelet.conf'}", f"--hostname-override={NODE_NAME}"),
-            *(f"--node-ip={node.address}", f"--root-dir={node.folder / 'kubelet'}", *node.kubelet_flags),
+            *(f"--node-ip={node.address}", f"--root-dir={node.folder / 'kubelet'}"),
         ],
         "kube-proxy": [str(node.binaries / "kube-proxy"), f"--config={node.folder / 'kube-proxy.yaml'}"],
     }
@@ -131,6 +133,20 @@ def kubeadm_documents(node: NodeSettings) -> list[dict[str, Any]]:
             "networking": {"serviceSubnet": SERVICE_RANGE},
         },
     ]
+
+
+def admission_configuration(node: NodeSettings) -> dict[str, Any]:
+    """Return the Pod Security standard of namespaces that name none."""
+    security = {
+        "apiVersion": "pod-security.admission.config.k8s.io/v1",
+        "kind": "PodSecurityConfiguration",
+        "defaults": {"enforce": node.pod_security, "enforce-version": "latest"},
+    }
+    return {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AdmissionConfiguration",
+        "plugins": [{"name": "PodSecurity", "configuration": security}],
+    }
 
 
 def kubelet_configuration(node: NodeSettings) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class Sources:
     def _speakers(self, module: Module) -> dict[str, Speaker]:
         """Return what hands on a reason here: helpers that make a condition of it, and values that carry it."""
         found: dict[str, Speaker] = {}
-        for node in ast.walk(module.tree):
+        for node in _nodes(module.tree):
             if isinstance(node, ast.ImportFrom):
                 found |= {alias.name: CARRIERS[alias.name] for alias in node.names if alias.name in CARRIERS}
             elif isinstance(node, ast.ClassDef) and node.name in CARRIERS:
@@ -269,7 +269,7 @@ def _strings(node: ast.AST) -> list[str]:
 def _imports(tree: ast.Module) -> dict[str, str]:
     """Return from which module a name comes, or which module it is."""
     found = {}
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 inside = alias.name.islower() and not alias.name.startswith("_")

@@ -11,6 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 from tests.dashboard.harness import DashboardHarness, open_dashboard
 from tests.helpers.credential_fleet import CredentialFleet
+from tests.helpers.plane_image import install_once
 
 from watchword.testing.plane import Plane
 
@@ -29,6 +30,7 @@ FLAGS = (
 async def hub(plane: Plane) -> CredentialFleet:
     """A hub with the kinds of a fleet, and nothing else yet."""
     fleet = CredentialFleet(plane.client(), plane.clock.now())
+    await install_once(plane, "kinds of a hub", fleet.define_kinds)
     await fleet.install()
     return fleet
 

@@ -76,8 +76,8 @@ async def test_change_of_one_cluster_moves_its_row_and_leaves_the_elements_of_al
         await expect(visited.page.locator(FIRST_ROW)).to_contain_text("went silent")
 
         order = ["edge-4", "edge-1", "edge-2", "edge-3", "edge-5"]
-        assert await visited.page.evaluate(LISTED) == order
-        assert await visited.page.evaluate(STILL_MARKED) == order
+        await visited.computes(LISTED, order)
+        await visited.computes(STILL_MARKED, order)
 
 
 async def test_focus_stays_on_its_row_when_another_moves_above_it(
@@ -135,7 +135,7 @@ async def test_withdrawn_right_removes_the_rows_from_the_page(
         await set_conditions(hub.client, "edge-1", SILENT)
         await expect(visited.page.get_by_text("There are no clusters.")).to_be_visible()
 
-        assert await visited.page.evaluate(LISTED) == []
+        await visited.computes(LISTED, [])
         assert "edge-1" not in await visited.page.content()
 
 
@@ -160,8 +160,8 @@ async def test_page_is_up_to_date_without_duplicates_after_a_broken_connection(
         breaker.broken = False
         await expect(visited.page.get_by_text("went silent")).to_be_visible()
 
-        assert await visited.page.evaluate(LISTED) == ["edge-4", "edge-1", "edge-3", "edge-5", "edge-6"]
-        assert await visited.page.evaluate(STILL_MARKED) == ["edge-4", "edge-1", "edge-3", "edge-5"]
+        await visited.computes(LISTED, ["edge-4", "edge-1", "edge-3", "edge-5", "edge-6"])
+        await visited.computes(STILL_MARKED, ["edge-4", "edge-1", "edge-3", "edge-5"])
 
 
 async def test_rows_that_come_and_go_stay_in_order(plane: Plane, hub: CredentialFleet, browser: Browser) -> None:

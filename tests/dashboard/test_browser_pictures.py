@@ -62,7 +62,7 @@ async def test_axis_shows_hours_and_years_and_its_labels_stand_apart(
             await visited.page.set_viewport_size({"width": width, "height": 900})
             await visited.open("#/credentials")
             await visited.page.wait_for_selector(FIRST_ROW)
-            assert await visited.page.evaluate(OVERLAPS) == 0
+            await visited.computes(OVERLAPS, 0)
 
 
 async def test_holder_and_subject_are_whole_and_notes_take_room_only_where_there_are_some(
@@ -76,7 +76,7 @@ async def test_holder_and_subject_are_whole_and_notes_take_room_only_where_there
         await visited.page.set_viewport_size({"width": 1360, "height": 900})
         await visited.open("#/credentials")
         await visited.page.wait_for_selector(FIRST_ROW)
-        assert await visited.page.evaluate(CUT) == []
+        await visited.computes(CUT, [])
         await expect(visited.page.get_by_role("columnheader", name="Note")).to_be_hidden()
         await hub.cluster("edge-2", age=25 * HOUR)
 
@@ -94,9 +94,9 @@ async def test_cards_on_a_phone_begin_with_the_time_left_and_the_renewal(
         await visited.open(page)
         await visited.page.wait_for_selector(FIRST_ROW)
 
-        assert await visited.page.evaluate(FIRST_LINE) == ["Left", "Renewal", "Health"]
-        assert await visited.page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
-        assert await visited.page.evaluate("document.querySelector('.grid').scrollWidth") < PHONE["width"]
+        await visited.computes(FIRST_LINE, ["Left", "Renewal", "Health"])
+        await visited.computes("() => document.documentElement.scrollWidth", PHONE["width"])
+        await visited.computes("() => document.querySelector('.grid').scrollWidth < innerWidth", expected=True)
 
 
 async def test_bar_of_each_kind_leads_to_its_rows_in_that_state(
@@ -152,4 +152,4 @@ async def test_lost_lease_is_a_warning_and_fingerprints_are_short(
         await expect(events).to_contain_text(f"X509SHA256={FINGERPRINT[:8]}…")
         await expect(events).not_to_contain_text(FINGERPRINT)
 
-        assert await events.get_by_title(FINGERPRINT).count() == 1
+        await expect(events.get_by_title(FINGERPRINT)).to_have_count(1)

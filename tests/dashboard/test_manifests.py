@@ -102,4 +102,4 @@ def test_printed_deployment_starts_with_options_that_the_command_knows() -> None
     options = options_of({**context.params, "tls": None})
 
     assert (options.login, options.names, options.secure) == (True, ("fleet.example",), True)
-    assert (options.serve, options.health) == (("10.0.0.1", 8080), ("10.0.0.1", 8000))
+    assert (options.serve, options.health) == (("10.0.0.1,127.0.0.1", 8080), ("10.0.0.1", 8000))

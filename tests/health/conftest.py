@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import base64
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest_asyncio
 from msgspec import Struct
 from tests.helpers.credential_fleet import CredentialFleet, a_condition
+from tests.helpers.plane_image import install_once
 
 from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.api.crds import MANAGED_CRDS
-from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, CLUSTER_LEASE, HUB_KUBECONFIG_SECRET, HUB_NAMESPACE, Label
 from watchword.api.pull_secrets import CONFIGURATION
@@ -103,9 +104,15 @@ class World(Struct, frozen=True):
             await self.delete(PODS, ObjectKey.of(pod))
         await self.deploy(key, **how)
 
-    async def renew(self, key: ObjectKey, ago: timedelta = timedelta(0), *, seconds: int = 15) -> None:
+    async def renew(
+        self, key: ObjectKey, ago: timedelta = timedelta(0), *, seconds: int = 15, holder: str | None = None
+    ) -> None:
         renewed = rfc3339_micro(self.now - ago)
-        spec = {"holderIdentity": f"{key.name}-1", "leaseDurationSeconds": seconds, "renewTime": renewed}
+        spec = {
+            "holderIdentity": f"{key.name}-1" if holder is None else holder,
+            "leaseDurationSeconds": seconds,
+            "renewTime": renewed,
+        }
         await self.plane.client().apply(LEASES, LEASES.manifest(key, spec=spec), force=True)
 
     @property
@@ -118,8 +125,8 @@ async def world(plane: Plane) -> World:
     client = plane.client()
     made = World(plane, CredentialFleet(client, plane.clock.now()))
     info = ClusterInfo(("https://hub.test:6443",), split_bundle(plane.ca_pem))
+    await install_once(plane, "kinds of a hub", made.fleet.define_kinds)
     await set_up_hub(client, HubSetup(info, deploy=False))
-    await establish_crds(client, ACCOUNT_CRDS, manager="tests")
     for namespace in (HUB_NAMESPACE, OPERATOR.namespace, CONFIGURATION.namespace):
         await client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace)), force=True)
     await made.deploy(OPERATOR)
@@ -143,7 +150,7 @@ async def member(plane: Plane) -> World:
     """A cluster whose operator and agent run and whose agent waits for its first credential."""
     client = plane.client()
     made = World(plane, CredentialFleet(client, plane.clock.now()))
-    await establish_crds(client, MANAGED_CRDS, manager="tests")
+    await install_once(plane, "kinds of a member", partial(establish_crds, client, MANAGED_CRDS, manager="tests"))
     for namespace in (AGENT.namespace, OPERATOR.namespace):
         await client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace)), force=True)
     await made.deploy(OPERATOR)

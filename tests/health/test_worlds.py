@@ -157,6 +157,11 @@ WORLDS: dict[str, tuple[Break, str, str]] = {
         "holds the lease",
         f"kubectl -n {HUB_NAMESPACE} get pods",
     ),
+    "hub's controllers stopped": (
+        lambda world: world.renew(LOCKS["the hub's controllers"], timedelta(minutes=1), seconds=1, holder=""),
+        "holds the lease",
+        f"kubectl -n {HUB_NAMESPACE} get pods",
+    ),
     "hub's controllers hang": (
         lambda world: world.renew(LOCKS["the hub's controllers"], timedelta(minutes=1)),
         "renewed its lease 60s ago",
@@ -405,6 +410,12 @@ WORLDS: dict[str, tuple[Break, str, str]] = {
 
 
 async def test_a_hub_on_which_all_is_well_is_well_in_every_view(world: World) -> None:
+    assert await attention(world) == {"doctor": set(), "status": set(), "dashboard": set()}
+
+
+async def test_lease_that_was_released_just_now_is_an_election(world: World) -> None:
+    await world.renew(LOCKS["the hub's controllers"], timedelta(seconds=10), seconds=1, holder="")
+
     assert await attention(world) == {"doctor": set(), "status": set(), "dashboard": set()}
 
 

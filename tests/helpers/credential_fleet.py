@@ -52,9 +52,12 @@ class CredentialFleet(Struct, frozen=True):
     client: Client
     now: datetime
 
+    async def define_kinds(self) -> None:
+        await establish_crds(self.client, (*HUB_CRDS, *ACCOUNT_CRDS), manager="tests")
+
     async def install(self) -> None:
         """Define the kinds, and publish an authority to joining clusters."""
-        await establish_crds(self.client, (*HUB_CRDS, *ACCOUNT_CRDS), manager="tests")
+        await self.define_kinds()
         authority = Authority.make("kubernetes", now=self.now - 300 * DAY)
         info = ClusterInfo(("https://hub.example:6443",), (authority.certificate,))
         await set_up_discovery(self.client, DiscoverySetup(info))

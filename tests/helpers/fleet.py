@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import Any, TypeAlias
+
+from tests.helpers.plane_image import install_once
 
 from watchword.addons.token.driver import LIFETIME as TOKEN_LIFETIME
 from watchword.api.accounts import ACCOUNTS_GATE
@@ -273,15 +276,19 @@ async def allow_hub(client: Client, name: str, *rules: Object) -> None:
     await client.apply(CLUSTER_ROLE_BINDINGS, binding)
 
 
+async def install_fleet(client: Client) -> None:
+    await installation.install(client)
+    await establish_crds(client, MANAGED_CRDS, manager=installation.FIELD_MANAGER)
+    await grant_shipped_rights(client)
+
+
 @asynccontextmanager
 async def run_fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
     """Prepare a hub on a control plane; everything that runs ends with the context."""
     client = plane.client()
     # Agents identify their cluster by the UID of kube-system, which a server may create after it is ready.
     await eventually(client, NAMESPACES, ObjectKey.cluster("kube-system"))
-    await installation.install(client)
-    await establish_crds(client, MANAGED_CRDS, manager=installation.FIELD_MANAGER)
-    await grant_shipped_rights(client)
+    await install_once(plane, "fleet", partial(install_fleet, client))
     await plane.controllers(
         "certificatesigningrequest-signing-controller",
         "namespace-controller",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.node)
-            item.add_marker(pytest.mark.timeout(300))
+            item.add_marker(pytest.mark.timeout(1200))
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
@@ -40,7 +40,7 @@ class SharedNode:
     current: nodes.Node | None = None
 
     def take(self) -> nodes.Node:
-        self.current = self.current or nodes.start("test", IMAGE_LAYOUT)
+        self.current = self.current or nodes.start("test", IMAGE_LAYOUT, pod_security="restricted")
         return self.current
 
     def discard(self) -> None:
@@ -71,6 +71,35 @@ def cluster(request: pytest.FixtureRequest, shared_node: SharedNode, tmp_path: P
     except AssertionError:
         shared_node.discard()
         raise
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """A hub of two replicas with itself as the member edge-1, and a cluster on this machine as edge-2.
+
+    Add-ons have tokens on edge-1 and certificates on edge-2.
+    """
+
+    hub: RealCluster
+    edge: RealCluster
+    edge_url: str
+
+
+@pytest.fixture(scope="module")
+def fleet(shared_node: SharedNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A fleet that the tests of a module share; the node goes with it."""
+    node, folder = shared_node.take(), tmp_path_factory.mktemp("fleet")
+    hub = RealCluster(node, folder)
+    serving = ("watchword", "apiserver", "--data-dir", "plane", "--port", "0", "--bind-address", node.gateway)
+    with hub.running(*serving, "--node", "--node-image", nodes.IMAGE, ready="serving") as said:
+        edge = replace(hub, administrator=folder / "plane" / "admin.kubeconfig")
+        arguments = hub.init()
+        hub.kubectl("annotate", "clustermanager", "cluster-manager", "watchword.dev/replicas=2")
+        hub.join(arguments, "--addon-kubeclient-registration-auth", "token")
+        hub.join(arguments, name="edge-2", member=edge)
+        hub.await_rollouts()
+        yield Fleet(hub, edge, said.split()[-1])
+    shared_node.discard()
 
 
 HAS_FAILED = pytest.StashKey[bool]()

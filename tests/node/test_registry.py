@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.node.real_cluster import RealCluster
+from tests.node.real_cluster import RESTRICTED, RealCluster
 
 from tools.node_images import provide_pause_image
 from watchword.api.yaml import dump
@@ -52,7 +52,9 @@ def open_registry(cluster: RealCluster, realm: str, root: Path) -> Iterator[str]
         image = cache_folder().parent / "pause"
         provide_pause_image("go", image)
         copy = ("skopeo", "copy", "--dest-tls-verify=false", f"oci:{image}", f"docker://{inside}/team-a/app:1")
-        cluster.poll(lambda: cluster.run(*copy, check=False).returncode == 0, "the registry takes an image")
+        for url in (f"http://{inside}/v2/", f"https://{host}/v2/"):
+            cluster.await_answer(url)
+        cluster.run(*copy)
         yield host
 
 
@@ -70,7 +72,7 @@ def serving(cluster: RealCluster, name: str, configuration: dict[str, object]) -
 
 
 def a_pod(namespace: str, image: str) -> str:
-    container = {"name": "main", "image": image, "imagePullPolicy": "Always"}
+    container = {"name": "main", "image": image, "imagePullPolicy": "Always", "securityContext": RESTRICTED}
     metadata = {"name": "app", "namespace": namespace}
     spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})

@@ -113,6 +113,7 @@ async def test_a_join_costs_no_request_that_could_be_spared(fleet: FleetHarness)
     assert hub.seen - Counter(OF_THE_HUB_FOR_ANY_NUMBER) == Counter(OF_THE_HUB)
 
 
+@pytest.mark.bookmarks  # they show that the API server is alive
 async def test_a_member_to_which_nothing_happens_is_almost_silent(fleet: FleetHarness) -> None:
     _, agent, hub = await start(fleet)
     await asyncio.sleep(600)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
-from watchword.api.json import MAX_DEPTH, is_deeper_than, limit_depth
+from watchword.api.json import MAX_DEPTH, copy_json, is_deeper_than, limit_depth
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import MANAGED_CLUSTERS, MANIFEST_WORKS, NAMESPACES
 from watchword.kube.client import Client
@@ -113,7 +113,16 @@ def test_what_is_not_deep_stays_and_the_rest_is_cut(value: object, before: objec
         assert cut == orjson.loads(raw)
 
 
-@pytest.mark.parametrize("raw", [b"{" * 1000, b'["' + b"[" * 1000, b'{"\\": [[[', b"}" * 1000, b'"\\"' * 100_000])
+@pytest.mark.parametrize("depth", [100, 240, 300, 500, 950, 5000])
+def test_what_is_read_can_be_copied_and_written(depth: int) -> None:
+    found = orjson.loads(limit_depth(b'{"a":' * depth + b"1" + b"}" * depth))
+
+    assert orjson.loads(orjson.dumps(found)) == copy_json(found)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"{" * 1000, b'["' + b"[" * 1000, b'{"\\": [[[', b"}" * 1000, b'"' + b'\\"[' * 200_000]
+)
 def test_text_that_is_no_json_ends(raw: bytes) -> None:
     with pytest.raises(orjson.JSONDecodeError):
         orjson.loads(limit_depth(raw))

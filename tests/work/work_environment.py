@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
 from tests.helpers.fleet import PlaneConnector
+from tests.helpers.plane_image import install_once
 
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.crds.work import MANIFEST_WORK
@@ -208,7 +210,10 @@ class WorkEnvironment:
 @asynccontextmanager
 async def open_work_environment(plane: Plane) -> AsyncIterator[WorkEnvironment]:
     """Prepare a control plane; whatever is left of the works ends with the context."""
-    await establish_crds(plane.client(), (MANIFEST_WORK, *MANAGED_CRDS), manager=FIELD_MANAGER)
+    definitions = (MANIFEST_WORK, *MANAGED_CRDS)
+    await install_once(
+        plane, "kinds of works", partial(establish_crds, plane.client(), definitions, manager=FIELD_MANAGER)
+    )
     cluster, namespace = await plane.namespace("edge"), await plane.namespace("workload")
     async with work_environment_of(plane, cluster, namespace) as site:
         yield site

@@ -23,8 +23,8 @@ from watchword.api.bootstrap import (
     SIGNATURE_PREFIX,
 )
 from watchword.api.conditions import find_condition
-from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of
-from watchword.api.names import HUB_NAMESPACE, IMAGE, Annotation
+from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, mapping_at
+from watchword.api.names import HUB_LOCK, HUB_NAMESPACE, IMAGE, Annotation
 from watchword.api.rbac import rules_of
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
@@ -32,6 +32,7 @@ from watchword.api.resources import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
+    LEASES,
 )
 from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
@@ -269,6 +270,8 @@ async def await_hub(waiter: ObjectWaiter, setup: HubSetup, record: TokenRecord |
         advice = "`watchword logs operator` shows why it does not apply it"
         await waiter.until(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER), validate_applied, advice=advice)
         await await_deployments(waiter.client, deployed, waiter.patience, waiter.progress)
+        advice = "`watchword logs hub` shows why no replica leads"
+        await waiter.until(LEASES, ObjectKey(HUB_NAMESPACE, HUB_LOCK), validate_led, advice=advice)
     if record is not None:
         advice = "is `watchword hub` running for this cluster? Its log says why it does not sign"
         await waiter.until(CONFIG_MAPS, CLUSTER_INFO, SignatureCondition(record.token.id), advice=advice)
@@ -284,6 +287,11 @@ def validate_applied(manager: Object | None) -> str:
     if applied is None or observed < int((found.get("metadata") or {}).get("generation") or 0):
         return f"the operator has not applied ClusterManager {CLUSTER_MANAGER} yet"
     return ""
+
+
+def validate_led(lease: Object | None) -> str:
+    """Return why no replica of the hub leads; empty when one does."""
+    return "" if mapping_at(lease or {}, "spec").get("holderIdentity") else "no replica of the hub leads yet"
 
 
 class SignatureCondition(Struct, frozen=True):

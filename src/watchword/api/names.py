@@ -6,8 +6,8 @@ from typing import Final
 
 from watchword import __version__
 
-REGISTRY = "ghcr.io"
-REPOSITORY = "watchword/watchword"
+REGISTRY = "registry.invalid"  # reserved, so that no registry has it: an image is published by its user
+REPOSITORY = "watchword"
 IMAGE_NAME = f"{REGISTRY}/{REPOSITORY}"
 IMAGE = f"{IMAGE_NAME}:{__version__}"
 IMAGE_VARIABLE = "WATCHWORD_IMAGE"
@@ -16,6 +16,7 @@ IMAGE_VARIABLE = "WATCHWORD_IMAGE"
 
 # Namespaces
 HUB_NAMESPACE = "open-cluster-management-hub"
+HUB_LOCK = "watchword-hub-lock"  # the Lease there that the leading replica of the hub holds
 AGENT_NAMESPACE = "open-cluster-management-agent"
 ADDON_NAMESPACE = "open-cluster-management-agent-addon"
 BOOTSTRAP_NAMESPACE = "open-cluster-management"

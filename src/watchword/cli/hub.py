@@ -46,7 +46,13 @@ from watchword.runtime.clock import SystemClock
     default=LEFT_CLUSTER_RETENTION,
     help="How long clusters that left by `unjoin` are kept; reported on the ManagedCluster.",
 )
-@option("--agent-image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image of the agents of built-in add-ons.")
+@option(
+    "--agent-image",
+    default=IMAGE,
+    envvar=IMAGE_VARIABLE,
+    show_default=False,
+    help="Image of the agents of built-in add-ons.",
+)
 @click.option(
     "--install/--no-install",
     default=True,

@@ -30,10 +30,8 @@ from watchword.pki.certificates import split_bundle
 from watchword.pullsecrets.settings import validate_configuration
 
 FORMS = ("yaml", "json")
-_image = option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, help="Image to run; by default $WATCHWORD_IMAGE.")
-_image_over_values = text(
-    "--image", envvar=IMAGE_VARIABLE, help=f"Image to run; by default that of --values, else {IMAGE}."
-)
+_image = option("--image", default=IMAGE, envvar=IMAGE_VARIABLE, show_default=False, help="Image to run.")
+_image_over_values = text("--image", envvar=IMAGE_VARIABLE, help="Image to run; by default that of --values.")
 _values = click.option(
     "--values",
     "-f",

@@ -78,7 +78,12 @@ def serving_options(default: str) -> Callable[[F], F]:
     """Add where and how a server listens; the command gets `serve`, `tls` (certificate and key) and `listen`."""
 
     def decorate(command: F) -> F:
-        @option("--serve", type=HostPort(), default=default, help="Address to serve on; port 0 selects a free one.")
+        @option(
+            "--serve",
+            type=HostPort(),
+            default=default,
+            help="Address to serve on; port 0 selects a free one; hosts are separated by commas.",
+        )
         @click.option("--tls-certificate", type=FILE, help="Serve TLS with this certificate (PEM).")
         @click.option("--tls-key", type=FILE, help="The private key of --tls-certificate (PEM).")
         @flag(

@@ -135,4 +135,4 @@ async def _restore_hub(
             said = f"created {len(plan.created)} objects and changed {len(plan.changed)}"
             saved = f"{backup.header.created:%Y-%m-%d %H:%MZ}"
             events.normal(HUB, "HubRestored", f"{administrator} restored the backup of {saved}: {said}")
-    echo(f"{said}; run `watchword init` to start the hub")
+    echo(f"{said}; run `watchword init --deploy` to start the hub")

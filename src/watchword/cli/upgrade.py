@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from watchword.admin.errors import NotFoundOnHub
 from watchword.admin.upgrade import Upgrader, UpgradeStep
-from watchword.api.names import IMAGE, IMAGE_VARIABLE
+from watchword.api.names import IMAGE_VARIABLE
 from watchword.cli.common_options import change_options, confirm, split
 from watchword.cli.connection_options import ClusterConnection, complete_contexts, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
@@ -31,7 +31,7 @@ class _Place(Struct, frozen=True):
 
 
 @click.command("upgrade")
-@text("--image", envvar=IMAGE_VARIABLE, help=f"Image to upgrade to; {IMAGE} on an embedded control plane.")
+@text("--image", envvar=IMAGE_VARIABLE, help="Image to upgrade to.")
 @click.option(
     "--agent-context",
     "contexts",

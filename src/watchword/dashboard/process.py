@@ -153,4 +153,5 @@ def choose_cookie_name(*, secure: bool) -> str:
 
 
 def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    first = host.partition(",")[0]
+    return f"[{first}]" if ":" in first else first

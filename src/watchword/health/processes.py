@@ -151,6 +151,7 @@ def decide_report_findings(kind: str, found: Object) -> list[Finding]:
     ]
 
 
+DEFAULT_LEASE = timedelta(seconds=15)
 STALE_AFTER = 3  # durations of a lease without renewal: the leader is gone, and no other took its place
 JOB_PATIENCE = timedelta(minutes=5)
 
@@ -211,11 +212,12 @@ def _lock_findings(name: str, key: ObjectKey, facts: ProcessFacts, now: datetime
     lease = next((obj for obj in facts.locks if ObjectKey.of(obj) == key), None)
     spec = (lease or {}).get("spec") or {}
     renewed, holder = parse_rfc3339(str(spec.get("renewTime") or "")), str(spec.get("holderIdentity") or "")
-    if renewed is None or not holder:
+    changing = renewed is not None and now - renewed <= STALE_AFTER * DEFAULT_LEASE  # a leader that stopped released it
+    if renewed is None or not (holder or changing):
         elsewhere = "" if deployed else "; one with --disable-leader-election cannot be seen from here"
         return [fail("NoLeader", f"no process of {name} holds the lease {key}: none runs{elsewhere}", command)]
-    silent, duration = now - renewed, timedelta(seconds=int(spec.get("leaseDurationSeconds") or 15))
-    if silent <= STALE_AFTER * duration:
+    silent, duration = now - renewed, timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0))
+    if silent <= STALE_AFTER * max(duration, DEFAULT_LEASE):
         return []
     sentence = f"no process of {name} runs: {holder} renewed its lease {format_age(silent)} ago"
     return [fail("LeaseStale", sentence, command)]

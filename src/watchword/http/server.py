@@ -50,9 +50,13 @@ class OutOfDescriptors(Exception):
 
 
 async def bind_sockets(host: str, port: int) -> tuple[socket.socket, ...]:
-    """Listen on every address of a host; raises `OSError`."""
+    """Listen on every address of a host, or of several separated by commas; raises `OSError`."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found = [
+        row
+        for each in host.split(",")
+        for row in await loop.getaddrinfo(each or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    ]
     opened: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):

@@ -9,6 +9,7 @@ from typing import Any
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, mapping_at, rows_at
 from watchword.api.names import HUB_NAMESPACE, HUB_SERVICE_ACCOUNT, IMAGE, Annotation
+from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
 from watchword.api.resources import CRON_JOBS, NAMESPACES, SERVICES
 from watchword.api.validation import DurationError, parse_duration
 from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
@@ -16,9 +17,7 @@ from watchword.operator.feature_gates import HUB_FEATURES, format_gates, is_enab
 from watchword.operator.klusterlet_manifests import pod_fields, resources_of
 from watchword.operator.rbac import ACCOUNTS_ROLE, CLEANER_ROLE, HUB_ROLE
 from watchword.operator.rendering import (
-    CONTAINER_SECURITY,
     JOB_DEADLINE,
-    POD_SECURITY,
     Workload,
     cluster_binding,
     deployment,

@@ -116,7 +116,7 @@ def _workload(options: DashboardBundleOptions) -> Workload:
         arguments=[
             "dashboard",
             "--login",
-            f"--serve=$(POD_IP):{PORT}",
+            f"--serve=$(POD_IP),127.0.0.1:{PORT}",  # `kubectl port-forward` connects to loopback
             *(f"--name={name}" for name in options.names),
             "--https" if options.secure else "--insecure-http",  # TLS ends at a proxy in front of the Service
         ],

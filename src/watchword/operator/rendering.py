@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import BOOTSTRAP_NAMESPACE, IMAGE, Label
+from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -28,12 +29,6 @@ MANAGED_BY = "watchword-operator"
 OPERATOR = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-operator")
 HEALTH_PORT = 8000
 JOB_DEADLINE = 300  # seconds, for Jobs whose work takes less than a minute
-CONTAINER_SECURITY: Object = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
-POD_SECURITY: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 class PodSettings(Struct, frozen=True):

@@ -13,6 +13,7 @@ import orjson
 
 from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.apiserver.store.memory import MemoryStore
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.testing.credentials import ADMIN, ADMIN_GROUPS
@@ -86,6 +87,11 @@ class Plane:
     @property
     def ca_pem(self) -> bytes:
         return self._backend.ca_pem
+
+    @property
+    def store(self) -> MemoryStore | None:
+        """What the control plane stores in this process; None where it is another process."""
+        return getattr(self._backend, "store", None)
 
     @property
     def clock(self) -> Clock:

@@ -58,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the mark, and refuse a run whose control plane cannot be started."""
     config.addinivalue_line("markers", "planes(*names): the only control planes on which this test makes sense")
     config.addinivalue_line("markers", "plants_secrets: puts secrets into objects on purpose, which are not searched")
+    config.addinivalue_line("markers", "bookmarks: watches get one every minute in virtual time, too")
     _watch_arguments(config)
     if config.getoption("--plane") == REAL:
         try:
@@ -158,7 +159,10 @@ async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
             backend = request.getfixturevalue("_kube_apiserver")
         else:
             folder = tmp_path_factory.mktemp("plane")
-            backend = await stack.enter_async_context(open_embedded(folder, listening=_in_real_time(request)))
+            bookmarks = request.node.get_closest_marker("bookmarks") is not None
+            backend = await stack.enter_async_context(
+                open_embedded(folder, listening=_in_real_time(request), bookmarks=bookmarks)
+            )
         yield await stack.enter_async_context(_for_one_test(request, backend, private=False))
 
 

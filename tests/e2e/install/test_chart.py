@@ -124,7 +124,7 @@ def test_overlay_names_the_image_once(tmp_path: Path) -> None:
     shutil.copytree(BASES, tmp_path / "kustomize")
     overlay = tmp_path / "kustomize" / "overlay"
     overlay.mkdir()
-    image = {"name": "ghcr.io/watchword/watchword", "newName": "registry.example/watchword", "newTag": "7"}
+    image = {"name": "registry.invalid/watchword", "newName": "registry.example/watchword", "newTag": "7"}
     text = dump({"resources": ["../hub"], "images": [image]})
     (overlay / "kustomization.yaml").write_text(text)
 
@@ -132,4 +132,4 @@ def test_overlay_names_the_image_once(tmp_path: Path) -> None:
 
     operator = found["Deployment", "open-cluster-management", "watchword-operator"]
     assert operator["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/watchword:7"
-    assert "ghcr.io" not in dump(list(found.values()))
+    assert "registry.invalid" not in dump(list(found.values()))

@@ -10,6 +10,7 @@ from watchword.api.admission_policy import PolicyName, bound_policy
 from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import IMAGE, Annotation, Label
+from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
 from watchword.api.resources import (
     CLUSTER_MANAGEMENT_ADDONS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -90,15 +91,11 @@ def _deployment(instance: AddonInstance, image: str) -> Object:
         "image": image,
         "args": [AGENT_COMMAND, f"--hub-kubeconfig={MOUNT}/kubeconfig", f"--namespace={namespace}"],
         "volumeMounts": [{"name": "hub", "mountPath": MOUNT, "readOnly": True}],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
-        },
+        "securityContext": dict(CONTAINER_SECURITY),
     }
     pod = {
         "serviceAccountName": ADDON_NAME,
+        "securityContext": dict(POD_SECURITY),
         "containers": [container],
         "volumes": [{"name": "hub", "secret": {"secretName": CREDENTIAL_SECRET}}],
     }

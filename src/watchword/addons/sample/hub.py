@@ -6,6 +6,7 @@ from watchword.addons.definition import AddonDefinition, AddonInstance
 from watchword.addons.rbac import lease_manifests, status_writer
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import IMAGE
+from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
 from watchword.api.resources import DEPLOYMENTS
 
 NAME = "sample-addon"
@@ -22,9 +23,15 @@ def deployment(instance: AddonInstance) -> Object:
         "image": IMAGE,
         "args": ["sample-addon", f"--hub-kubeconfig={MOUNT}/kubeconfig", f"--lease-namespace={namespace}"],
         "volumeMounts": [{"name": "hub", "mountPath": MOUNT, "readOnly": True}],
+        "securityContext": dict(CONTAINER_SECURITY),
     }
     volume = {"name": "hub", "secret": {"secretName": SECRET}}
-    pod = {"serviceAccountName": NAME, "containers": [container], "volumes": [volume]}
+    pod = {
+        "serviceAccountName": NAME,
+        "securityContext": dict(POD_SECURITY),
+        "containers": [container],
+        "volumes": [volume],
+    }
     labels = {"app": NAME}
     return DEPLOYMENTS.manifest(
         ObjectKey(namespace, NAME),
