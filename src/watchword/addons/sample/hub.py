@@ -33,14 +33,9 @@ def deployment(instance: AddonInstance) -> Object:
         "volumes": [volume],
     }
     labels = {"app": NAME}
-    return DEPLOYMENTS.manifest(
-        ObjectKey(namespace, NAME),
-        spec={
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    )
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return DEPLOYMENTS.manifest(ObjectKey(namespace, NAME), spec=spec)
 
 
 SAMPLE = AddonDefinition(
