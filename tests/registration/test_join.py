@@ -218,7 +218,7 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarnes
 
     joining = Client(PlaneConnector(fleet.plane).joining())
     assert BOOTSTRAP_USER in AUTOMATIC.values()
-    stranger = await request_as_a_stranger(joining, name)
+    stranger = await request_with_another_key(joining, name)
     await asyncio.sleep(3)  # longer than any approval takes; nothing is there to wait for
 
     request = await fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(stranger))
@@ -226,11 +226,11 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarnes
     assert await held_by(fleet, name) == first
 
 
-async def request_as_a_stranger(joining: Client, name: str) -> str:
-    from watchword.credentials.certificates.decisions import request_manifest  # noqa: PLC0415 - the stranger's own tool
+async def request_with_another_key(joining: Client, name: str, *, agent: str = "intruder") -> str:
+    from watchword.credentials.certificates.decisions import request_manifest  # noqa: PLC0415 - the requester's own tool
 
     groups = (f"system:open-cluster-management:{name}", "system:open-cluster-management:managed-clusters")
-    wanted = WantedCredential(name, CredentialSubject(f"system:open-cluster-management:{name}:intruder", groups))
+    wanted = WantedCredential(name, CredentialSubject(f"system:open-cluster-management:{name}:{agent}", groups))
     created = await joining.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, PrivateKey.generate()))
     return str(created["metadata"]["name"])
 

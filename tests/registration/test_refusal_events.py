@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.helpers.fleet import AUTOMATIC, FleetHarness, PlaneConnector
-from tests.registration.test_join import request_as_a_stranger
+from tests.helpers.fleet import AGENT, AUTOMATIC, FleetHarness, PlaneConnector
+from tests.registration.test_join import request_with_another_key
 
 from watchword.api.meta import ObjectKey
-from watchword.api.names import ConditionType, Finalizer, Label
+from watchword.api.names import Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
@@ -14,15 +14,18 @@ from watchword.api.resources import (
     MANIFEST_WORKS,
     NAMESPACES,
     RBAC_GROUP,
+    SECRETS,
 )
+from watchword.credentials.certificates.approval import is_pending, read_decision
 from watchword.credentials.certificates.decisions import request_manifest
 from watchword.credentials.driver import CredentialSubject, WantedCredential
+from watchword.credentials.secret_data import AGENT_NAME, decode_data
 from watchword.kube.client import Client
 from watchword.pki.keys import PrivateKey
 from watchword.registration.aws_irsa.options import MANAGED_ARN
 from watchword.registration.hub.installation import BOOTSTRAP_ROLE
 from watchword.testing.builders import a_cluster
-from watchword.testing.eventually import is_told
+from watchword.testing.eventually import eventually, is_told
 
 OCM = "system:open-cluster-management"
 
@@ -33,9 +36,30 @@ async def test_request_of_another_key_for_a_taken_name_is_told(fleet: FleetHarne
     fleet.start_agent(name)
     await fleet.joined(name)
 
-    stranger = await request_as_a_stranger(Client(PlaneConnector(fleet.plane).joining()), name)
+    other = await request_with_another_key(Client(PlaneConnector(fleet.plane).joining()), name)
 
-    await is_told(fleet.client, stranger, "NameAlreadyOwned")
+    await is_told(fleet.client, other, "NameAlreadyOwned")
+
+
+async def test_request_that_the_agent_does_not_need_any_more_is_denied_and_no_other(fleet: FleetHarness) -> None:
+    name, joining = fleet.name(), Client(PlaneConnector(fleet.plane).joining())
+    fleet.start_hub(AUTOMATIC)
+    fleet.start_agent(name)
+    await fleet.joined(name)
+    secret = await fleet.client_of(AGENT).get(SECRETS, ObjectKey(AGENT.namespace, f"hub-{name}"))
+    own = await request_with_another_key(joining, name, agent=decode_data(secret)[AGENT_NAME].decode())
+    foreign = await request_with_another_key(joining, name)
+    await is_told(fleet.client, own, "NameAlreadyOwned")
+
+    rotation = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: "now"}}}
+    await fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), rotation)
+
+    key = ObjectKey.cluster(own)
+    denied = await eventually(
+        fleet.client, CERTIFICATE_SIGNING_REQUESTS, key, lambda csr: csr is not None and not is_pending(csr)
+    )
+    assert (read_decision(denied).verdict, read_decision(denied).reason) == ("Denied", "Superseded")
+    assert is_pending(await fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(foreign)))
 
 
 async def test_renewal_for_a_cluster_that_is_not_accepted_is_told(fleet: FleetHarness) -> None:

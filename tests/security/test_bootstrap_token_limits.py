@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from tests.helpers.fleet import FleetHarness
-from tests.registration.test_join import request_as_a_stranger
+from tests.registration.test_join import request_with_another_key
 
 from watchword.api.bootstrap import ANNOTATION_ALLOWED_CLUSTERS, ANNOTATION_MAXIMUM_USES, MANAGED_CLUSTER_GROUP
 from watchword.api.conditions import find_condition
@@ -34,7 +34,7 @@ async def ask(fleet: FleetHarness, holder: Client, name: str) -> ObjectKey:
     manifest = MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={})
     if await fleet.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name)) is None:
         await holder.create(MANAGED_CLUSTERS, manifest)
-    return ObjectKey.cluster(await request_as_a_stranger(holder, name))
+    return ObjectKey.cluster(await request_with_another_key(holder, name))
 
 
 def approved(csr: Object | None) -> bool:

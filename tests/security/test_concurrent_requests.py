@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from random import Random
 
 from tests.helpers.fleet import AUTOMATIC, FleetHarness, PlaneConnector
-from tests.registration.test_join import request_as_a_stranger
+from tests.registration.test_join import request_with_another_key
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER
@@ -56,7 +56,7 @@ async def two_requests(fleet: FleetHarness) -> list[ObjectKey]:
     name = fleet.name()
     joining = Client(PlaneConnector(fleet.plane).joining())
     await joining.create(MANAGED_CLUSTERS, MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={}))
-    return [ObjectKey.cluster(await request_as_a_stranger(joining, name)) for _ in range(2)]
+    return [ObjectKey.cluster(await request_with_another_key(joining, name)) for _ in range(2)]
 
 
 async def freely(_requester: str, _cluster: str) -> str | None:

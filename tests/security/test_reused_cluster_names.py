@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.addons.fleet import AddonFleet
 from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
-from tests.registration.test_join import request_as_a_stranger
+from tests.registration.test_join import request_with_another_key
 from tests.security.compromised_agent import taken_over
 
 from watchword.addons.definition import AddonDefinition, Grant
@@ -131,7 +131,7 @@ async def test_key_of_an_earlier_cluster_does_not_keep_the_name(fleet: FleetHarn
     joining = Client(PlaneConnector(fleet.plane).joining())
     await joining.create(MANAGED_CLUSTERS, MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={}))
 
-    request = ObjectKey.cluster(await request_as_a_stranger(joining, name))
+    request = ObjectKey.cluster(await request_with_another_key(joining, name))
 
     await eventually(fleet.client, CERTIFICATE_SIGNING_REQUESTS, request, lambda csr: is_approved(csr or {}))
 

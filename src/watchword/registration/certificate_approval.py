@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
-from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, REGISTER_GROUP, ConditionType, Label
+from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, REGISTER_GROUP, ConditionType, Label, agent_user
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
 from watchword.credentials.certificates.approval import (
     APPROVED,
     APPROVED_REASON,
+    DENIED,
     is_approved,
     is_approved_by_hub,
     is_pending,
@@ -58,6 +59,7 @@ class AllowList(Struct, frozen=True):
         return self.enabled and (user in self.users or bool(groups & self.groups))
 
 
+SUPERSEDED = "Superseded"
 AWAITING_CLUSTER = timedelta(minutes=1)
 AWAITING_ACCEPTANCE = timedelta(seconds=10)  # after an approval by hand comes the acceptance, which records the key
 
@@ -106,6 +108,9 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         )
         if objection is None:
             objection = await self.context.validate_registration(request.requester, request.cluster)
+        if objection and self._is_superseded(csr, request):
+            message = "the agent has renewed its certificate since, and does not need this one"
+            return await self._decide(csr, DENIED, SUPERSEDED, message)
         if objection:
             self.context.events.refusal(csr, "NameAlreadyOwned", objection)
             return Done()  # repeated ever more rarely: rights and limits of tokens change without a trigger
@@ -149,10 +154,23 @@ class CertificateApprovalReconciler(Struct, frozen=True):
     def requests_of(self, cluster: str) -> Sequence[Object]:
         return self.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
 
+    def _is_superseded(self, csr: Object, request: ClusterRequest) -> bool:
+        """Whether the very agent that a request names has renewed its certificate since, as only the agent can."""
+        renewals = (
+            other
+            for other in self.requests_of(request.cluster)
+            if requester_of(other).user == agent_user(request.cluster, request.agent) and is_approved_by_hub(other)
+        )
+        created = str(csr["metadata"].get("creationTimestamp") or "")
+        return any(str(other["metadata"].get("creationTimestamp") or "") >= created for other in renewals)
+
     async def _approve(self, csr: Object, message: str) -> Outcome:
-        approval = with_decision(csr, APPROVED, APPROVED_REASON, message, now=self.context.clock.now())
-        await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
-        self.context.events.normal(csr, APPROVED_REASON, message)
+        return await self._decide(csr, APPROVED, APPROVED_REASON, message)
+
+    async def _decide(self, csr: Object, verdict: str, reason: str, message: str) -> Outcome:
+        decided = with_decision(csr, verdict, reason, message, now=self.context.clock.now())
+        await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, decided, subresource="approval")
+        self.context.events.normal(csr, reason, message)
         return Done()
 
 

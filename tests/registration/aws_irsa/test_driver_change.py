@@ -8,7 +8,7 @@ import pytest
 from tests.emulators.memory_aws import NAME
 from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, BOOTSTRAP_USER
 from tests.registration.aws_irsa.aws_fleet import HUB, SETTINGS, AwsFleet, arn_of
-from tests.registration.test_join import request_as_a_stranger
+from tests.registration.test_join import request_with_another_key
 from tests.security.compromised_agent import taken_over
 
 from watchword.admin.accept import ClusterAcceptor
@@ -37,7 +37,7 @@ async def test_certificate_is_not_issued_to_a_cluster_accepted_by_its_role(aws_f
     aws_fleet.start_hub({**SETTINGS, **AUTOMATIC}, drivers=("csr", NAME), auto=True)
     identity, client = await aws_fleet.accepted(), aws_fleet.members.client
 
-    csr = await request_as_a_stranger(joining(aws_fleet), identity.cluster)
+    csr = await request_with_another_key(joining(aws_fleet), identity.cluster)
 
     await is_told(client, csr, "DriverNotAccepted")
     assert is_pending(await client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(csr)))
@@ -63,7 +63,7 @@ async def test_earlier_certificate_has_no_rights_on_a_cluster_accepted_by_its_ro
 
 async def test_accept_approves_no_request_on_a_hub_without_the_driver(aws_fleet: AwsFleet) -> None:
     client, name = aws_fleet.members.client, await aws_fleet.ask(HUB, team="platform")
-    csr = await request_as_a_stranger(joining(aws_fleet), name)
+    csr = await request_with_another_key(joining(aws_fleet), name)
     spec = {"registrationConfiguration": {"registrationDrivers": [{"authType": "awsirsa"}]}}
     await client.create(CLUSTER_MANAGERS, CLUSTER_MANAGERS.manifest(ObjectKey.cluster(CLUSTER_MANAGER), spec=spec))
     acceptor = ClusterAcceptor(HubAdmin(client, aws_fleet.members.plane.clock), ApprovalTerms(anyone=True))
