@@ -145,6 +145,7 @@ class RealCluster:
         assert joining.returncode == 0, said
         lease = json.dumps({"spec": {"leaseDurationSeconds": 10}})
         self.kubectl("patch", "managedcluster", name, "--type=merge", "-p", lease)
+        self.await_rollouts()
 
     def leave_and_clean(self, name: str = "edge-1") -> None:
         self.watchword("unjoin", "--cluster-name", name)

@@ -28,7 +28,7 @@ def clean(cluster: RealCluster) -> None:
     [
         pytest.param((unjoin, delete, clean), id="in the order of the guide"),
         pytest.param((delete, unjoin, clean), id="the hub forgets the cluster first"),
-        pytest.param((clean, unjoin), id="the hub goes while the agent is there"),
+        pytest.param((clean, unjoin, clean), id="the hub goes while the agent is there"),
     ],
 )
 def test_hub_and_cluster_leave_nothing_in_any_order(cluster: RealCluster, steps: tuple[Step, ...]) -> None:
