@@ -40,6 +40,18 @@ COMMANDS = ("go", "containerd", "ctr", "runc", "iptables", "ip", "unshare", "nse
 DEBIAN = "containerd runc containernetworking-plugins iptables iproute2 conntrack"
 OWN_FOLDERS = ("/run", "/var/lib/cni", "/var/log/containers")
 """Where processes of a node write outside of its folder: empty for it, and gone with its mounts."""
+CAPABILITIES = {
+    "namespaces": "true",
+    "overlay mounts": """
+        mount -t tmpfs tmpfs /mnt && cd /mnt && mkdir lower upper work merged
+        mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged""",
+    "bridges and veth pairs": "ip link add v0 type veth peer name v1 && ip link add b0 type bridge",
+    "iptables in a network namespace": "iptables --table nat --append POSTROUTING --jump MASQUERADE",
+    "writable cgroups": """
+        cd /sys/fs/cgroup && { test -e cgroup.controllers || cd memory; }
+        mkdir watchword-trial-$$ && rmdir watchword-trial-$$""",
+}
+"""What a node does that a container's root may not be allowed to, each with a script that tries it."""
 PATIENCE = 90.0
 ADMINS = "kubeadm:cluster-admins"
 
@@ -133,7 +145,15 @@ def missing() -> list[str]:
     wanted = [name for name in COMMANDS if shutil.which(name, path=search_path()) is None]
     if not any(Path(folder, "bridge").is_file() for folder in CNI_PLUGINS):
         wanted.append("containernetworking-plugins")
-    return [*(["root"] if os.geteuid() != 0 else []), *wanted]
+    if os.geteuid() != 0:
+        wanted.insert(0, "root")
+    return wanted or [name for name, script in CAPABILITIES.items() if not is_permitted(script)]
+
+
+def is_permitted(script: str) -> bool:
+    """Try in namespaces of its own what a node does: a container's root is not always allowed to."""
+    command = ["unshare", "--mount", "--net", "--pid", "--fork", "sh", "-ec", script]
+    return succeeds([shutil.which("env") or "env", f"PATH={search_path()}", *command])
 
 
 def start(name: str, image: Path | None = None, pod_security: str = "privileged") -> Node:
