@@ -22,6 +22,7 @@ from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SERVICE_ACCOUNTS
 from watchword.credentials.driver import WantedCredential
 from watchword.registration.agent.hub_credential import HubCredentialReconciler
+from watchword.registration.certificate_approval import CertificateApprovalReconciler
 
 
 def use_the_first_uid(self: ServiceAccounts) -> AgentAccount:
@@ -47,7 +48,7 @@ async def remove_what_is_cached(self: ServiceAccounts, name: str, **_: Any) -> b
 
 
 def rotate_while_joining(self: HubCredentialReconciler) -> WantedCredential:
-    """Honour a requested rotation also while the cluster joins: it asks twice, as a stranger, with two keys."""
+    """Honour a requested rotation also while the cluster joins: it asks twice, with two keys, before it is known."""
     found = self.hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.identity.cluster))
     asked = annotations_of(found or {}).get(Annotation.ROTATION_REQUEST, "")
     return WantedCredential(
@@ -59,26 +60,30 @@ def rotate_while_joining(self: HubCredentialReconciler) -> WantedCredential:
     )
 
 
+def never_supersede(*_: Any) -> bool:
+    """Leave the request that the agent does not need any more undecided."""
+    return False
+
+
 def never_ask_the_hub(*_: Any) -> None:
     """Show no token of an add-on to the hub: one of a withdrawn signing key stays until it expires."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("where", "name", "fault", "incidents", "noticed"),
+    ("faults", "incidents", "noticed"),
     [
         pytest.param(
-            ServiceAccounts,
-            "remove",
-            remove_what_is_cached,
+            ((ServiceAccounts, "remove", remove_what_is_cached),),
             (Incident(DAY, "account_unmarked_and_deleted", "edge-1", HOUR, 0.5),),
             "accepts a token of robot, whose revocation was reported",
             id="false revocation: unmarked taken for gone",
         ),
         pytest.param(
-            HubCredentialReconciler,
-            "wanted",
-            rotate_while_joining,
+            (
+                (HubCredentialReconciler, "wanted", rotate_while_joining),
+                (CertificateApprovalReconciler, "_is_superseded", never_supersede),
+            ),
             (
                 Incident(timedelta(0), "hub_outage", "", HOUR, 0.5),
                 Incident(HOUR / 2, "rotation_while_joining", "edge-1", HOUR, 0.5),
@@ -87,17 +92,13 @@ def never_ask_the_hub(*_: Any) -> None:
             id="rotation during a join",
         ),
         pytest.param(
-            ServiceAccounts,
-            "_agent_now",
-            use_the_first_uid,
+            ((ServiceAccounts, "_agent_now", use_the_first_uid),),
             (Incident(DAY, "agent_account_replaced", "edge-1", HOUR, 0.5),),
             "it has the ServiceAccounts ['managed-serviceaccount']",
             id="owner that is gone",
         ),
         pytest.param(
-            account_controllers,
-            "is_confirmed",
-            believe_every_end,
+            ((account_controllers, "is_confirmed", believe_every_end),),
             (
                 Incident(DAY, "partition", "edge-1", DAY, 0.5),
                 Incident(DAY + HOUR, "account_deleted", "edge-1", HOUR, 0.5),
@@ -107,9 +108,7 @@ def never_ask_the_hub(*_: Any) -> None:
             id="false revocation: never confirmed",
         ),
         pytest.param(
-            addon_agent,
-            "_add_evidence_monitor",
-            never_ask_the_hub,
+            ((addon_agent, "_add_evidence_monitor", never_ask_the_hub),),
             (Incident(DAY, "hub_token_key", "", HOUR, 0.9),),
             "the hub refuses the token of its add-on",
             id="key change",
@@ -119,15 +118,14 @@ def never_ask_the_hub(*_: Any) -> None:
 def test_fault_that_is_put_back_is_found(
     images: PlaneImages,
     monkeypatch: pytest.MonkeyPatch,
-    where: Any,
-    name: str,
-    fault: Callable[..., Any],
+    faults: tuple[tuple[Any, str, Callable[..., Any]], ...],
     incidents: tuple[Incident, ...],
     noticed: str,
 ) -> None:
     life, script = replace(LIFE, pillars=("accounts",)), SimulationScript(incidents)
     clean = simulate(life, images, script)
-    monkeypatch.setattr(where, name, fault)
+    for where, name, fault in faults:
+        monkeypatch.setattr(where, name, fault)
 
     report = simulate(life, images, script)
 
