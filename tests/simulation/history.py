@@ -17,8 +17,8 @@ ROUTINE_WRITE = re.compile(r"/leases/[^/]+ 200$|/events 201$")
 MOST_IN_AN_HOUR = 120
 """In a small fleet no program writes the same thing more often: it waits between attempts."""
 
-MOST_REQUESTS_IN_AN_HOUR = 900
-"""Of one program, reads and failed ones as well: for a few credentials it waits between attempts."""
+MOST_REQUESTS_IN_AN_HOUR = 2400
+"""Of one program, reads and failed ones as well: in an outage each of two dozen watches asks about once a minute."""
 
 MAX_ENTRIES = 4000
 """So many entries are kept for a trace; all of them count for the digest."""

@@ -134,7 +134,7 @@ async def log_an_error(_: SimulatedFleet) -> None:
         pytest.param(LATE, delete_the_cluster, "edge-1: the hub does not know it", id="a cluster does not settle"),
         pytest.param(LAST_DAY, write_for_no_reason, "a write without need on a quiet day", id="one does not rest"),
         pytest.param(EARLY, write_without_pause, "admin does not pause: PATCH", id="one does not wait"),
-        pytest.param(EARLY, read_without_pause, "admin sends more than 900 requests", id="one asks without pause"),
+        pytest.param(EARLY, read_without_pause, "admin sends more than 2400 requests", id="one asks without pause"),
         pytest.param(EARLY, make_a_second_account, "ServiceAccount edge-1/another is one too many", id="two accounts"),
         pytest.param(EARLY, make_a_second_secret, "edge-1 has Secrets too many", id="two Secrets"),
         pytest.param(LATE, swap_credentials, "held by edge-1 is that of 'edge-2'", id="the credential of another"),

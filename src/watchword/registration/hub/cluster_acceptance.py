@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from watchword.api.cluster import Cluster, validate_cluster_name
 from watchword.api.conditions import Condition, find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, labels_of, uid_of
 from watchword.api.names import (
     DENIED_REASON,
     HUB_FINALIZERS,
@@ -27,11 +27,13 @@ from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     LEASES,
+    MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
     NAMESPACES,
     ROLE_BINDINGS,
 )
-from watchword.api.time import rfc3339
+from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.credentials.errors import DriverError, NotGranted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
@@ -49,6 +51,10 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
 POLICY_RECHECK = timedelta(seconds=5)
+CONTENT: tuple[Resource, ...] = (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
+"""What is removed from a cluster's namespace, in this order: add-ons first, for they withdraw their own work."""
+
+REMOVAL_PATIENCE = timedelta(minutes=5)  # for an agent that still has its rights
 HINDERED_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the cluster, which triggers the reconciler
 
 
@@ -135,6 +141,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
             return False  # what is in the way belongs to others, whose objects are not watched
         except BeingDeleted as leftover:
             await self._set_not_accepted(current, "LeftoversGoing", str(leftover))
+            await self._release_terminating_namespace(Cluster.read(current))
             raise
         try:
             await driver.grant(Cluster.read(current))
@@ -163,6 +170,17 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         for binding in going:
             await force_delete_binding(self.client, self.reader, ObjectKey.of(binding))
         return bool(going)
+
+    async def _release_terminating_namespace(self, cluster: Cluster) -> None:
+        """Drop the finalizers that keep a namespace from going: no agent has rights in it to finish the removal."""
+        found = self.reader.get(NAMESPACES, cluster.namespace_key) or {}
+        since = parse_rfc3339((found.get("metadata") or {}).get("deletionTimestamp") or "")
+        if since is None or self.status.clock.now() - since < REMOVAL_PATIENCE:
+            return
+        for resource in CONTENT:
+            for obj in self.reader.list(resource, namespace=cluster.name):
+                if is_deleting(obj) and finalizers_of(obj):
+                    await drop_finalizers(self.client, self.events, cluster, resource, obj)
 
     async def _write_missing_metadata(self, cluster: Cluster) -> Object:
         metadata = choose_missing_metadata(cluster)
@@ -224,6 +242,17 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
             self.events.warning(obj, "ManagedClusterNotAccepted", f"{reason}: {message}")
         refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
         await self.status.set_condition(MANAGED_CLUSTERS, obj, refusal)
+
+
+async def drop_finalizers(
+    client: Client, events: EventRecorder, cluster: Cluster, resource: Resource, obj: Object
+) -> None:
+    """Complete the removal of an object whose agent cannot; `NotFound` when another writer was faster."""
+    await client.patch(resource, ObjectKey.of(obj), with_preconditions(obj, {"metadata": {"finalizers": None}}))
+    what = f"{resource.plural}/{obj['metadata']['name']}"
+    note = f"{what} is removed without its agent: the cluster is gone and cannot finish the removal itself"
+    # About the cluster: its namespace takes no more Events once it is being deleted.
+    events.warning(cluster.object, "FinalizersDropped", note, action=what)
 
 
 def _outcome_after(delay: timedelta | None) -> Outcome:

@@ -11,20 +11,23 @@ from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, finalizers_of, is_deleting, uid_of
 from watchword.api.names import HUB_FINALIZERS, Annotation, ConditionType
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS, NAMESPACES
+from watchword.api.resources import MANAGED_CLUSTERS, NAMESPACES
 from watchword.credentials.certificates.name_ownership import read_name_owner
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.registration.hub.cluster_acceptance import belongs_to, remove_cluster_rbac, was_accepted_before
+from watchword.registration.hub.cluster_acceptance import (
+    CONTENT,
+    belongs_to,
+    drop_finalizers,
+    remove_cluster_rbac,
+    was_accepted_before,
+)
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
 from watchword.runtime.ensure import Ensurer, with_preconditions
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
-
-CONTENT: tuple[Resource, ...] = (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
-"""What is removed from a cluster's namespace, in this order: add-ons first, for they withdraw their own work."""
 
 RECHECK = timedelta(minutes=5)  # changes trigger this reconciler; the delay is for an event that was lost
 LAST_PRIORITY = 100
@@ -83,11 +86,7 @@ class ClusterRemovalReconciler(Struct, frozen=True):
             if not is_deleting(obj):
                 await self.client.delete(resource, key, uid=uid_of(obj))
             elif is_abandoned(cluster.object) and finalizers_of(obj):
-                await self.client.patch(resource, key, with_preconditions(obj, {"metadata": {"finalizers": None}}))
-                what = f"{resource.plural}/{key.name}"
-                note = f"{what} is removed without its agent: the cluster is gone and cannot finish the removal itself"
-                # About the cluster: its namespace takes no more Events once it is being deleted.
-                self.events.warning(cluster.object, "FinalizersDropped", note, action=what)
+                await drop_finalizers(self.client, self.events, cluster, resource, obj)
         except NotFound:
             pass  # another writer was faster
 
