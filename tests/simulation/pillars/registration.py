@@ -98,7 +98,7 @@ class Registration(Pillar):
         for csr in self.fleet.stored.list(CERTIFICATE_SIGNING_REQUESTS):
             if self._judged.get(uid_of(csr)) == csr["metadata"]["resourceVersion"]:
                 continue
-            if (waiting := self._waits_in_vain(csr)) is not None:
+            if (waiting := self._find_undecided(csr)) is not None:
                 yield f"request {csr['metadata']['name']} of {waiting} waits undecided", waiting
             if is_undecided(csr):
                 continue
@@ -106,8 +106,8 @@ class Registration(Pillar):
             for objection in (*validate_issued(csr), *validate_requester(csr)):
                 yield objection, csr["metadata"]["name"]
 
-    def _waits_in_vain(self, csr: Object) -> str | None:
-        """Return the cluster of a request that nobody decides about, though the cluster is well."""
+    def _find_undecided(self, csr: Object) -> str | None:
+        """Return the cluster of a request that stays undecided although the cluster is well."""
         name = labels_of(csr).get(Label.CLUSTER_NAME, "")
         member, created = self.fleet.members.get(name), parse_rfc3339(csr["metadata"]["creationTimestamp"])
         if member is None or created is None or not is_undecided(csr):
