@@ -77,6 +77,20 @@ async def use_account(fleet: LocalFleet, members: list[LocalControlPlane]) -> li
     return [answer.username for answer in answers]
 
 
+async def await_reports(fleet: LocalFleet, members: list[LocalControlPlane], progress: Progress) -> None:
+    """Wait until the agents have reported the account's tokens."""
+    waiter = ObjectWaiter(fleet.hub.client, progress=progress)
+    for member in members:
+        key = ObjectKey(member.name, ACCOUNT.name)
+        await waiter.until(MANAGED_SERVICE_ACCOUNTS, key, validate_report, advice="see `watchword doctor`")
+
+
+def validate_report(account: Object | None) -> str:
+    """Return what is missing until an agent has reported the token of an account; empty when it has."""
+    is_reported = account is not None and is_true(account, ConditionType.TOKEN_REPORTED)
+    return "" if is_reported else "waiting for the agents to report the tokens"
+
+
 async def start_pull_secrets(member: LocalControlPlane) -> None:
     """Deploy the controllers as `watchword manifests pull-secrets` prints them."""
     options = PullSecretBundleOptions(registries=(REGISTRY,), audience=AUDIENCE, pods=PodSettings(replicas=1))

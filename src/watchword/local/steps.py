@@ -43,6 +43,7 @@ from watchword.local.examples import (
 from watchword.local.examples import (
     REGISTRY,
     await_pull_secret,
+    await_reports,
     is_addon_ready,
     start_accounts,
     start_pull_secrets,
@@ -273,6 +274,7 @@ async def report_tokens(fleet: LocalFleet, report: ReportDetail) -> str:
     members = await start_accounts(fleet)
     report("waiting for the tokens at the hub")
     names = await use_account(fleet, members)
+    await await_reports(fleet, members, report)
     await _await_addon(fleet, ADDON_NAME, members, report)
     return f"{names[0]} on {' and '.join(member.name for member in members)}, by tokens from the hub"
 

@@ -61,6 +61,19 @@ async def test_stream_of_the_credential_before_is_cut(opened: bool) -> None:  # 
     assert before.closed
 
 
+async def test_connection_before_is_closed_although_the_agent_is_stopped_in_that_moment() -> None:
+    connection, before = HubConnection(), Patient()
+    await connection.use(before)
+    switching = asyncio.create_task(connection.use(Patient()))
+    await asyncio.sleep(0)
+
+    switching.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await switching
+    assert before.closed
+
+
 async def test_without_a_credential_nothing_is_sent() -> None:
     with pytest.raises(Unreachable, match="no credential for the hub yet"):
         await HubConnection().send(Request("GET", "/"))

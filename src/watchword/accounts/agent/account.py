@@ -91,8 +91,7 @@ class AccountReconciler(Struct, frozen=True):
                 decision = decide_token(account, local, held, self.secrets.trust, now=now)
         except NameConflict as conflict:
             # The Secret may be the account's own, written by this agent or one before it, and not granted yet.
-            since = account.created_at if held is None else held.token.issued_at
-            if since is not None and now - since < GRANT_PATIENCE:
+            if now - self.secrets.conflict_since(account.key, now) < GRANT_PATIENCE:
                 return RetryAfter(SHORTEST_DELAY)
             await self._report(account, declared, unstored_token(str(conflict)))
             return Done()

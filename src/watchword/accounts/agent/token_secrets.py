@@ -41,6 +41,7 @@ class TokenSecrets(Struct):
     trial: TokenTrial
     evidence: TokenEvidence = field(default_factory=TokenEvidence)  # of the cluster
     _held: dict[ObjectKey, HeldToken] = field(default_factory=dict)
+    _conflicts: dict[ObjectKey, datetime] = field(default_factory=dict)  # since when a Secret is in the way
 
     @property
     def ca(self) -> bytes:
@@ -64,7 +65,7 @@ class TokenSecrets(Struct):
         issued = None if known is None else rfc3339(known.token.issued_at)
         if all(ref.get("lastRefreshTimestamp") == issued for ref in reported):
             return known
-        self.forget(account.key)
+        self._held.pop(account.key, None)
         found = await self.secrets.find(account.key)
         if found is None or not is_owned_by(found, declared):
             return None
@@ -89,6 +90,7 @@ class TokenSecrets(Struct):
     def _remember(self, account: Account, known: HeldToken | None) -> HeldToken | None:
         if known is not None:
             self._held[account.key] = known
+            self._conflicts.pop(account.key, None)
         return known
 
     async def write(
@@ -110,8 +112,13 @@ class TokenSecrets(Struct):
         held = self._held.get(key)
         return "" if held is None else held.token.account_uid
 
+    def conflict_since(self, key: ObjectKey, now: datetime) -> datetime:
+        """Return since when, as far as this agent has seen, a Secret that it may not write is in the way."""
+        return self._conflicts.setdefault(key, now)
+
     def forget(self, key: ObjectKey) -> None:
         self._held.pop(key, None)
+        self._conflicts.pop(key, None)
 
     async def _replace(self, uid: str, wanted: Object) -> Object | None:
         notes = {name: text for name, text in wanted["metadata"]["annotations"].items() if name not in _FIRST_ONLY}

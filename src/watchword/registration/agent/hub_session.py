@@ -64,8 +64,10 @@ class HubConnection:
             if not stream.expired():
                 stream.reschedule(0)
         if previous is not None:
-            await asyncio.sleep(0)  # the streams end first, so that they know why
-            await previous.close()
+            try:
+                await asyncio.sleep(0)  # the streams end first, so that they know why
+            finally:  # also when the agent is stopped in this moment
+                await previous.close()
 
     async def send(self, request: Request) -> Response:
         transport = self._transport()
