@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from tests.accounts.fleet import AccountsFleet
+from tests.helpers.server_decision import until_refused
 
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import Object, ObjectKey, finalizers_of, labels_of, uid_of
@@ -24,16 +23,9 @@ from watchword.testing.eventually import eventually, is_gone
 MSA = MANAGED_SERVICE_ACCOUNTS
 
 
-async def until_refused(fleet: AccountsFleet, token: str) -> None:
-    """Ask until the cluster refuses a token: a server may believe one for some seconds, from its cache."""
+async def until_unauthorized(fleet: AccountsFleet, token: str) -> None:
     client = fleet.as_token(token)
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                await who_am_i(client)
-            except Unauthorized:
-                return
-            await asyncio.sleep(0.5)  # nothing tells when a cache forgets
+    await until_refused(lambda: who_am_i(client), Unauthorized)
 
 
 async def a_reported_account(fleet: AccountsFleet, cluster: str, name: str = "robot") -> tuple[ObjectKey, str]:
@@ -51,7 +43,7 @@ async def test_deleted_account_is_gone_everywhere_and_its_token_refused(fleet: A
     await eventually(fleet.client, MSA, key, is_gone)
     await eventually(fleet.client, SECRETS, key, is_gone)
     assert await fleet.client.find(SERVICE_ACCOUNTS, fleet.local(member, "robot")) is None
-    await until_refused(fleet, token)
+    await until_unauthorized(fleet, token)
 
 
 async def test_account_is_held_while_its_cluster_cannot_be_reached(fleet: AccountsFleet) -> None:
@@ -68,7 +60,7 @@ async def test_account_is_held_while_its_cluster_cannot_be_reached(fleet: Accoun
 
     await fleet.start_agent(member)
     await eventually(fleet.client, MSA, key, is_gone)
-    await until_refused(fleet, token)
+    await until_unauthorized(fleet, token)
 
 
 async def test_account_that_was_deleted_and_made_again_has_no_token_of_the_old_one(fleet: AccountsFleet) -> None:
@@ -83,7 +75,7 @@ async def test_account_that_was_deleted_and_made_again_has_no_token_of_the_old_o
     await fleet.start_agent(member)
     await fleet.until(key)
     assert uid_of(await fleet.client.get(SERVICE_ACCOUNTS, fleet.local(member, "robot"))) != before
-    await until_refused(fleet, token)
+    await until_unauthorized(fleet, token)
 
 
 async def test_service_account_without_its_label_is_removed_with_its_account(fleet: AccountsFleet) -> None:
@@ -125,7 +117,7 @@ async def test_service_account_without_any_mark_is_removed_with_its_account(flee
     await fleet.start_agent(member)
     await eventually(fleet.client, MSA, key, is_gone)
     assert await fleet.client.find(SERVICE_ACCOUNTS, local) is None
-    await until_refused(fleet, token)
+    await until_unauthorized(fleet, token)
 
 
 async def test_revocation_is_not_confirmed_while_tokens_may_be_of_the_service_account_that_is_there(
@@ -145,7 +137,7 @@ async def test_revocation_is_not_confirmed_while_tokens_may_be_of_the_service_ac
 
     await fleet.client.delete(SERVICE_ACCOUNTS, local)
     await eventually(fleet.client, MSA, key, is_gone)
-    await until_refused(fleet, token)
+    await until_unauthorized(fleet, token)
 
 
 async def test_account_that_was_removed_while_the_agent_was_away_is_revoked(fleet: AccountsFleet) -> None:
@@ -157,7 +149,7 @@ async def test_account_that_was_removed_while_the_agent_was_away_is_revoked(flee
 
     await fleet.start_agent(member)
     await eventually(fleet.client, SERVICE_ACCOUNTS, fleet.local(member, "robot"), is_gone)
-    await until_refused(fleet, token)
+    await until_unauthorized(fleet, token)
 
 
 async def test_removing_the_agent_from_a_cluster_revokes_its_accounts(fleet: AccountsFleet) -> None:
@@ -167,7 +159,7 @@ async def test_removing_the_agent_from_a_cluster_revokes_its_accounts(fleet: Acc
 
     await fleet.client.delete(SERVICE_ACCOUNTS, fleet.local(member, ADDON_NAME))
     await eventually(fleet.client, SERVICE_ACCOUNTS, fleet.local(member, "robot"), is_gone)
-    await until_refused(fleet, token)
+    await until_unauthorized(fleet, token)
 
 
 @pytest.mark.parametrize("gone", ["cluster", "addon"])

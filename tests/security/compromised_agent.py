@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.helpers.fleet import AGENTS_NAMESPACE, FleetHarness, transport_with
@@ -13,24 +11,12 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden
 
 
 async def taken_over(fleet: FleetHarness, cluster: str) -> Client:
     """Return a client with the real credential of a cluster's agent."""
     data = decode_data(await fleet.client.get(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{cluster}")))
     return fleet.plane.adopt(Client(transport_with(fleet.plane, data["tls.crt"], data["tls.key"])))
-
-
-async def until_refused(attempt: Callable[[], Awaitable[object]]) -> None:
-    """Retry until a policy is enforced: kube-apiserver does so some time after it is stored, without a signal."""
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                await attempt()
-            except Forbidden:
-                return
-            await asyncio.sleep(0.1)
 
 
 async def forge_condition(agent: Client, cluster: str, type_: str, status: str) -> None:

@@ -6,7 +6,8 @@ import contextlib
 
 import pytest
 from tests.addons.fleet import AddonFleet
-from tests.security.compromised_agent import taken_over, until_refused
+from tests.helpers.server_decision import until_refused
+from tests.security.compromised_agent import taken_over
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from random import Random
 
 import pytest
-from tests.security.compromised_agent import until_refused
+from tests.helpers.server_decision import until_refused
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey, Resource

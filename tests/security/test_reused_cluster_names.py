@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.addons.fleet import AddonFleet
 from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, PlaneConnector
+from tests.helpers.server_decision import until_allowed, until_refused
 from tests.registration.test_join import request_with_another_key
 from tests.security.compromised_agent import taken_over
 
@@ -84,15 +85,15 @@ async def test_agent_that_is_let_in_later_locks_out_who_went_on(fleet: FleetHarn
         MANAGED_CLUSTERS, MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={"hubAcceptsClient": True})
     )
     await fleet.condition(name, ConditionType.HUB_ACCEPTED, "True")
-    await earlier.list(MANIFEST_WORKS, namespace=name)  # its record was made again, and there is no other request
+    # Its record was made again, and there is no other request.
+    await until_allowed(lambda: earlier.list(MANIFEST_WORKS, namespace=name))
     await fleet.client.delete(SECRETS, ObjectKey(AGENTS_NAMESPACE, f"hub-{name}"))
 
     fleet.start_agent(name)
     await approve_and_accept(fleet, name)
 
     await fleet.joined(name)
-    with pytest.raises(Forbidden):
-        await earlier.list(MANIFEST_WORKS, namespace=name)
+    await until_refused(lambda: earlier.list(MANIFEST_WORKS, namespace=name))
 
 
 async def approve_and_accept(fleet: FleetHarness, name: str) -> None:
@@ -157,7 +158,7 @@ async def test_certificate_of_an_addon_ends_with_its_cluster(addons: AddonFleet)
     addons.start_addon(AddonDefinition("reporter", grants=(reads,), install_namespace=addons.namespace))
     name = await addons.cluster(auth="csr")
     earlier = await addon_by_certificate(addons, name)
-    await earlier.list(CONFIG_MAPS, namespace=name)
+    await until_allowed(lambda: earlier.list(CONFIG_MAPS, namespace=name))
     await addons.stop_agent(name)
     await addons.members.remove(name)
     for secret in (ObjectKey(AGENTS_NAMESPACE, f"hub-{name}"), addons.secret_key(ObjectKey(name, "reporter"))):
@@ -167,7 +168,7 @@ async def test_certificate_of_an_addon_ends_with_its_cluster(addons: AddonFleet)
     await addons.members.joined(name)
     successor = await addon_by_certificate(addons, name)
 
-    await successor.list(CONFIG_MAPS, namespace=name)
+    await until_allowed(lambda: successor.list(CONFIG_MAPS, namespace=name))
     with pytest.raises(Forbidden):
         await earlier.list(CONFIG_MAPS, namespace=name)
 

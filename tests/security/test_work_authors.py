@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.security.compromised_agent import until_refused
+from tests.helpers.server_decision import until_refused
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import UNNAMED_EXECUTOR, WORK_GROUP
