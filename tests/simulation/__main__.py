@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import cache
 from itertools import islice
@@ -17,11 +17,10 @@ from random import SystemRandom
 
 from msgspec.structs import replace
 from tests.simulation.catalog import INCIDENTS, PILLARS, cells
-from tests.simulation.incidents import Incident
 from tests.simulation.lives import FIXED_LIVES, new_lives
 from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import SimulationSettings
-from tests.simulation.shrinking import Shrinker
+from tests.simulation.shrinking import Shrinker, as_test
 from tests.simulation.simulation import SimulationReport, simulate
 from tests.simulation.violations import Violation
 
@@ -82,7 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     lives.add_argument("--explore", action="store_true", help="new lives of mixed sizes, until --within is over")
     parser.add_argument("--jobs", type=_positive, default=1, help="processes at a time")
     parser.add_argument("--within", type=float, default=float("inf"), help="begin no life after so many seconds")
-    parser.add_argument("--shrink", type=float, default=300.0, help="seconds to look for a smaller failure; 0: none")
+    parser.add_argument(
+        "--shrink", type=float, default=300.0, help="CPU seconds to search for a smaller failure; 0: none"
+    )
     return parser
 
 
@@ -154,15 +155,7 @@ def _explain(report: SimulationReport, seconds: float) -> None:
     _print(f"replay with: make simulate SEED={settings.seed} {size}")
     smallest = Shrinker(_images(), seconds).shrink(report) if seconds and report.incidents else report
     _print(f"the smallest life found that breaks the same promise:\n{smallest}")
-    _print(_script(smallest.incidents))
-
-
-def _script(incidents: Iterable[Incident]) -> str:
-    """Return the incidents as a regression test names them."""
-    lines = [
-        f"    Incident({one.at!r}, {one.kind!r}, {one.target!r}, {one.lasts!r}, {one.amount})," for one in incidents
-    ]
-    return "\n".join(["as a script: SimulationScript((", *lines, "))"]).replace("datetime.timedelta", "timedelta")
+    _print(f"as a test:\n{as_test(smallest)}")
 
 
 def _cpu_seconds() -> float:

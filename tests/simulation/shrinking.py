@@ -26,8 +26,8 @@ class Shrinker:
     """Lives a broken life again and again, each time with less in it, until nothing more can be left out."""
 
     images: PlaneImages
-    seconds: float  # no new attempt after so many
-    now: Callable[[], float] = time.monotonic
+    seconds: float  # of CPU: no new attempt after so many
+    now: Callable[[], float] = time.process_time
     _started: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,20 +77,22 @@ def large_omissions(report: SimulationReport) -> Iterator[Callable[[Incident], b
 
 
 def minimize(items: Sequence[T], still: Callable[[Sequence[T]], bool]) -> list[T]:
-    """Return a part of the items for which it still holds, and of which none can be left out: delta debugging."""
-    kept, parts = list(items), 2
-    while kept:
-        size = -(-len(kept) // parts)
-        for start in range(0, len(kept), size):
+    """Return a part of the items for which it still holds, and of which none can be left out.
+
+    Halves are left out first, then smaller and smaller parts; what can be left out is not tried again.
+    """
+    kept, size = list(items), max(1, len(items) // 2)
+    while True:
+        start, before = 0, len(kept)
+        while start < len(kept):
             rest = kept[:start] + kept[start + size :]
             if still(rest):
-                kept, parts = rest, max(parts - 1, 2)
-                break
-        else:
-            if size == 1:
-                break
-            parts = min(len(kept), parts * 2)
-    return kept
+                kept = rest
+            else:
+                start += size
+        if size == 1 and len(kept) == before:
+            return kept
+        size = max(1, size // 2)
 
 
 def simpler_settings(report: SimulationReport) -> list[SimulationSettings]:
@@ -118,3 +120,30 @@ def without_numbers(what: str) -> str:
 def _number(cluster: str) -> int:
     found = CLUSTER.fullmatch(cluster)
     return int(found.group(1)) if found else 0
+
+
+def as_test(report: SimulationReport) -> str:
+    """Return a life as a regression test."""
+    settings = report.settings
+    given = [f"seed={settings.seed}, clusters={settings.clusters}, days={settings.days}"]
+    given += [f"drift={settings.drift}"] if settings.drift else []
+    given += [f"pillars={settings.pillars}"] if settings.pillars else []
+    given += ["background_faults=FaultPlan()"] if settings.background_faults == CALM else []
+    incidents = [
+        f"            Incident({one.at!r}, {one.kind!r}, {one.target!r}, {one.lasts!r}, {one.amount}),"
+        for one in report.incidents
+    ]
+    lines = [
+        "def test_life_that_once_broke_a_promise_breaks_none(images: PlaneImages) -> None:",
+        f"    life = SimulationSettings({', '.join(given)})",
+        "    script = SimulationScript(",
+        "        (",
+        *incidents,
+        "        )",
+        "    )",
+        "",
+        "    report = simulate(life, images, script)",
+        "",
+        "    assert report.is_clean, str(report)",
+    ]
+    return "\n".join(lines).replace("datetime.timedelta", "timedelta")

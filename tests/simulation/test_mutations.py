@@ -12,6 +12,7 @@ from tests.helpers.fault_injection import FaultPlan
 from tests.simulation.incidents import Incident
 from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import DAY, HOUR, SimulationSettings
+from tests.simulation.shrinking import Shrinker, as_test
 from tests.simulation.simulation import SimulationScript, simulate
 
 from watchword.accounts.agent.account import AgentAccount, ServiceAccounts, is_managed
@@ -69,52 +70,58 @@ def never_ask_the_hub(*_: Any) -> None:
     """Show no token of an add-on to the hub: one of a withdrawn signing key stays until it expires."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("faults", "incidents", "noticed"),
-    [
-        pytest.param(
-            ((ServiceAccounts, "remove", remove_what_is_cached),),
-            (Incident(DAY, "account_unmarked_and_deleted", "edge-1", HOUR, 0.5),),
-            "accepts a token of robot, whose revocation was reported",
-            id="false revocation: unmarked taken for gone",
+MUTATIONS = (
+    pytest.param(
+        ((ServiceAccounts, "remove", remove_what_is_cached),),
+        (Incident(DAY, "account_unmarked_and_deleted", "edge-1", HOUR, 0.5),),
+        "accepts a token of robot, whose revocation was reported",
+        id="false revocation: unmarked taken for gone",
+    ),
+    pytest.param(
+        (
+            (HubCredentialReconciler, "wanted", rotate_while_joining),
+            (CertificateApprovalReconciler, "_is_superseded", never_supersede),
         ),
-        pytest.param(
-            (
-                (HubCredentialReconciler, "wanted", rotate_while_joining),
-                (CertificateApprovalReconciler, "_is_superseded", never_supersede),
-            ),
-            (
-                Incident(timedelta(0), "hub_outage", "", HOUR, 0.5),
-                Incident(HOUR / 2, "rotation_while_joining", "edge-1", HOUR, 0.5),
-            ),
-            "waits undecided",
-            id="rotation during a join",
+        (
+            Incident(timedelta(0), "hub_outage", "", HOUR, 0.5),
+            Incident(HOUR / 2, "rotation_while_joining", "edge-1", HOUR, 0.5),
         ),
-        pytest.param(
-            ((ServiceAccounts, "_agent_now", use_the_first_uid),),
-            (Incident(DAY, "agent_account_replaced", "edge-1", HOUR, 0.5),),
-            "it has the ServiceAccounts ['managed-serviceaccount']",
-            id="owner that is gone",
+        "waits undecided",
+        id="rotation during a join",
+    ),
+    pytest.param(
+        ((ServiceAccounts, "_agent_now", use_the_first_uid),),
+        (Incident(DAY, "agent_account_replaced", "edge-1", HOUR, 0.5),),
+        "it has the ServiceAccounts ['managed-serviceaccount']",
+        id="owner that is gone",
+    ),
+    pytest.param(
+        ((account_controllers, "is_confirmed", believe_every_end),),
+        (
+            Incident(DAY, "partition", "edge-1", DAY, 0.5),
+            Incident(DAY + HOUR, "account_deleted", "edge-1", HOUR, 0.5),
+            Incident(DAY + 2 * HOUR, "accounts_disabled", "edge-1", HOUR, 0.5),
         ),
-        pytest.param(
-            ((account_controllers, "is_confirmed", believe_every_end),),
-            (
-                Incident(DAY, "partition", "edge-1", DAY, 0.5),
-                Incident(DAY + HOUR, "account_deleted", "edge-1", HOUR, 0.5),
-                Incident(DAY + 2 * HOUR, "accounts_disabled", "edge-1", HOUR, 0.5),
-            ),
-            "accepts a token of robot, whose revocation was reported",
-            id="false revocation: never confirmed",
-        ),
-        pytest.param(
-            ((addon_agent, "_add_evidence_monitor", never_ask_the_hub),),
-            (Incident(DAY, "hub_token_key", "", HOUR, 0.9),),
-            "the hub refuses the token of its add-on",
-            id="key change",
-        ),
-    ],
+        "accepts a token of robot, whose revocation was reported",
+        id="false revocation: never confirmed",
+    ),
+    pytest.param(
+        ((addon_agent, "_add_evidence_monitor", never_ask_the_hub),),
+        (Incident(DAY, "hub_token_key", "", HOUR, 0.9),),
+        "the hub refuses the token of its add-on",
+        id="key change",
+    ),
 )
+
+NOISE = tuple(
+    Incident(DAY + number * HOUR, kind, "edge-1", HOUR, 0.5)
+    for number, kind in enumerate(("work_object_changed", "work_removed", "object_deleted") * 2)
+)
+"""Of which none has a part in what is found."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("faults", "incidents", "noticed"), MUTATIONS)
 def test_fault_that_is_put_back_is_found(
     images: PlaneImages,
     monkeypatch: pytest.MonkeyPatch,
@@ -131,3 +138,27 @@ def test_fault_that_is_put_back_is_found(
 
     assert clean.is_clean, str(clean)
     assert any(noticed in violation.what for violation in report.violations), str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("faults", "incidents", "noticed"),
+    [row for row in MUTATIONS if row.id != "owner that is gone"],  # whose programs loop: one life takes long
+)
+def test_life_that_finds_a_fault_shrinks_to_a_test_with_few_incidents(
+    images: PlaneImages,
+    monkeypatch: pytest.MonkeyPatch,
+    faults: tuple[tuple[Any, str, Callable[..., Any]], ...],
+    incidents: tuple[Incident, ...],
+    noticed: str,
+) -> None:
+    for where, name, fault in faults:
+        monkeypatch.setattr(where, name, fault)
+    script = SimulationScript((*incidents, *NOISE))
+    report = simulate(replace(LIFE, pillars=("accounts",)), images, script)
+
+    smallest = Shrinker(images, float("inf")).shrink(report)
+
+    assert any(noticed in violation.what for violation in report.violations), str(report)
+    assert len(smallest.incidents) <= 10, str(smallest)
+    assert as_test(smallest).count("Incident(") == len(smallest.incidents)

@@ -6,15 +6,17 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 import pytest
+from grpclib.const import Status
 
 from watchword.api.http import Request, Response
 from watchword.api.names import agent_user
 from watchword.kube.access_reviews import UserIdentity
 from watchword.kube.client import Client
+from watchword.kube.errors import MalformedResponse
 from watchword.kube.transport import Transport
 from watchword.registration.grpc.cloud_events import Action, DataType, EventType, SubResource
 from watchword.registration.grpc.server.authorization import Authorizer, Caller, choose_access
-from watchword.registration.grpc.server.limits import RequestRefused
+from watchword.registration.grpc.server.limits import RequestRefused, grpc_error
 from watchword.runtime.cache import Cache
 from watchword.testing.plane import Plane
 
@@ -88,3 +90,7 @@ def test_resync_needs_the_right_of_the_subscription_that_receives_its_answer(dat
     )
 
     assert resync == watch
+
+
+def test_agent_tries_again_when_the_api_server_answers_what_cannot_be_read() -> None:
+    assert grpc_error(MalformedResponse("not JSON")).status is Status.UNAVAILABLE

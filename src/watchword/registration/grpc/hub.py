@@ -165,8 +165,11 @@ class SignerAuthorityReconciler(Struct, frozen=True):
             except PkiError as error:  # an administrator's own: it is not replaced
                 self.context.events.warning(present, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {error}")
                 return RetryAfter(RECHECK)
-        trusted = await self._publish_bundle(held)
-        await self._publish({SERVING_KEY: (await self._serve(held, trusted, now)).decode()})
+        published = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
+        text = str(((published or {}).get("data") or {}).get(BUNDLE_KEY) or "")
+        trusted = decide_bundle(held, _read_bundle(text), now=now)
+        published = await self._publish(published, BUNDLE_KEY, join_bundle(trusted))
+        await self._publish(published, SERVING_KEY, await self._serve(held, trusted, now))
         return RetryAfter(RECHECK)
 
     def _make(self) -> Authority:
@@ -183,20 +186,13 @@ class SignerAuthorityReconciler(Struct, frozen=True):
             self.context.events.normal(present, "SigningAuthorityRotated", note)
         return wanted
 
-    async def _publish_bundle(self, held: SignerAuthorities) -> tuple[Certificate, ...]:
-        present = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
-        text = str(((present or {}).get("data") or {}).get(BUNDLE_KEY) or "")
-        wanted = decide_bundle(held, _read_bundle(text), now=self.context.clock.now())
-        await self._publish({BUNDLE_KEY: join_bundle(wanted).decode()})
-        return wanted
-
-    async def _publish(self, data: dict[str, str]) -> None:
-        present = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
-        held = (present or {}).get("data") or {}
+    async def _publish(self, present: Object | None, name: str, pem: bytes) -> Object:
+        text = pem.decode()
         if present is None:
-            await self.context.client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(CA_BUNDLE, data=data))
-        elif any(held.get(name) != text for name, text in data.items()):
-            await self.context.client.patch(CONFIG_MAPS, CA_BUNDLE, {"data": data})
+            return await self.context.client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(CA_BUNDLE, data={name: text}))
+        if (present.get("data") or {}).get(name) == text:
+            return present
+        return await self.context.client.patch(CONFIG_MAPS, CA_BUNDLE, {"data": {name: text}})
 
     async def _serve(self, held: SignerAuthorities, trusted: Sequence[Certificate], now: datetime) -> bytes:
         """Return the server's certificate; replace it when it is due or for other names."""

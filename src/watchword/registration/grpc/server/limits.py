@@ -10,7 +10,7 @@ from grpclib.exceptions import GRPCError
 from msgspec import Struct
 
 from watchword.api.rate_limit import Rate, TokenBuckets
-from watchword.kube.errors import ApiStatusError, KubeError, Unauthorized, Unreachable, error_from_status
+from watchword.kube.errors import ApiStatusError, KubeError, Unauthorized, error_from_status
 from watchword.registration.grpc.errors import GrpcDriverError, encode_status
 
 _CODES = {
@@ -43,10 +43,10 @@ def grpc_error(error: Exception) -> GRPCError:
         return _refusal(400, str(error))
     if isinstance(error, ApiStatusError) and not isinstance(error, Unauthorized):
         return GRPCError(Status.FAILED_PRECONDITION, encode_status(error))
-    if isinstance(error, Unreachable | Unauthorized):  # the server's own problem, not the agent's
+    if isinstance(error, KubeError):  # the server's own problem, not the agent's
         return _refusal(503, "the gRPC server cannot use the hub's API server now: try again")
     log: Any = structlog.get_logger("watchword.grpc-server")
-    log.error("request failed", error=type(error).__name__, exc_info=None if isinstance(error, KubeError) else error)
+    log.error("request failed", error=type(error).__name__, exc_info=error)
     return _refusal(500, "the gRPC server failed: its log says why")
 
 
