@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from pathlib import Path
 
@@ -38,8 +38,8 @@ def render_conditions(sources: Path) -> str:
     return "\n".join(lines)
 
 
-def _table(rows: Iterable[Said], line: Callable[[Said], str]) -> Iterator[str]:
-    return (line(each) for each in rows)
+def _table(rows: Iterable[Said], line: Callable[[Said], str]) -> Iterable[str]:
+    return dict.fromkeys(map(line, rows))  # several modules may say the same
 
 
 def _with_tone(said: Said) -> str:

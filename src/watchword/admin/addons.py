@@ -32,7 +32,7 @@ from watchword.health.states import InventoryHealth
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 from watchword.operator.account_manifests import hub_service_rights, manager_bundle
-from watchword.processes.hub import LEASE
+from watchword.processes.hub import HUB_LEASE
 from watchword.runtime.manifests import apply_manifests, is_own_definition
 
 
@@ -96,7 +96,7 @@ class AccountsAddonAdmin(Struct, frozen=True):
 
     async def _has_hub(self) -> bool:
         try:
-            return await self.client.find(LEASES, LEASE) is not None
+            return await self.client.find(LEASES, HUB_LEASE) is not None
         except Forbidden:
             return True  # a user who may not look is not warned
 

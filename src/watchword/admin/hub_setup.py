@@ -24,7 +24,7 @@ from watchword.api.bootstrap import (
 )
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, mapping_at
-from watchword.api.names import HUB_LOCK, HUB_NAMESPACE, IMAGE, Annotation
+from watchword.api.names import HUB_NAMESPACE, IMAGE, Annotation
 from watchword.api.rbac import rules_of
 from watchword.api.resources import (
     CLUSTER_MANAGERS,
@@ -50,6 +50,7 @@ from watchword.operator.cluster_manager_manifests import (
 )
 from watchword.operator.feature_gates import is_enabled
 from watchword.operator.rendering import OPERATOR, cluster_role_with_binding, service_account
+from watchword.processes.hub import HUB_LEASE
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import installation
 from watchword.registration.hub.executor_policy import EXECUTOR_GATE
@@ -271,7 +272,7 @@ async def await_hub(waiter: ObjectWaiter, setup: HubSetup, record: TokenRecord |
         await waiter.until(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER), validate_applied, advice=advice)
         await await_deployments(waiter.client, deployed, waiter.patience, waiter.progress)
         advice = "`watchword logs hub` shows why no replica leads"
-        await waiter.until(LEASES, ObjectKey(HUB_NAMESPACE, HUB_LOCK), validate_led, advice=advice)
+        await waiter.until(LEASES, HUB_LEASE, validate_led, advice=advice)
     if record is not None:
         advice = "is `watchword hub` running for this cluster? Its log says why it does not sign"
         await waiter.until(CONFIG_MAPS, CLUSTER_INFO, SignatureCondition(record.token.id), advice=advice)

@@ -20,7 +20,7 @@ from watchword.admin.wait import ObjectWaiter, validate_applied
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
 from watchword.api.conditions import conditions_of, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, finalizers_of, labels_of, uid_of
-from watchword.api.names import AGENT_NAMESPACE, ConditionType, Finalizer, Label
+from watchword.api.names import AGENT_NAMESPACE, NAME_CONFLICT, ConditionType, Finalizer, Label
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CONFIG_MAPS,
@@ -38,7 +38,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 
 WORK_GRANTS_ROLE = "watchword-account-grants"
-NEEDS_A_PERSON = frozenset({"NoClusterNamespace", "InvalidAccount", "NameConflict"})  # reasons that no waiting ends
+NEEDS_A_PERSON = frozenset({"NoClusterNamespace", "InvalidAccount", NAME_CONFLICT})  # reasons that no waiting ends
 HOLDING = (Finalizer.ACCOUNT, Finalizer.ACCOUNT_REPLICAS)
 
 

@@ -32,11 +32,11 @@ from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import IgnoredSecret, TokenRecord, read_token_secret
 from watchword.health.audit_log import CredentialUsage
-from watchword.operator.process import LEASE as OPERATOR_LOCK
+from watchword.operator.process import OPERATOR_LEASE
 from watchword.operator.rendering import MANAGED_BY, OPERATOR
 from watchword.pki.certificates import Certificate
-from watchword.processes.hub import LEASE as HUB_LOCK
-from watchword.pullsecrets.process import LEASE as PULL_SECRETS_LOCK
+from watchword.processes.hub import HUB_LEASE
+from watchword.pullsecrets.process import PULL_SECRETS_LEASE
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.informer import WatchScope
@@ -47,9 +47,9 @@ FORBIDDEN = "the server does not let you read them"
 
 OURS = WatchScope(labels=f"{Label.MANAGED_BY}={MANAGED_BY}")
 LOCKS = {
-    "the hub's controllers": HUB_LOCK,
-    "the operator": ObjectKey(OPERATOR.namespace, OPERATOR_LOCK),
-    "the pull secret controllers": PULL_SECRETS_LOCK,
+    "the hub's controllers": HUB_LEASE,
+    "the operator": ObjectKey(OPERATOR.namespace, OPERATOR_LEASE),
+    "the pull secret controllers": PULL_SECRETS_LEASE,
 }
 SERVER_SOURCES = {
     f"the certificates of the {server.name}": (CONFIG_MAPS, server.published_scope)

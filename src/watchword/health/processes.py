@@ -28,7 +28,7 @@ from watchword.operator.conditions import (
     describe_rollout,
 )
 from watchword.operator.rendering import OPERATOR
-from watchword.processes.hub import LEASE as HUB_LOCK
+from watchword.processes.hub import HUB_LEASE
 from watchword.pullsecrets.settings import validate_configuration
 
 
@@ -168,7 +168,7 @@ def decide_process_findings(
             findings.append(found)
             affected.add(key.namespace)
     for name, key in LOCKS.items():
-        expected = (key == HUB_LOCK and facts.is_hub) or any(each.namespace == key.namespace for each in present)
+        expected = (key == HUB_LEASE and facts.is_hub) or any(each.namespace == key.namespace for each in present)
         if expected and key.namespace not in affected and f"the lease of {name}" not in facts.unseen:
             findings += _lock_findings(name, key, facts, now)
     for config in facts.configurations:

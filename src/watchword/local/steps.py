@@ -52,7 +52,7 @@ from watchword.local.examples import (
 )
 from watchword.local.fleet import LocalFleet, for_each
 from watchword.local.trials import CLUSTER_SETTINGS, HUB_SETTINGS, JOIN_SETTINGS
-from watchword.processes.hub import LEASE as HUB_LEASE
+from watchword.processes.hub import HUB_LEASE
 from watchword.registration.catalog import CATALOG
 from watchword.registration.driver import RequestsCertificate
 

@@ -87,7 +87,7 @@ def _agents_in(cache: Cache, secret: Object) -> Iterable[ObjectKey]:
     return [ObjectKey.of(each) for each in cache.list(KLUSTERLETS) if namespace_of(each) == namespace]
 
 
-LEASE = "watchword-operator-lock"
+OPERATOR_LEASE = "watchword-operator-lock"
 
 
 class OperatorOptions(Struct, frozen=True):
@@ -115,7 +115,7 @@ async def run_operator(
         ManagerOptions(
             name="watchword.dev/operator",
             identity=options.identity,
-            lease=ObjectKey(options.namespace, LEASE) if options.elect else None,
+            lease=ObjectKey(options.namespace, OPERATOR_LEASE) if options.elect else None,
             timing=options.timing,
             health=options.health,
         ),

@@ -13,7 +13,7 @@ from watchword.api.accounts import Account, choose_declaration, resource_of
 from watchword.api.conditions import Condition
 from watchword.api.credential_report import format_issued
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
-from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.credentials.evidence import TokenRequest
@@ -71,7 +71,7 @@ class AccountReconciler(Struct, frozen=True):
             await self._report(account, declared, absent_account("BeingReplaced", str(error)))
             return Done()
         except NameConflict as conflict:
-            await self._report(account, declared, absent_account("NameConflict", str(conflict)))
+            await self._report(account, declared, absent_account(NAME_CONFLICT, str(conflict)))
             return Done()
         except KubeError as error:
             if not isinstance(error, Conflict):
@@ -132,7 +132,7 @@ class AccountReconciler(Struct, frozen=True):
                 return RetryAfter(SHORTEST_DELAY)
         except NameConflict as conflict:
             for obj in declared:
-                await self._write(obj, absent_account("NameConflict", str(conflict)))
+                await self._write(obj, absent_account(NAME_CONFLICT, str(conflict)))
             return RetryAfter(FIRST_RECHECK)
         self.secrets.forget(key)
         for obj in declared:
@@ -324,7 +324,7 @@ def absent_account(reason: str, message: str) -> StatusChange:
 def unstored_token(message: str) -> StatusChange:
     return StatusChange(
         conditions=(
-            Condition.false(SECRET, "NameConflict", message),
+            Condition.false(SECRET, NAME_CONFLICT, message),
             Condition.false(REPORTED, "TokenReportFailed", "the token was not stored on the hub"),
         )
     )

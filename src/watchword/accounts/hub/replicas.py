@@ -20,7 +20,7 @@ from watchword.api.accounts import (
 from watchword.api.cluster import Cluster, is_accepted, is_member
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference, uid_of
-from watchword.api.names import Annotation, ConditionType, Finalizer, Label
+from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     MANAGED_CLUSTER_SET_BINDINGS,
@@ -42,9 +42,6 @@ COPIED = (
     Annotation.TOKEN_REQUEST,
     Annotation.TOKEN_DIGEST,
 )
-
-
-NAME_CONFLICT = "NameConflict"
 
 
 class ReplicaState(Struct, frozen=True):

@@ -14,7 +14,7 @@ from watchword.accounts.hub.replicas import BY_NAMESPACE, BY_SOURCE, ReplicaStat
 from watchword.api.accounts import ACCOUNT_KINDS, Account, choose_declaration, resource_of, split_copy_name
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, finalizers_of
-from watchword.api.names import ConditionType, Finalizer
+from watchword.api.names import NAME_CONFLICT, ConditionType, Finalizer
 from watchword.api.resources import MANAGED_CLUSTERS, MANAGED_SERVICE_ACCOUNTS, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
@@ -135,7 +135,7 @@ def decide_presence(states: Sequence[ReplicaState], *, bound: bool, namespace: s
     if lacking:
         message = f"missing on {list_names(lacking)}"
         if any(state.conflicts for state in states):
-            return Condition.false(PRESENT, "NameConflict", message)
+            return Condition.false(PRESENT, NAME_CONFLICT, message)
         return Condition.false(PRESENT, "MissingOnClusters", message)
     if not states:
         return Condition.true(PRESENT, "NoClusters", "the bound sets select no cluster")

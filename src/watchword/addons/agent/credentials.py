@@ -15,7 +15,7 @@ from watchword.api.addon import KUBE_CLIENT, Addon, Registration
 from watchword.api.conditions import Condition
 from watchword.api.credential_report import CredentialValidity, format_issued
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
-from watchword.api.names import Label
+from watchword.api.names import NAME_CONFLICT, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.credential_kind import CredentialStatus
@@ -130,9 +130,7 @@ class AddonCredentials(Struct, frozen=True):
     session: HubAccess
     metrics: CredentialMetrics
     clock: Clock
-    statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(
-        default_factory=dict
-    )  # add-on → Secret → last status
+    statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(default_factory=dict)  # of the Secrets of an add-on
     validities: dict[ObjectKey, CredentialValidity] = field(default_factory=dict)  # Secret → that of its credential
     waiting_since: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → since when it has no credential
 
@@ -324,7 +322,7 @@ class AddonSecretReconciler(Struct, frozen=True):
 
     async def _report_conflict(self, credential_secret: CredentialSecret) -> Outcome:
         message = f"Secret {credential_secret.key} exists and was not made for this add-on: rename or remove it"
-        await self._report_failure(credential_secret, "NameConflict", message)
+        await self._report_failure(credential_secret, NAME_CONFLICT, message)
         return Done()
 
     async def _report_failure(self, credential_secret: CredentialSecret, reason: str, message: str) -> None:

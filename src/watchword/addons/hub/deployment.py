@@ -13,7 +13,7 @@ from watchword.api.addon import Addon
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, owner_reference
-from watchword.api.names import Annotation, ConditionType, Finalizer, Label
+from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
 from watchword.kube.client import Client
 from watchword.runtime.diff import Comparison, choose_changes
@@ -73,7 +73,7 @@ class AddonDeploymentReconciler(Struct, frozen=True):
                 for name, part in zip(names, parts, strict=True)
             ]
         except NameConflict as conflict:
-            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "NameConflict", str(conflict))
+            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, NAME_CONFLICT, str(conflict))
             await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
             return
         await self._remove_others(instance, set(names))

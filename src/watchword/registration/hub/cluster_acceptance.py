@@ -16,6 +16,7 @@ from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_de
 from watchword.api.names import (
     DENIED_REASON,
     HUB_FINALIZERS,
+    NAME_CONFLICT,
     Annotation,
     ConditionType,
     Label,
@@ -137,7 +138,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         try:
             await self._write_access(Cluster.read(current))
         except NameConflict as conflict:
-            await self._set_not_accepted(current, "NameConflict", str(conflict))
+            await self._set_not_accepted(current, NAME_CONFLICT, str(conflict))
             return False  # what is in the way belongs to others, whose objects are not watched
         except BeingDeleted as leftover:
             await self._set_not_accepted(current, "LeftoversGoing", str(leftover))
