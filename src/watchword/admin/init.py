@@ -11,16 +11,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from watchword.admin import hub_setup
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.hub_setup import (
-    HubSetup,
-    SignatureCondition,
-    await_hub,
-    cluster_manager,
-    is_loopback,
-    read_present,
-    set_up_hub,
-)
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
@@ -166,7 +158,7 @@ def _is_decided(request: Object) -> bool:
 class InitOptions(Struct, frozen=True):
     """What is wanted of a hub and how to go about it."""
 
-    setup: HubSetup
+    setup: hub_setup.HubSetup
     token: TokenSpec | None = None
     keep_published: bool = True  # prefer what the cluster publishes to what a kubeconfig happens to name
     probe: bool = True
@@ -197,8 +189,8 @@ class HubInitializer(Struct, frozen=True):
         setup, warnings = options.setup, list[str]()
         if options.keep_published:
             setup, warnings = await self._with_published(options.setup)
-        setup = await read_present(self.client, setup)
-        applied = await set_up_hub(self.client, setup, dry_run=options.dry_run)
+        setup = await hub_setup.read_present(self.client, setup)
+        applied = await hub_setup.set_up_hub(self.client, setup, dry_run=options.dry_run)
         self.progress(f"{'would apply' if options.dry_run else 'applied'} {len(applied)} objects")
         record = None
         if options.token is not None:
@@ -208,11 +200,11 @@ class HubInitializer(Struct, frozen=True):
         if options.probe and not options.dry_run:
             warnings += await self._probe(setup)
         if options.wait is not None and not options.dry_run:
-            await await_hub(ObjectWaiter(self.client, options.wait, self.progress), setup, record)
-        flags = choose_join_flags(cluster_manager(setup), setup.catalog)
+            await hub_setup.await_hub(ObjectWaiter(self.client, options.wait, self.progress), setup, record)
+        flags = choose_join_flags(hub_setup.cluster_manager(setup), setup.catalog)
         return InitResult(setup.info, flags, record, applied, warnings)
 
-    async def _with_published(self, setup: HubSetup) -> tuple[HubSetup, list[str]]:
+    async def _with_published(self, setup: hub_setup.HubSetup) -> tuple[hub_setup.HubSetup, list[str]]:
         """Return the setup with what is published already, and a warning when no published address answers."""
         try:
             published = read_cluster_info((await fetch_cluster_info(self.client)).text)
@@ -221,7 +213,7 @@ class HubInitializer(Struct, frozen=True):
         own = setup.info
         if published.authorities != own.authorities:
             return setup, []  # what another cluster published: it was copied here
-        is_local_only = is_loopback(own.server) and not is_loopback(published.server)
+        is_local_only = hub_setup.is_loopback(own.server) and not hub_setup.is_loopback(published.server)
         if own.server in published.endpoints or is_local_only or await self._is_reached(published):
             return replace(setup, info=published), []
         moved = replace(own, endpoints=(own.server, *published.endpoints))
@@ -241,7 +233,7 @@ class HubInitializer(Struct, frozen=True):
                 await client.close()
         return False
 
-    async def _probe(self, setup: HubSetup) -> list[str]:
+    async def _probe(self, setup: hub_setup.HubSetup) -> list[str]:
         drivers = setup.catalog.known(setup.chosen_drivers)
         signers = {driver.signer for driver in drivers if isinstance(driver, RequestsCertificate)} - {""}
         probes = [SignerProbe(self.client, self.clock, signer, progress=self.progress) for signer in sorted(signers)]
@@ -258,12 +250,12 @@ def advise_other_drivers(catalog: Catalog) -> str:
     return f"run a signer, or `watchword init --registration-auth {' or '.join(others)}`, which does not need it"
 
 
-def choose_warnings(setup: HubSetup) -> list[str]:
+def choose_warnings(setup: hub_setup.HubSetup) -> list[str]:
     """Return what is allowed and yet probably not meant."""
     drivers = setup.catalog.known(setup.chosen_drivers)
     beside = [driver.warn_beside(drivers) for driver in drivers if isinstance(driver, WarnsHub)]
     local = f"only this machine reaches {setup.info.server}: name another address with --hub-apiserver"
-    return [*filter(None, beside), *([local] if is_loopback(setup.info.server) else [])]
+    return [*filter(None, beside), *([local] if hub_setup.is_loopback(setup.info.server) else [])]
 
 
 def choose_join_flags(manager: Object, catalog: Catalog) -> Mapping[str, tuple[str, ...]]:
@@ -301,5 +293,5 @@ async def await_signature(client: Client, token_id: str) -> None:
     """Return once cluster-info is signed for the token; `NotReady` when the hub does not sign."""
     advice = f"do the hub's controllers run? `watchword doctor` tells; `watchword token delete {token_id}` undoes this"
     await ObjectWaiter(client, SIGNING_PATIENCE).until(
-        CONFIG_MAPS, CLUSTER_INFO, SignatureCondition(token_id), advice=advice
+        CONFIG_MAPS, CLUSTER_INFO, hub_setup.SignatureCondition(token_id), advice=advice
     )
