@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from watchword.api import resources
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.crds.operator import CLUSTER_MANAGER
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, IMAGE, Label
 from watchword.api.rbac import rules_of
-from watchword.api.resources import (
-    CLUSTER_MANAGERS,
-    CLUSTER_ROLES,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    KLUSTERLETS,
-    NAMESPACES,
-)
 from watchword.kube.client import Client
 from watchword.operator import rbac as rules
 from watchword.operator import rendering
@@ -55,9 +49,9 @@ def operator_bundle(options: BundleOptions | None = None) -> list[Manifest]:
     """Return the kinds, namespaces and roles, and the operator itself, in an order in which they can be applied."""
     options = options or BundleOptions()
     return [
-        *((CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS),
+        *((resources.CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS),
         *(
-            (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name)))
+            (resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(name)))
             for name in (rendering.OPERATOR.namespace, *options.namespaces)
         ),
         *_deployable_roles(options),
@@ -70,18 +64,18 @@ def operator_bundle(options: BundleOptions | None = None) -> list[Manifest]:
 
 def hub_bundle(manager: Object | None = None, options: BundleOptions | None = None) -> list[Manifest]:
     options = options or BundleOptions(for_agent=False)
-    wanted = manager or CLUSTER_MANAGERS.manifest(
+    wanted = manager or resources.CLUSTER_MANAGERS.manifest(
         ObjectKey.cluster("cluster-manager"), spec={"imagePullSpec": options.image}
     )
     controllers = ObjectKey(HUB_NAMESPACE, f"{wanted['metadata']['name']}-controller")
-    return [*operator_bundle(options), *options.access.rows(controllers), (CLUSTER_MANAGERS, wanted)]
+    return [*operator_bundle(options), *options.access.rows(controllers), (resources.CLUSTER_MANAGERS, wanted)]
 
 
 def agent_bundle(klusterlet: Object, options: BundleOptions | None = None) -> list[Manifest]:
     """Return the operator and its Klusterlet; the bootstrap Secret is created by the joining user."""
     options = options or BundleOptions(for_hub=False)
     agent = ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent")
-    return [*operator_bundle(options), *options.access.rows(agent), (KLUSTERLETS, klusterlet)]
+    return [*operator_bundle(options), *options.access.rows(agent), (resources.KLUSTERLETS, klusterlet)]
 
 
 def _deployable_roles(options: BundleOptions) -> list[Manifest]:
@@ -95,8 +89,8 @@ def _deployable_roles(options: BundleOptions) -> list[Manifest]:
         roles |= {rules.ACCOUNTS_ROLE: rules_of(ACCOUNTS_RIGHTS)}
     rows: list[Manifest] = [
         (
-            CLUSTER_ROLES,
-            CLUSTER_ROLES.manifest(
+            resources.CLUSTER_ROLES,
+            resources.CLUSTER_ROLES.manifest(
                 ObjectKey.cluster(name),
                 metadata={"labels": rendering.labels_for(rendering.OPERATOR.name)},
                 rules=list(rows),
@@ -117,8 +111,8 @@ def _addon_grants() -> list[Manifest]:
     """
     selected = {"clusterRoleSelectors": [{"matchLabels": {Label.ADDON_GRANTABLE: "true"}}]}
     key, metadata = ObjectKey.cluster(rules.HUB_GRANTS_ROLE), {"labels": rendering.labels_for(rendering.OPERATOR.name)}
-    role = CLUSTER_ROLES.manifest(key, metadata=metadata, aggregationRule=selected)
-    return [(CLUSTER_ROLES, role), rendering.cluster_binding(key.name, key.name, CONTROLLER)]
+    role = resources.CLUSTER_ROLES.manifest(key, metadata=metadata, aggregationRule=selected)
+    return [(resources.CLUSTER_ROLES, role), rendering.cluster_binding(key.name, key.name, CONTROLLER)]
 
 
 def _operator_rights(options: BundleOptions) -> list[Manifest]:

@@ -17,15 +17,9 @@ from watchword.api.names import (
 )
 from watchword.api.resources import NAMESPACES
 from watchword.credentials.driver_options import Side, settings_from_spec, settings_to_flags
+from watchword.operator import rendering
 from watchword.operator.feature_gates import AGENT_FEATURES, format_gates
 from watchword.operator.rbac import AGENT_OWN_ROLE, AGENT_ROLE, EXECUTION_ROLE
-from watchword.operator.rendering import (
-    Workload,
-    cluster_binding,
-    deployment,
-    role_with_binding,
-    service_account,
-)
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import AnnotatesAgentAccount, ClusterDriver
 
@@ -105,12 +99,12 @@ def agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = 
     places = (namespace, addon_namespace(namespace))
     return [
         *_namespaces_and_account(klusterlet),
-        cluster_binding(f"{prefix}:agent", AGENT_ROLE, subject),
-        cluster_binding(f"{prefix}:work", EXECUTION_ROLE, subject),
+        rendering.cluster_binding(f"{prefix}:agent", AGENT_ROLE, subject),
+        rendering.cluster_binding(f"{prefix}:work", EXECUTION_ROLE, subject),
         *(
             binding
             for place in places
-            for binding in role_with_binding(
+            for binding in rendering.role_with_binding(
                 ObjectKey(place, f"{prefix}:agent"), (), subject, existing_role=AGENT_OWN_ROLE
             )
         ),
@@ -130,14 +124,14 @@ def _namespaces_and_account(klusterlet: Object, catalog: Catalog = CATALOG) -> l
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace))),
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(addon_namespace(namespace)))),
-        service_account(subject.name, namespace, _account_annotations(_registration_of(klusterlet), catalog)),
+        rendering.service_account(subject.name, namespace, _account_annotations(_registration_of(klusterlet), catalog)),
     ]
 
 
 def agent_deployment(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = "") -> Manifest:
     spec: Mapping[str, Any] = klusterlet.get("spec") or {}
-    return deployment(
-        Workload(
+    return rendering.deployment(
+        rendering.Workload(
             key=ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent"),
             service_account=service_account_of(klusterlet).name,
             image=str(spec.get("imagePullSpec") or image),
