@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -236,18 +234,6 @@ async def is_published(client: Client, info: ClusterInfo) -> bool:
         return read_cluster_info((await fetch_cluster_info(client)).text) == info
     except (KubeError, ClusterInfoRefused):
         return False
-
-
-def is_loopback(server: str) -> bool:
-    """Whether an address is reachable from this machine only."""
-    return is_loopback_host(urlsplit(server).hostname or "")
-
-
-def is_loopback_host(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 async def await_hub(waiter: ObjectWaiter, setup: HubSetup, record: TokenRecord | None) -> None:

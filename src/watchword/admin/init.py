@@ -30,6 +30,7 @@ from watchword.discovery.published_cluster_info import fetch_cluster_info, is_an
 from watchword.discovery.token_secret import BOTH_USAGES, TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
+from watchword.kube.endpoint import is_loopback
 from watchword.kube.errors import ApiStatusError, Forbidden, KubeError, NotFound
 from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, enabled_drivers, hub_settings
 from watchword.pki.keys import PrivateKey
@@ -213,7 +214,7 @@ class HubInitializer(Struct, frozen=True):
         own = setup.info
         if published.authorities != own.authorities:
             return setup, []  # what another cluster published: it was copied here
-        is_local_only = hub_setup.is_loopback(own.server) and not hub_setup.is_loopback(published.server)
+        is_local_only = is_loopback(own.server) and not is_loopback(published.server)
         if own.server in published.endpoints or is_local_only or await self._is_reached(published):
             return replace(setup, info=published), []
         moved = replace(own, endpoints=(own.server, *published.endpoints))
@@ -255,7 +256,7 @@ def choose_warnings(setup: hub_setup.HubSetup) -> list[str]:
     drivers = setup.catalog.known(setup.chosen_drivers)
     beside = [driver.warn_beside(drivers) for driver in drivers if isinstance(driver, WarnsHub)]
     local = f"only this machine reaches {setup.info.server}: name another address with --hub-apiserver"
-    return [*filter(None, beside), *([local] if hub_setup.is_loopback(setup.info.server) else [])]
+    return [*filter(None, beside), *([local] if is_loopback(setup.info.server) else [])]
 
 
 def choose_join_flags(manager: Object, catalog: Catalog) -> Mapping[str, tuple[str, ...]]:

@@ -171,14 +171,6 @@ def prerequisite_objects(membership: ClusterMembership) -> list[Manifest]:
     ]
 
 
-def membership_objects(membership: ClusterMembership, access: BootstrapAccess, beside: SecretData) -> list[Manifest]:
-    """Return what makes the membership, in an order in which it can be applied."""
-    return [
-        (resources.SECRETS, bootstrap_secret(membership.agent_namespace, access, beside)),
-        (resources.KLUSTERLETS, klusterlet_manifest(membership)),
-    ]
-
-
 async def join(
     client: Client,
     membership: ClusterMembership,
@@ -208,7 +200,11 @@ async def join(
     else:
         rows, manager = prerequisite_objects(membership), FIELD_MANAGER
     present = await read_bootstrap_data(client, membership.agent_namespace)
-    own = membership_objects(membership, access, choose_bootstrap_data(membership, access, present))
+    beside = choose_bootstrap_data(membership, access, present)
+    own = [
+        (resources.SECRETS, bootstrap_secret(membership.agent_namespace, access, beside)),
+        (resources.KLUSTERLETS, klusterlet_manifest(membership)),
+    ]
     applied = await apply_all(client, rows, manager=manager, dry_run=dry_run)
     return applied + await apply_all(client, own, manager=FIELD_MANAGER, dry_run=dry_run)
 

@@ -47,7 +47,7 @@ from watchword.cli.driver_options import (
     driver_settings,
     with_kubeconfig_settings,
 )
-from watchword.cli.options import NewFile, flag, option, text, with_options
+from watchword.cli.options import NewFile, file_option, flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
@@ -66,11 +66,7 @@ T = TypeVar("T")
 HUB_ACCESS_OPTIONS = (
     text("--hub-token", help=f"Any bearer token of the hub. {HELP}."),
     text("--hub-apiserver", help="https URL of the hub's API server; requires --hub-token."),
-    click.option(
-        "--ca-file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="CA bundle (PEM) for --hub-apiserver; not needed with a bootstrap token.",
-    ),
+    file_option("--ca-file", help="CA bundle (PEM) for --hub-apiserver; not needed with a bootstrap token."),
 )
 
 

@@ -22,7 +22,7 @@ from watchword.cli.clusters import format_object_age
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.lists import ListRequest, list_options, object_listing, print_list
-from watchword.cli.options import flag
+from watchword.cli.options import file_option, flag
 from watchword.cli.output import echo
 from watchword.health.hub_reader import require_hub
 from watchword.kube.client import Client
@@ -86,14 +86,8 @@ def describe_work(obj: Object) -> str:
 
 @command.command("create")
 @click.argument("name")
-@click.option(
-    "--filename",
-    "-f",
-    "files",
-    multiple=True,
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File with manifests (YAML or JSON); repeatable.",
+@file_option(
+    "--filename", "-f", "files", multiple=True, required=True, help="File with manifests (YAML or JSON); repeatable."
 )
 @common_options.clusters_option("Names of the clusters, separated by commas.")
 @flag("--overwrite", help="Replace the manifests of a work that exists.")

@@ -43,10 +43,6 @@ Rule = Callable[[Object, Object | None], Object | None]
 """Takes an object of the backup and the same one of today, None when it was deleted; returns what is restored."""
 
 
-def keep_present(_: Object, present: Object | None) -> Object | None:
-    return present
-
-
 def stay_deleted(saved: Object, present: Object | None) -> Object | None:
     return saved if present is not None else None
 
@@ -86,7 +82,7 @@ RULES: Mapping[str, Rule] = {
     resources.MANAGED_CLUSTERS.group_resource: restore_cluster,
     **{kind.group_resource: stay_deleted for kind in (*ACCOUNT_KINDS, resources.MANAGED_CLUSTER_ADDONS)},
     resources.CONFIG_MAPS.group_resource: intersect_grants,
-    resources.CERTIFICATE_SIGNING_REQUESTS.group_resource: keep_present,
+    resources.CERTIFICATE_SIGNING_REQUESTS.group_resource: lambda _, present: present,
     resources.SERVICE_ACCOUNTS.group_resource: invalidate,
     resources.SECRETS.group_resource: restore_secret,
     resources.PODS.group_resource: invalidate,

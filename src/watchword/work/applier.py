@@ -107,7 +107,7 @@ class Applier(Struct):
             Strategy.UPDATE: self._update,
             Strategy.CREATE_ONLY: self._create_only,
             Strategy.SERVER_SIDE_APPLY: self._server_side_apply,
-            Strategy.READ_ONLY: self._read_only,
+            Strategy.READ_ONLY: lambda step: self.objects.read(step.target),
         }[step.config.strategy]
 
     async def _yield(self, step: ApplyStep) -> ApplyOutcome | None:
@@ -135,9 +135,6 @@ class Applier(Struct):
         identity = {"metadata": {name: step.wanted["metadata"].get(name) for name in ("name", "namespace")}}
         body, policy = step.with_owner_references(identity), _policy(step, Comparison.CONTAINS)
         return await apply_object(self._writer(step), step.target.resource, body, present, policy)
-
-    async def _read_only(self, step: ApplyStep) -> Object | None:
-        return await self.objects.read(step.target)
 
     async def _create_only(self, step: ApplyStep) -> Object:
         target, writer = step.target, self._writer(step)

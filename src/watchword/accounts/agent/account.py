@@ -59,7 +59,8 @@ class AccountReconciler(Struct, frozen=True):
         for obj in leaving:  # the other object still declares the account, so there is nothing to revoke
             await self._write(obj, revoked_account(str(self._local_key(key))))
         if account.objection:
-            await self._report(account, declared, invalid_account(account.objection))
+            refused = Condition.false(REPORTED, "InvalidAccount", account.objection)
+            await self._report(account, declared, StatusChange(conditions=(refused,)))
             return Done()
         return await self._keep(account, declared)
 
@@ -306,10 +307,6 @@ def _scheduled(held: HeldToken, renew_at: datetime | None) -> Condition:
         message = f"rotation is off: the token expires at {rfc3339(held.token.expires_at)} and is not renewed"
         return Condition.false(SCHEDULED, "RotationDisabled", message)
     return Condition.true(SCHEDULED, "RotationScheduled", "the token is renewed before it expires")
-
-
-def invalid_account(objection: str) -> StatusChange:
-    return StatusChange(conditions=(Condition.false(REPORTED, "InvalidAccount", objection),))
 
 
 def absent_account(reason: str, message: str) -> StatusChange:

@@ -114,11 +114,6 @@ def register_informers(cache: Cache) -> None:
     cache.index(resources.MANAGED_CLUSTER_SET_BINDINGS, BY_SET, lambda obj: [replicas.set_of(obj)])
 
 
-def register_own_informers(cache: Cache) -> None:
-    """Ask for what a hub follows anyway, and a process of its own does not."""
-    cache.informer(resources.MANIFEST_WORKS, WatchScope(labels=Label.ACCOUNT_GRANT))
-
-
 def register_shared_informers(cache: Cache) -> None:
     cache.informer(resources.MANIFEST_WORKS)
     cache.informer(resources.MANAGED_CLUSTERS)
@@ -225,7 +220,7 @@ async def run_accounts_manager(
     manager = Manager(options.manager, clock=options.clock, random=options.random, metrics=options.metrics)
     hub = manager.connect(client)
     addons.register_informers(hub.cache, ADDON_NAME)
-    register_own_informers(hub.cache)
+    hub.cache.informer(resources.MANIFEST_WORKS, WatchScope(labels=Label.ACCOUNT_GRANT))  # the hub follows all anyway
     register_informers(hub.cache)
     metrics = HubAccountMetrics(manager.metrics.registry, now=options.clock.now)
     definitions = single_addon_lookup(options.definition)

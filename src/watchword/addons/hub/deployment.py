@@ -76,7 +76,9 @@ class AddonDeploymentReconciler(Struct, frozen=True):
             refusal = Condition.false(ConditionType.MANIFEST_APPLIED, NAME_CONFLICT, str(conflict))
             await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
             return
-        await self._remove_others(instance, set(names))
+        for work in self.reader.by_index(MANIFEST_WORKS, INDEX, str(instance.addon.key)):
+            if work["metadata"]["name"] not in names:
+                await self.ensurer.remove(MANIFEST_WORKS, ObjectKey.of(work), ours=is_made_for(instance))
         said = [decide_applied_condition(made)]
         if definition.health == BY_FEEDBACK:
             said.append(decide_available_condition(made))
@@ -90,11 +92,6 @@ class AddonDeploymentReconciler(Struct, frozen=True):
             if is_current(present, wanted):
                 return present
         return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
-
-    async def _remove_others(self, instance: AddonInstance, kept: set[str]) -> None:
-        for work in self.reader.by_index(MANIFEST_WORKS, INDEX, str(instance.addon.key)):
-            if work["metadata"]["name"] not in kept:
-                await self.ensurer.remove(MANIFEST_WORKS, ObjectKey.of(work), ours=is_made_for(instance))
 
     async def _set_hook_finalizer(self, instance: AddonInstance, *, wanted: bool) -> None:
         """Put the finalizer on before anything is installed, and off when there is no hook any more."""

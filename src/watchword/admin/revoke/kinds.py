@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from watchword.accounts.tokens import AccountToken
 from watchword.admin.accept import deny
 from watchword.admin.errors import NotFoundOnHub
 from watchword.admin.hub_admin import HubAdmin
@@ -124,12 +123,11 @@ async def plan_service_account(context: revocation.RevocationContext, name: str)
             *(f"have the agent on {cluster} delete its ServiceAccount, and so its tokens" for cluster in clusters),
         ),
         act=act,
-        probes=(everywhere, *(_probe_account(token) for token in tokens)),
+        probes=(
+            everywhere,
+            *(revocation.RequestProbe(f"token for {each.cluster}", partial(connect_with, each)) for each in tokens),
+        ),
     )
-
-
-def _probe_account(token: AccountToken) -> revocation.RefusalProbe:
-    return revocation.RequestProbe(f"token for {token.cluster}", partial(connect_with, token))
 
 
 Planner: TypeAlias = Callable[[revocation.RevocationContext, str], Awaitable[revocation.Revocation]]
