@@ -14,8 +14,8 @@ HEAD = """# Conditions and events
 
 Rendered from the code by `make docs`. A reason is one word for programs and stays the same across releases; a message
 is a sentence for people, ends with what to do next where a person must act, and never holds a secret. `…` stands for
-what depends on the case; a reason without a message has a different one in each case. What to do about each is in
-[troubleshooting](../troubleshooting.md).
+what depends on the case; a reason without a message has a different one in each case. Messages of Normal Events are
+left out. What to do about each is in [troubleshooting](../troubleshooting.md).
 """
 EXPLAINED = """From where they arise to the condition that is made of them: of a credential (`AddonTokenRefreshed`,
 `ClusterCertificateRotated`), or of a spec that cannot be carried out (`Applied`)."""
@@ -46,7 +46,7 @@ def _table(rows: Iterable[Said]) -> Iterator[str]:
     others: dict[str, None] = {}
     for said in rows:
         reason = f"`{said.reason}`" + (f" ({said.tone})" if said.tone else "")
-        if re.search(r"\w", said.message):
+        if re.search(r"\w", said.message) and said.tone != "Normal":
             message = said.message.replace("<", "\\<")
             lines[f"- {reason}: {message}"] = None
         else:
