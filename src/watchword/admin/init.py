@@ -266,12 +266,12 @@ def choose_join_flags(manager: Object, catalog: Catalog) -> Mapping[str, tuple[s
     return dict(sorted(flags.items(), key=lambda row: bool(row[1])))
 
 
-async def read_join_flags(client: Client, catalog: Catalog = CATALOG) -> Mapping[str, tuple[str, ...]]:
+async def read_join_flags(client: Client) -> Mapping[str, tuple[str, ...]]:
     """Return the same for the hub as it is; the default driver's where its settings cannot be read."""
     manager: Object | None = None
     with contextlib.suppress(Forbidden, NotFound):
         manager = await client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
-    return choose_join_flags(manager, catalog) if manager else {catalog.default: ()}
+    return choose_join_flags(manager, CATALOG) if manager else {CATALOG.default: ()}
 
 
 SIGNING_PATIENCE = timedelta(seconds=10)

@@ -112,19 +112,19 @@ def agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = 
     ]
 
 
-def service_account_of(klusterlet: Object, catalog: Catalog = CATALOG) -> ObjectKey:
+def service_account_of(klusterlet: Object) -> ObjectKey:
     """Return the ServiceAccount that the agent runs as; a driver may expect another name than the usual one."""
-    driver = _choose_driver(_registration_of(klusterlet), catalog)
+    driver = _choose_driver(_registration_of(klusterlet))
     suffix = driver.account_suffix if isinstance(driver, AnnotatesAgentAccount) else DEFAULT_ACCOUNT_SUFFIX
     return ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-{suffix}")
 
 
-def _namespaces_and_account(klusterlet: Object, catalog: Catalog = CATALOG) -> list[Manifest]:
+def _namespaces_and_account(klusterlet: Object) -> list[Manifest]:
     namespace, subject = namespace_of(klusterlet), service_account_of(klusterlet)
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace))),
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(addon_namespace(namespace)))),
-        rendering.service_account(subject.name, namespace, _account_annotations(_registration_of(klusterlet), catalog)),
+        rendering.service_account(subject.name, namespace, _account_annotations(_registration_of(klusterlet))),
     ]
 
 
@@ -150,9 +150,9 @@ def addon_namespace(namespace: str) -> str:
     return ADDON_NAMESPACE if namespace == AGENT_NAMESPACE else f"{namespace}-addon"
 
 
-def _account_annotations(registration: Mapping[str, Any], catalog: Catalog) -> dict[str, str]:
-    settings = settings_from_spec(catalog.options(Side.CLUSTER), registration)
-    driver = _choose_driver(registration, catalog)
+def _account_annotations(registration: Mapping[str, Any]) -> dict[str, str]:
+    settings = settings_from_spec(CATALOG.options(Side.CLUSTER), registration)
+    driver = _choose_driver(registration)
     return dict(driver.account_annotations(settings)) if isinstance(driver, AnnotatesAgentAccount) else {}
 
 
@@ -160,10 +160,10 @@ def _registration_of(klusterlet: Object) -> Mapping[str, Any]:
     return (klusterlet.get("spec") or {}).get("registrationConfiguration") or {}
 
 
-def _choose_driver(registration: Mapping[str, Any], catalog: Catalog) -> ClusterDriver:
+def _choose_driver(registration: Mapping[str, Any]) -> ClusterDriver:
     """Return the driver that the spec names; the default when it names none, or an unknown one."""
     named = str((registration.get("registrationDriver") or {}).get("authType"))
-    return next(iter(catalog.known([named])), catalog.find(""))
+    return next(iter(CATALOG.known([named])), CATALOG.find(""))
 
 
 def pod_fields(deployed: Object) -> dict[str, Any]:

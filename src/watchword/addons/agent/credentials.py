@@ -330,8 +330,8 @@ class AddonSecretReconciler(Struct, frozen=True):
         await self.credentials.report_status(credential_secret, refusal)
 
 
-async def wait_with_timeout(ready: Awaitable[None], *, seconds: float = 10.0) -> None:
+async def wait_with_timeout(ready: Awaitable[None]) -> None:
     """Wait, but not for ever: what may not be listed can still be written."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(10):
             await ready
