@@ -13,7 +13,7 @@ from watchword.api.names import Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import remove_finalizer, with_preconditions
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -130,10 +130,7 @@ class AppliedWorkStore(Struct, frozen=True):
 
     async def remove_finalizer(self, record: Object) -> None:
         """Let the API server delete a record: no object that it lists is left."""
-        kept = [name for name in finalizers_of(record) if name != Finalizer.APPLIED_WORK]
-        if len(kept) != len(finalizers_of(record)):
-            patch = with_preconditions(record, {"metadata": {"finalizers": kept or None}})
-            await self.client.patch(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), patch)
+        await remove_finalizer(self.client, APPLIED_MANIFEST_WORKS, record, Finalizer.APPLIED_WORK)
 
 
 def choose_stale_resources(recorded: Iterable[AppliedResource], wanted: Iterable[ObjectRef]) -> list[AppliedResource]:

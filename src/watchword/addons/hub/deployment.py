@@ -17,7 +17,7 @@ from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Finali
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
 from watchword.kube.client import Client
 from watchword.runtime.diff import Comparison, choose_changes
-from watchword.runtime.ensure import Ensurer, with_preconditions
+from watchword.runtime.ensure import Ensurer, add_finalizer, remove_finalizer
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusChange, StatusWriter
@@ -95,12 +95,8 @@ class AddonDeploymentReconciler(Struct, frozen=True):
 
     async def _set_hook_finalizer(self, instance: AddonInstance, *, wanted: bool) -> None:
         """Put the finalizer on before anything is installed, and off when there is no hook any more."""
-        held = Finalizer.ADDON_PRE_DELETE in instance.addon.finalizers
-        if wanted == held:
-            return
-        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
-        finalizers = [*kept, Finalizer.ADDON_PRE_DELETE] if wanted else kept
-        await self._set_finalizers(instance.addon, finalizers)
+        change = add_finalizer if wanted else remove_finalizer
+        await change(self.client, MANAGED_CLUSTER_ADDONS, instance.addon.object, Finalizer.ADDON_PRE_DELETE)
 
     async def _run_hooks(self, instance: AddonInstance, addon_manifests: AddonManifests) -> None:
         """Run the hooks; once they are done, let go."""
@@ -114,12 +110,7 @@ class AddonDeploymentReconciler(Struct, frozen=True):
                 waiting = Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message)
                 await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, waiting)
                 return
-        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
-        await self._set_finalizers(instance.addon, kept)
-
-    async def _set_finalizers(self, addon: Addon, finalizers: list[str]) -> None:
-        patch = with_preconditions(addon.object, {"metadata": {"finalizers": finalizers or None}})
-        await self.client.patch(MANAGED_CLUSTER_ADDONS, addon.key, patch)
+        await remove_finalizer(self.client, MANAGED_CLUSTER_ADDONS, instance.addon.object, Finalizer.ADDON_PRE_DELETE)
 
 
 class AddonManifests(Struct, frozen=True):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from watchword.api import resources
 from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey, finalizers_of, uid_of
+from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
 from watchword.api.names import Finalizer
 from watchword.kube.access_reviews import ResourceAccess
 from watchword.kube.client import Client
@@ -20,7 +20,7 @@ from watchword.registration.grpc.server.authorization import Authorizer, Caller,
 from watchword.registration.grpc.server.event_streams import EventStream, PendingAnswer, token_event
 from watchword.registration.grpc.server.hub_objects import HubObjects
 from watchword.registration.grpc.server.limits import RequestRefused
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import add_finalizer, remove_finalizer
 
 DELETED = "Deleted"
 """The condition of a work that its agent has removed from the cluster."""
@@ -140,23 +140,16 @@ class Publisher(Struct, frozen=True):
             return
         may_change = ResourceAccess("update", resources.MANIFEST_WORKS, ObjectKey(cluster, ""))
         await self.authorizer.authorize(published.caller, cluster, may_change)
-        key, held = ObjectKey.of(present), finalizers_of(present)
+        works = resources.MANIFEST_WORKS
         if is_true({"status": status}, DELETED):
-            if Finalizer.MANIFEST_WORK in held:
-                left = [name for name in held if name != Finalizer.MANIFEST_WORK]
-                await self._patch_work(present, {"metadata": {"finalizers": left}})
+            await remove_finalizer(self.client, works, present, Finalizer.MANIFEST_WORK)
             return
         if int(present["metadata"].get("generation") or 0) > event.number(cloud_events.Attribute.RESOURCE_VERSION):
             return  # about an earlier version of the work
-        if Finalizer.MANIFEST_WORK not in held and not present["metadata"].get("deletionTimestamp"):
-            present = await self._patch_work(present, {"metadata": {"finalizers": [*held, Finalizer.MANIFEST_WORK]}})
+        if not is_deleting(present):
+            present = await add_finalizer(self.client, works, present, Finalizer.MANIFEST_WORK)
         patch = {"metadata": {"uid": uid_of(present)}, "status": status}
-        await self.client.patch(resources.MANIFEST_WORKS, key, patch, subresource="status")
-
-    async def _patch_work(self, present: Object, patch: Object) -> Object:
-        return await self.client.patch(
-            resources.MANIFEST_WORKS, ObjectKey.of(present), with_preconditions(present, patch)
-        )
+        await self.client.patch(works, ObjectKey.of(present), patch, subresource="status")
 
     def _find_work(self, uid: str, cluster: str) -> Object | None:
         found = self.objects.cache.by_index(resources.MANIFEST_WORKS, "uid", uid) if uid else []
