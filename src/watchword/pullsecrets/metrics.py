@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from watchword.credentials.token_metrics import TokenRefreshMetrics, TokenTimes, TokenValidityMetrics
 from watchword.pullsecrets.dockercfg import Credentials
 from watchword.pullsecrets.pull_secret import PullSecret
+from watchword.runtime.metrics import TokenRefreshMetrics, TokenTimes, TokenValidityMetrics
 from watchword.runtime.prometheus import CollectorRegistry, Gauge, Histogram
 
 WHERE = "in a pull secret"

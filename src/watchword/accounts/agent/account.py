@@ -18,12 +18,12 @@ from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.credentials.evidence import TokenRequest
 from watchword.credentials.lifecycle import Decision, Keep, Obtain, Reason
-from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import BeingDeleted, NameConflict
+from watchword.runtime.metrics import TokenRefreshMetrics
 from watchword.runtime.reconcile import FIRST_RECHECK, Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 

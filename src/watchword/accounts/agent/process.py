@@ -25,7 +25,6 @@ from watchword.credentials.evidence import (
     connect_with_token,
     learn_published_keys,
 )
-from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
@@ -39,6 +38,7 @@ from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.event_loop import run_until_stopped, running
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.metrics import TokenRefreshMetrics
 from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
 
 CLUSTER = "cluster"  # the name of the connection to the agent's own cluster
