@@ -33,6 +33,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 from watchword.operator.account_manifests import hub_service_rights, manager_bundle
 from watchword.processes.hub import HUB_LEASE
+from watchword.runtime.ensure import delete_object
 from watchword.runtime.manifests import apply_manifests, is_own_definition
 
 
@@ -78,10 +79,7 @@ class AccountsAddonAdmin(Struct, frozen=True):
 
     async def _delete_all(self, resource: Resource, found: Sequence[Object], patience: timedelta) -> None:
         for obj in found:
-            try:
-                await self.client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
-            except NotFound:
-                continue
+            await delete_object(self.client, resource, obj)
         waiter = ObjectWaiter(self.client, patience, self.progress)
         advice = "bring its cluster back, or give up with `watchword serviceaccount delete NAME -n NAMESPACE --abandon`"
         for obj in found:

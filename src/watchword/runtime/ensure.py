@@ -137,6 +137,12 @@ async def remove_finalizer(client: ObjectWriter, resource: Resource, obj: Object
             await client.patch(resource, ObjectKey.of(obj), patch)
 
 
+async def delete_object(client: ObjectWriter, resource: Resource, obj: Object) -> None:
+    """Delete exactly this object; one that is gone is no error."""
+    with suppress(NotFound):
+        await client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
+
+
 def _without_preconditions(obj: Object) -> Object:
     metadata = {name: value for name, value in obj["metadata"].items() if name not in ("uid", "resourceVersion")}
     return {**obj, "metadata": metadata}

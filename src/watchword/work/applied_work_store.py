@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, finalizers_of, is_deleting, rows_at, uid_of
+from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, finalizers_of, is_deleting, rows_at
 from watchword.api.names import Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, NotFound
-from watchword.runtime.ensure import remove_finalizer, with_preconditions
+from watchword.kube.errors import AlreadyExists
+from watchword.runtime.ensure import delete_object, remove_finalizer, with_preconditions
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -121,12 +121,8 @@ class AppliedWorkStore(Struct, frozen=True):
         return await self.status.write(APPLIED_MANIFEST_WORKS, record, StatusChange(fields=fields))
 
     async def delete(self, record: Object) -> None:
-        if is_deleting(record):
-            return
-        try:
-            await self.client.delete(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), uid=uid_of(record))
-        except NotFound:
-            return  # another client was faster
+        if not is_deleting(record):
+            await delete_object(self.client, APPLIED_MANIFEST_WORKS, record)
 
     async def remove_finalizer(self, record: Object) -> None:
         """Let the API server delete a record: no object that it lists is left."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -17,9 +16,8 @@ from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.time import parse_rfc3339
-from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import Ensurer
+from watchword.runtime.ensure import Ensurer, delete_object
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 BY_GRANT = "grant"  # works by the account whose right they grant
@@ -37,8 +35,7 @@ class AccountGrantReconciler(Struct, frozen=True):
         wanted = {ObjectKey.of(work): work for work in self._wanted(key, declared)}
         for work in self.reader.by_index(resources.MANIFEST_WORKS, BY_GRANT, str(key)):
             if ObjectKey.of(work) not in wanted and not is_deleting(work):
-                with contextlib.suppress(NotFound):
-                    await self.ensurer.client.delete(resources.MANIFEST_WORKS, ObjectKey.of(work), uid=uid_of(work))
+                await delete_object(self.ensurer.client, resources.MANIFEST_WORKS, work)
         for work in wanted.values():
             await self.ensurer.ensure(resources.MANIFEST_WORKS, work, ours=lambda present: _grants(present, key))
         return Done()

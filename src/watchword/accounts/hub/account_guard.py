@@ -30,7 +30,7 @@ from watchword.credentials.bound_token import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import add_finalizer, remove_finalizer, with_preconditions
+from watchword.runtime.ensure import add_finalizer, delete_object, remove_finalizer, with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -125,8 +125,7 @@ class AccountGuardReconciler(Struct, frozen=True):
     async def _remove_secret(self, account: Account, declared: Iterable[Object | None]) -> None:
         secret = self.reader.get(SECRETS, account.key)
         if secret is not None and is_owned_by(secret, list(declared)):
-            with contextlib.suppress(NotFound):
-                await self.client.delete(SECRETS, account.key, uid=uid_of(secret))
+            await delete_object(self.client, SECRETS, secret)
 
     async def _check_secret(self, account: Account, cluster: Object) -> bool:
         """Keep the server address right; return whether the agent has to write another token."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -10,11 +9,11 @@ from msgspec import Struct
 from watchword.api import accounts, resources
 from watchword.api.cluster import Cluster, is_accepted, is_member
 from watchword.api.conditions import find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference, uid_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference
 from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Finalizer, Label
 from watchword.api.validation import format_duration
-from watchword.kube.errors import KubeError, NotFound
-from watchword.runtime.ensure import Ensurer
+from watchword.kube.errors import KubeError
+from watchword.runtime.ensure import Ensurer, delete_object
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Reader
 
@@ -68,14 +67,11 @@ class ReplicaWriter(Struct, frozen=True):
     async def remove(self, replica: Object) -> None:
         """Delete a replica; its own finalizer holds it until the cluster has revoked it."""
         if not is_deleting(replica):
-            with contextlib.suppress(NotFound):
-                key = ObjectKey.of(replica)
-                await self.ensurer.client.delete(resources.MANAGED_SERVICE_ACCOUNTS, key, uid=uid_of(replica))
+            await delete_object(self.ensurer.client, resources.MANAGED_SERVICE_ACCOUNTS, replica)
 
     async def remove_copy(self, account: accounts.Account, secret: Object) -> None:
         if accounts.is_owned_by(secret, [account.object]) and not is_deleting(secret):
-            with contextlib.suppress(NotFound):
-                await self.ensurer.client.delete(resources.SECRETS, ObjectKey.of(secret), uid=uid_of(secret))
+            await delete_object(self.ensurer.client, resources.SECRETS, secret)
 
     async def _remove_predecessor(self, account: accounts.Account, key: ObjectKey) -> None:
         found = self.reader.get(resources.MANAGED_SERVICE_ACCOUNTS, key)

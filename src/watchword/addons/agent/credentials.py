@@ -14,7 +14,7 @@ from watchword.addons.agent.registration import AddonDrivers, complete_registrat
 from watchword.api.addon import KUBE_CLIENT, Addon, Registration
 from watchword.api.conditions import Condition
 from watchword.api.credential_report import CredentialValidity, format_issued
-from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import NAME_CONFLICT, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
@@ -25,7 +25,7 @@ from watchword.credentials.secret_data import CLUSTER_NAME, HubKubeconfigRendere
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid, NotFound
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import delete_object, with_preconditions
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
 from watchword.runtime.reconcile import FIRST_RECHECK, Done, Outcome, Reader, RetryAfter
@@ -307,8 +307,7 @@ class AddonSecretReconciler(Struct, frozen=True):
         self.credentials.forget(key)
         self.keeper.release(key)
         if secret is not None and self.credentials.credential_index.is_labeled(secret) and not is_deleting(secret):
-            with contextlib.suppress(NotFound):  # another writer was faster
-                await self.cluster.delete(SECRETS, key, uid=uid_of(secret))
+            await delete_object(self.cluster, SECRETS, secret)
         return Done()
 
     async def _adopt(self, key: ObjectKey, credential_secret: CredentialSecret) -> Outcome:
