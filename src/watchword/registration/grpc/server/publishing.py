@@ -84,9 +84,8 @@ class Publisher(Struct, frozen=True):
         key = ObjectKey.cluster(published.cluster)
         present = self.objects.cache.get(resources.MANAGED_CLUSTERS, key)
         if present is None or payloads.is_of_another_version(sent, present):
-            present = await self.client.get(
-                resources.MANAGED_CLUSTERS, key
-            )  # the agent may have read from another replica
+            # The agent may have read from another replica.
+            present = await self.client.get(resources.MANAGED_CLUSTERS, key)
         await self.client.update(resources.MANAGED_CLUSTERS, payloads.changed_cluster(sent, present))
 
     async def update_status(self, published: Published, sent: Object) -> None:
