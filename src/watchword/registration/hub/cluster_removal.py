@@ -74,6 +74,8 @@ class ClusterRemovalReconciler(Struct, frozen=True):
         """Delete what is left of the first kind that is left; return what is waited for."""
         for resource in CONTENT:
             left = self.reader.list(resource, namespace=cluster.name)
+            if not left:  # or not in the cache yet: without rights no agent could remove it later
+                left = (await self.client.list(resource, namespace=cluster.name)).items
             if left:
                 for obj in choose_next_to_delete(left):
                     await self._delete(cluster, resource, obj)
