@@ -56,8 +56,12 @@ lint: setup ## check style and the import contracts
 types: setup ## check types, strictly, in the sources and in the tests
 	$(BIN)/mypy
 
-test: lint types ## style, types, and all tests but the slow ones, on the embedded control plane
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not slow and not node"
+# Types are checked beside the tests: mypy uses one core, for a minute where it has no cache.
+test: lint ## style, types, and all tests but the slow ones, on the embedded control plane
+	@mkdir -p build
+	@nice $(BIN)/mypy >build/types.txt 2>&1 & types=$$!; \
+	  $(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not slow and not node"; tests=$$?; \
+	  wait $$types; types=$$?; cat build/types.txt; exit $$((tests || types))
 
 test-slow: setup ## the tests that take more than four seconds each, which `make test` leaves out
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "slow and not node"

@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from watchword.api.crds import HUB_CRDS, MANAGED_CRDS
 from watchword.api.crds.accounts import ACCOUNT_CRDS
-from watchword.api.crds.schema import LONGEST_TEXT, MOST_ITEMS
-from watchword.api.limits import MAX_DOCUMENT_BYTES
 
 HEAD = """# Kinds
 
 Rendered from the CustomResourceDefinitions by `make docs`. The groups and fields are those of Open Cluster Management.
 `kubectl explain KIND` prints the same; what conditions say is in [conditions and events](conditions.md).
 
-**Bold** fields are required. `[]` marks a list, `{}` a map; a field without a type is a text or an object. Limits are
-named where they are narrower than these: a text has at most 65,536 characters, base64 2,097,152, a list 10,000 items.
-`conditions` are those of Kubernetes. An object that occurs again is described once, at the field named by "as".
+**Bold** fields are required. `[]` marks a list, `{}` a map; a field without a type is a text or an object.
+`conditions` are those of Kubernetes. An object that occurs again is described once, at the field named by "as". The
+API server names the limit of a value that is too large.
 """
 
 CONDITION_FIELDS = {"type", "status", "reason", "message", "lastTransitionTime", "observedGeneration"}
+OBVIOUS = ("The API group.", "The API group; empty for core.", "The API version.", "The resource, plural.")
+BARE = re.compile(r" *- \**`[^`]+`\**(?:, \**`[^`]+`\**)*")
 FORMATS = {"date-time": "time", "byte": "base64"}
 STANDARD = ("apiVersion", "kind", "metadata")
-LIMITS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
-# What `api/crds/schema.py` gives every field of its type, and 1 as the least length of a text that is required anyway.
-COMMON_LIMITS = {
-    ("minimum", 0),
-    ("maximum", 2**31 - 1),
-    ("maximum", 2**53),
-    ("minLength", 1),
-    ("maxLength", LONGEST_TEXT),
-    ("maxLength", 2 * MAX_DOCUMENT_BYTES),
-    ("maxItems", MOST_ITEMS),
-}
-MIN_SHARED_FIELDS = 3  # objects with fewer are described wherever they occur
+MIN_SHARED_FIELDS = 2  # objects with fewer are described wherever they occur
 
 
 def render_api() -> str:
@@ -63,8 +53,27 @@ def _kind(definition: Mapping[str, Any], known: dict[str, str]) -> Iterator[str]
             yield from (schema.get("description", ""), "")
             called += f", `{names['plural']}`{f' (short: {short})' if short else ''}, {scope}"
         yield from (f"{called}.", "")
-        yield from _fields(schema, "", f"{names['kind']} {version['name']}", known)
+        yield from _joined([*_fields(schema, "", f"{names['kind']} {version['name']}", known)])
         yield ""
+
+
+def _joined(lines: Sequence[str]) -> list[str]:
+    """Put neighbouring fields that have a name alone on one line."""
+    found: list[str] = []
+    for index, line in enumerate(lines):
+        indent = line.partition("-")[0]
+        is_leaf = not "".join(lines[index + 1 : index + 2]).startswith(f"{indent}  ")
+        if (
+            is_leaf
+            and BARE.fullmatch(line)
+            and found
+            and BARE.fullmatch(found[-1])
+            and found[-1].startswith(f"{indent}- ")
+        ):
+            found[-1] += line.replace(f"{indent}- ", ", ")
+        else:
+            found.append(line)
+    return found
 
 
 def _fields(schema: Mapping[str, Any], prefix: str, kind: str, known: dict[str, str]) -> Iterator[str]:
@@ -118,16 +127,11 @@ def _type(node: Mapping[str, Any]) -> tuple[str, str]:
 
 def _meaning(name: str, node: Mapping[str, Any]) -> str:
     said = str(node.get("description", "")).replace("|", "\\|")
-    notes = [] if said.rstrip(".").lower() in (f"the {name}", f"its {name}") else [said]
+    notes = [] if said.rstrip(".").lower() in (f"the {name}", f"its {name}") or said in OBVIOUS else [said]
     if "enum" in node:
         notes.append("One of " + ", ".join(f"`{value}`" for value in node["enum"]) + ".")
     default = node.get("default")
     if default not in (None, "") and not isinstance(default, Mapping | list):
         notes.append(f"Default: `{str(default).lower() if isinstance(default, bool) else default}`.")
-    limits = [
-        f"{limit} {node[limit]}" for limit in LIMITS if limit in node and (limit, node[limit]) not in COMMON_LIMITS
-    ]
-    if limits:
-        notes.append(f"({', '.join(limits)})")
     notes += [f"Rule: {rule['message']}." for rule in node.get("x-kubernetes-validations", ()) if rule.get("message")]
     return " ".join(note for note in notes if note)

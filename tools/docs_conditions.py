@@ -15,10 +15,11 @@ HEAD = """# Conditions and events
 Rendered from the code by `make docs`. A reason is one word for programs and stays the same across releases; a message
 is a sentence for people, ends with what to do next where a person must act, and never holds a secret. `…` stands for
 what depends on the case; a reason without a message has a different one in each case. Messages of Normal Events are
-left out. What to do about each is in [troubleshooting](../troubleshooting.md).
+left out, and those of conditions that are well. What to do about each is in [troubleshooting](../troubleshooting.md).
 """
 EXPLAINED = """From where they arise to the condition that is made of them: of a credential (`AddonTokenRefreshed`,
 `ClusterCertificateRotated`), or of a spec that cannot be carried out (`Applied`)."""
+TROUBLES = ("", "CleanupScheduled", "Deleting", "HubConnectionDegraded", "RevocationPending", "Superseded")
 DISCOVERY = "watchword.discovery."
 
 
@@ -40,13 +41,18 @@ def render_conditions(sources: Path) -> str:
     return "\n".join(lines)
 
 
+def _is_well(said: Said) -> bool:
+    """Whether nothing needs a person: a Normal Event, or a condition that is True and not one of a trouble."""
+    return said.tone == "Normal" or (said.tone == "True" and said.subject not in TROUBLES)
+
+
 def _table(rows: Iterable[Said]) -> Iterator[str]:
     """Yield a line for each message, and one with the reasons whose messages depend on the case alone."""
     lines: dict[str, None] = {}
     others: dict[str, None] = {}
     for said in rows:
         reason = f"`{said.reason}`" + (f" ({said.tone})" if said.tone else "")
-        if re.search(r"\w", said.message) and said.tone != "Normal":
+        if re.search(r"\w", said.message) and not _is_well(said):
             message = said.message.replace("<", "\\<")
             lines[f"- {reason}: {message}"] = None
         else:

@@ -15,12 +15,9 @@ from watchword.registration.catalog import CATALOG
 
 INTRODUCTION = """# Rights
 
-Every right that Watchword's processes have on a cluster, and what it is for. Rendered from `RbacRule`s in the code by
-`make docs`. Tests take the rights of operator, dashboard and pull secrets away one by one: something breaks each time.
-
-In *italics*: verbs that the process did not use in the test suites on a kube-apiserver, by its audit log
-(`make rights-record`). They are checked beside a request for something else, such as `bind`, or are held because
-the hub gives them to clusters; `tests/operator/test_used_rights.py` names the rest.
+Every right that Watchword's processes have on a cluster, and what it is for. Rendered from the code by `make docs`.
+*Italic* verbs were not used in the test suites on a kube-apiserver, by its audit log (`make rights-record`):
+`tests/operator/test_used_rights.py` says why they are held.
 """
 PROCESSES = {
     "Operator": "operator",
