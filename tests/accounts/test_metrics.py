@@ -22,8 +22,8 @@ from watchword.credentials.lifecycle import Reason
 from watchword.health.inventory_rows import decide_account_row
 from watchword.health.states import InventoryHealth
 from watchword.kube.errors import Forbidden
-from watchword.runtime.metrics import TokenRefreshMetrics
 from watchword.runtime.prometheus import CollectorRegistry
+from watchword.runtime.token_metrics import TokenRefreshMetrics
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.virtual_time import EPOCH
 

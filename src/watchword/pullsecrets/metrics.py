@@ -7,8 +7,8 @@ from datetime import datetime
 
 from watchword.pullsecrets.dockercfg import Credentials
 from watchword.pullsecrets.pull_secret import PullSecret
-from watchword.runtime.metrics import TokenRefreshMetrics, TokenTimes, TokenValidityMetrics
 from watchword.runtime.prometheus import CollectorRegistry, Gauge, Histogram
+from watchword.runtime.token_metrics import TokenRefreshMetrics, TokenTimes, TokenValidityMetrics
 
 WHERE = "in a pull secret"
 

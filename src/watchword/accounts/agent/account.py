@@ -23,9 +23,9 @@ from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import BeingDeleted, NameConflict
-from watchword.runtime.metrics import TokenRefreshMetrics
 from watchword.runtime.reconcile import FIRST_RECHECK, Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
+from watchword.runtime.token_metrics import TokenRefreshMetrics
 
 PRESENT, SECRET, REPORTED, SCHEDULED = (
     ConditionType.ALL_ACCOUNTS_PRESENT,

@@ -38,8 +38,8 @@ from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.event_loop import run_until_stopped, running
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
-from watchword.runtime.metrics import TokenRefreshMetrics
 from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
+from watchword.runtime.token_metrics import TokenRefreshMetrics
 
 CLUSTER = "cluster"  # the name of the connection to the agent's own cluster
 KINDS_EVERY = 60.0  # seconds between two questions whether the hub serves the other group of accounts, too
