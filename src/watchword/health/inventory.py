@@ -17,7 +17,7 @@ from watchword.api.bootstrap import bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_report import CredentialValidity, parse_validity
-from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, mapping_at
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
 from watchword.api.time import rfc3339
 from watchword.credentials.certificates.name_ownership import read_name_owner
@@ -191,7 +191,7 @@ def decide_cluster_row(obj: Object, requests: Sequence[Object], catalog: Catalog
     cluster = Cluster.read(obj)
     available = find_condition(obj, ConditionType.AVAILABLE) if cluster.accepted else None
     accepted = "yes" if cluster.accepted else "denied" if is_denied(obj) else "no"
-    version = str(mapping_at(obj, "status", "version").get("kubernetes") or "")
+    version = str(((obj.get("status") or {}).get("version") or {}).get("kubernetes") or "")
     health, note = decide_cluster_health(cluster, requests, catalog.find_hub_report(obj))
     joined = "yes" if is_true(obj, ConditionType.JOINED) else "no"
     return ClusterRow(cluster.name, accepted, joined, _yes_no_unknown(available), health, note, version)

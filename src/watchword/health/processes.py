@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from watchword.api.conditions import conditions_of, find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, mapping_at
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import DEPLOYMENTS, PODS
 from watchword.api.time import parse_rfc3339
@@ -40,7 +40,7 @@ async def find_deployment_problem(client: Client, key: ObjectKey) -> DeploymentP
 
 
 def format_selector(deployment: Object) -> str:
-    labels = mapping_at(deployment, "spec", "selector", "matchLabels")
+    labels = ((deployment.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
 
 
@@ -187,7 +187,7 @@ def _deployment_finding(key: ObjectKey, found: Object | None, pods: Sequence[Obj
     if int((found.get("spec") or {}).get("replicas", 1)) == 0:
         mend = f"kubectl -n {key.namespace} scale deployment {key.name} --replicas=1"
         return fail("ScaledToZero", f"Deployment {key} is scaled to 0: the process does not run", mend)
-    selector = mapping_at(found, "spec", "selector", "matchLabels")
+    selector = ((found.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     own = [
         pod
         for pod in pods

@@ -12,7 +12,7 @@ from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInsta
 from watchword.api.addon import Addon
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, list_at, owner_reference
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, owner_reference
 from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
 from watchword.kube.client import Client
@@ -183,7 +183,7 @@ def keep_install_namespace(wanted: Object, present: Object, namespace: str) -> O
 
 
 def _manifests(work: Object) -> list[Object]:
-    return list_at(work, "spec", "workload", "manifests")
+    return ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
 
 
 def _is_namespace(manifest: Object, name: str) -> bool:
@@ -297,7 +297,7 @@ def is_completed(work: Object, hooks: Sequence[Object]) -> bool:
 
 
 def _reports(work: Object) -> list[Object]:
-    rows: list[Object] = list_at(work, "status", "resourceStatus", "manifests")
+    rows: list[Object] = ((work.get("status") or {}).get("resourceStatus") or {}).get("manifests") or []
     return rows
 
 
