@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from inspect import cleandoc
 from typing import TypeAlias
 
@@ -15,16 +16,36 @@ from watchword.cli.main import COMMANDS, GROUPS, cli
 PROGRAM = "watchword"
 HEAD = """# Commands
 
-Rendered from the code by `make docs`. `ww` is the same program under a shorter name, `watchword COMMAND --help` prints
-what stands here with examples, and `watchword completion SHELL` makes the shell complete it.
+Rendered from the code by `make docs`. `ww` is the same program under a shorter name, `watchword COMMAND --help`
+explains a command with examples, and `watchword completion SHELL` makes the shell complete it. Every command that
+connects to a cluster has `--kubeconfig` and `--context`. An option that several commands have is described once.
+Options of commands that Deployments run (hub, agent, operator and others) are in their `--help` alone.
 """
 DEPLOYED = ("hub", "agent", "operator", "grpc-server", "sample-addon", "managed-serviceaccount", "clean-clusters")
 CONNECTION = ("--kubeconfig", "--context")
-CONNECTS = "Every command that connects to a cluster has `--kubeconfig` and `--context`."
-MIN_SHARED = 6  # an option that so many commands have, with the same meaning, is described once
+ALIKE = {  # options that every command words for itself
+    "-y": ("-y, --yes", "Do not ask for confirmation; no effect where a command never asks."),
+    "--dry-run": ("--dry-run", "Validate on the server, or print what would be done, without changing anything."),
+}
+MIN_SHARED = 9  # an option that so many commands have, with the same meaning, is in a list of its own
 
 Record: TypeAlias = tuple[str, str]
 """The flags of an option, and its help."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """Where options are described: in the list of shared ones, or at the command that has them first."""
+
+    shared: Collection[Record]
+    first: dict[Record, str] = field(default_factory=dict)
+
+    def place(self, record: Record, path: str) -> str:
+        """Return the command's own path when it describes the option, else a link to what does."""
+        if record in self.shared:
+            return "[Also](#options-of-many-commands)"
+        first = self.first.setdefault(record, path)
+        return path if first == path else f"As [`{first}`](#{PROGRAM}-{first.replace(' ', '-')})"
 
 
 def render_cli() -> str:
@@ -34,8 +55,9 @@ def render_cli() -> str:
     counts = Counter(
         record for name, each in commands.items() if each is not None for record in _all_records(each, name, context)
     )
-    shared = {record: count for record, count in counts.items() if count >= MIN_SHARED}
-    sections = ["\n".join(_section(each, name, context, shared)) for name, each in commands.items()]
+    shared = [record for record, count in counts.items() if count >= MIN_SHARED]
+    described = Described(shared)
+    sections = ["\n".join(_section(each, name, context, described)) for name, each in commands.items()]
     index = [row for title, group in GROUPS.items() for row in _index(title, group)]
     codes = [f"- {code.value}: {meaning}" for code, meaning in MEANINGS.items()]
     return "\n".join(
@@ -43,7 +65,7 @@ def render_cli() -> str:
             HEAD,
             *index,
             "Before the command: " + "; ".join(_words(cli, context)) + ".",
-            *("", "## Options of many commands", "", *_list(shared), CONNECTS, "", "\n".join(sections)),
+            *("", "## Options of many commands", "", *_list(shared), "\n".join(sections)),
             *("## Exit codes", "", *codes, ""),
         ]
     )
@@ -58,27 +80,36 @@ def _words(group: click.Group, context: click.Context) -> list[str]:
 
 
 def _section(
-    command: click.Command | None, name: str, parent: click.Context, shared: Container[Record], depth: int = 2
+    command: click.Command | None, name: str, parent: click.Context, described: Described, depth: int = 2
 ) -> Iterator[str]:
     if command is None or command.hidden:
         return
     context = click.Context(command, info_name=name, parent=parent)
-    yield from (f"{'#' * depth} {context.command_path}", "", _prose(command.help or ""), "")
-    usage = " ".join(command.collect_usage_pieces(context))
-    if usage not in ("", "[OPTIONS]", "[OPTIONS] COMMAND [ARGS]..."):
-        yield from (f"`{context.command_path} {usage}`", "")
-    if context.command_path.removeprefix(f"{PROGRAM} ") in DEPLOYED:
-        yield from ("Deployments run it; its options are in its `--help`.", "")
+    path = context.command_path.removeprefix(f"{PROGRAM} ")
+    yield from (f"{'#' * depth} {context.command_path}", "", _summary(command.help or ""), "")
+    usage = " ".join(piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]")
+    if usage and not isinstance(command, click.Group):
+        yield from (f"Arguments: `{usage}`", "")
+    if path in DEPLOYED:
         return
-    options = _records(command, context)
-    yield from _list([record for record in options if record not in shared])
-    names = [flags.split()[0].rstrip(",") for flags, text in options if (flags, text) in shared]
-    common = [f"`{name}`" for name in names if name not in CONNECTION]
-    if common:
-        yield from (f"[Also](#options-of-many-commands): {', '.join(common)}.", "")
+    yield from _options(_records(command, context), path, described)
     if isinstance(command, click.Group):
         for child in command.list_commands(context):
-            yield from _section(command.get_command(context, child), child, context, shared, depth + 1)
+            yield from _section(command.get_command(context, child), child, context, described, depth + 1)
+
+
+def _options(records: Collection[Record], path: str, described: Described) -> Iterator[str]:
+    """Describe the options of a command that are new, and name where the others are described."""
+    places = {record: described.place(record, path) for record in records if record[0].split()[0] not in CONNECTION}
+    yield from _list([record for record, place in places.items() if place == path])
+    for place in dict.fromkeys(places.values()):
+        if place != path:
+            flags = [f"`{_flag(record)}`" for record, other in places.items() if other == place]
+            yield from (f"{place}: {', '.join(flags)}.", "")
+
+
+def _flag(record: Record) -> str:
+    return record[0].split()[0].rstrip(",")
 
 
 def _list(records: Collection[Record]) -> Iterator[str]:
@@ -90,6 +121,8 @@ def _list(records: Collection[Record]) -> Iterator[str]:
 def _all_records(command: click.Command, name: str, parent: click.Context) -> Iterator[Record]:
     """Yield the options of a command and of those below it."""
     context = click.Context(command, info_name=name, parent=parent)
+    if parent.parent is None and name in DEPLOYED:
+        return
     yield from _records(command, context)
     if isinstance(command, click.Group):
         for child in command.list_commands(context):
@@ -102,11 +135,13 @@ def _records(command: click.Command, context: click.Context) -> list[Record]:
     """Return flags and help of every option but --help, which all have."""
     options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
     options = [each for each in options if "--help" not in each.opts]
-    return [record for each in options if (record := each.get_help_record(context)) is not None]
+    records = [record for each in options if (record := each.get_help_record(context)) is not None]
+    return [ALIKE.get(_flag(record), record) for record in records]
 
 
-def _prose(text: str) -> str:
-    return cleandoc(text).replace("\b\n", "").replace("<", "\\<")
+def _summary(text: str) -> str:
+    """Return the first paragraph; `--help` prints the others."""
+    return cleandoc(text).partition("\n\n")[0].replace("<", "\\<")
 
 
 def _plain(text: str) -> str:

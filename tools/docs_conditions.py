@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -13,10 +14,12 @@ HEAD = """# Conditions and events
 
 Rendered from the code by `make docs`. A reason is one word for programs and stays the same across releases; a message
 is a sentence for people, ends with what to do next where a person must act, and never holds a secret. `…` stands for
-what depends on the case. What to do about each is in [troubleshooting](../troubleshooting.md).
+what depends on the case; a reason without a message has a different one in each case. Messages of Normal Events are
+left out, and those of conditions that are well. What to do about each is in [troubleshooting](../troubleshooting.md).
 """
 EXPLAINED = """From where they arise to the condition that is made of them: of a credential (`AddonTokenRefreshed`,
 `ClusterCertificateRotated`), or of a spec that cannot be carried out (`Applied`)."""
+TROUBLES = ("", "CleanupScheduled", "Deleting", "HubConnectionDegraded", "RevocationPending", "Superseded")
 DISCOVERY = "watchword.discovery."
 
 
@@ -29,26 +32,31 @@ def render_conditions(sources: Path) -> str:
     handed_on = [each for each in said if not each.subject and not each.tone]
     lines = [HEAD, "## Conditions", ""]
     for subject, rows in groupby(named, key=lambda each: each.subject):
-        lines += [f"### {subject}", "", *_table(rows, _with_tone), ""]
-    lines += ["### Types that the object names", "", *_table(dependent, _with_tone), ""]
-    lines += ["## Reasons handed on", "", EXPLAINED, "", *_table(handed_on, _plain), ""]
-    lines += ["## Events", "", *_table(read.events(), _with_tone), ""]
+        lines += [f"### {subject}", "", *_table(rows), ""]
+    lines += ["### Types that the object names", "", *_table(dependent), ""]
+    lines += ["## Reasons handed on", "", EXPLAINED, "", *_table(handed_on), ""]
+    lines += ["## Events", "", *_table(read.events()), ""]
     lines += ["## Why discovery stops", "", "Errors of `join` and `discover` carry one of these.", ""]
     lines += [", ".join(f"`{reason}`" for reason in DiscoveryReason) + ".", ""]
     return "\n".join(lines)
 
 
-def _table(rows: Iterable[Said], line: Callable[[Said], str]) -> Iterator[str]:
-    return (line(each) for each in rows)
+def _is_well(said: Said) -> bool:
+    """Whether nothing needs a person: a Normal Event, or a condition that is True and not one of a trouble."""
+    return said.tone == "Normal" or (said.tone == "True" and said.subject not in TROUBLES)
 
 
-def _with_tone(said: Said) -> str:
-    return f"- `{said.reason}` ({said.tone}): {_cell(said.message)}"
-
-
-def _plain(said: Said) -> str:
-    return f"- `{said.reason}`: {_cell(said.message)}"
-
-
-def _cell(message: str) -> str:
-    return message.replace("<", "\\<") or "…"
+def _table(rows: Iterable[Said]) -> Iterator[str]:
+    """Yield a line for each message, and one with the reasons whose messages depend on the case alone."""
+    lines: dict[str, None] = {}
+    others: dict[str, None] = {}
+    for said in rows:
+        reason = f"`{said.reason}`" + (f" ({said.tone})" if said.tone else "")
+        if re.search(r"\w", said.message) and not _is_well(said):
+            message = said.message.replace("<", "\\<")
+            lines[f"- {reason}: {message}"] = None
+        else:
+            others[reason] = None
+    yield from lines
+    if others:
+        yield f"- {', '.join(others)}"

@@ -5,19 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from watchword.accounts.metrics import WHERE, HubAccountMetrics
-from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.health.finding import FindingMetrics
 from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.prometheus import CollectorRegistry, MetricFamily, Series
+from watchword.runtime.token_metrics import TokenRefreshMetrics
 
 INTRODUCTION = """# Metrics
 
-Hub, agent and operator serve `/metrics` beside `/healthz` and `/readyz` where `--listen` says; the manifests use port
-8000 of the pod. Labels are bounded: whatever comes after their budget is counted as `other`, so that no cluster and
-no attacker can make series without end. A dashboard for Grafana and alert rules for Prometheus that use these metrics
-lie in `deploy/observability`. Rendered from the code by `make docs`.
+Rendered from the code by `make docs`. Hub, agent and operator serve `/metrics` beside `/healthz` and `/readyz` where
+`--listen` says; the manifests use port 8000. Labels are bounded: what comes after their budget is counted as `other`.
+A dashboard for Grafana and alert rules for Prometheus are in `deploy/observability`.
 
 `kind` is `cluster` for the agent's own credential; renewals of add-ons are counted under `addon-token` and
 `addon-csr`, by how the credential is obtained, and `addon` is the one of a cluster that ends first; `authority` and
@@ -33,8 +32,7 @@ The metrics of pull secrets are those of the process that leads; [their objectiv
 
 `watchword dashboard` shows `watchword_findings`, from the rules of `status --check`; one pull secret is one finding.
 
-Of managed service accounts, the process that serves them on the hub shows how they stand (phases, ages, expiry,
-revocations), and the add-on's agent on each cluster shows its refreshes (`watchword_account_refresh_total` and others).
+Of managed service accounts, the hub shows how they stand, and the add-on's agent on each cluster shows its refreshes.
 """
 
 

@@ -15,12 +15,9 @@ from watchword.registration.catalog import CATALOG
 
 INTRODUCTION = """# Rights
 
-Every right that Watchword's processes have on a cluster, and what it is for. Rendered from `RbacRule`s in the code by
-`make docs`. Tests take the rights of operator, dashboard and pull secrets away one by one: something breaks each time.
-
-In *italics*: verbs that the process did not use in the test suites on a kube-apiserver, by its audit log
-(`make rights-record`). They are checked beside a request for something else, such as `bind`, or are held because
-the hub gives them to clusters; `tests/operator/test_used_rights.py` names the rest.
+Every right that Watchword's processes have on a cluster, and what it is for. Rendered from the code by `make docs`.
+*Italic* verbs were not used in the test suites on a kube-apiserver, by its audit log (`make rights-record`):
+`tests/operator/test_used_rights.py` says why they are held.
 """
 PROCESSES = {
     "Operator": "operator",
@@ -71,11 +68,17 @@ ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (
 
 
 def render_rights() -> str:
-    """Return the page."""
+    """Return the page; of a role that contains another's rights only the others are listed."""
     record = read_record()
-    sections = [
-        f"## {title}\n\nRole `{role}`.\n\n{_list(rights, _used_by(title, record))}" for title, role, rights in ROLES
-    ]
+    sections: list[str] = []
+    listed: dict[str, Sequence[RbacRule]] = {}
+    for title, role, rights in ROLES:
+        inner = next((other for other, held in listed.items() if len(held) > 1 and set(held) <= set(rights)), None)
+        known = listed[inner] if inner else ()
+        also = f", with the rights of `{inner}` and these:" if inner else ""
+        own = [right for right in rights if right not in known]
+        sections.append(f"## {title}\n\nRole `{role}`{also or '.'}\n\n{_list(own, _used_by(title, record))}")
+        listed[role] = rights
     role = rules.EXECUTION_ROLE
     work = f"The agent applies work with the role `{role}`; bind more to its account where work needs it.\n"
     label, aggregated = Label.ADDON_GRANTABLE, rules.HUB_GRANTS_ROLE
@@ -88,15 +91,18 @@ def _used_by(title: str, record: Mapping[str, set[Right]]) -> set[Right] | None:
 
 
 def _list(rights: Sequence[RbacRule], used: set[Right] | None) -> str:
-    """Return the rights of a role; verbs that a process on record did not use are marked."""
-    return "".join(f"- {_right(right, used)}\n" for right in rights)
+    """Return the rights of a role, those with the same verbs and reason together; unused verbs are marked."""
+    rows: dict[str, list[str]] = {}
+    for right in rights:
+        kinds = [f"`{kind}.{right.group}`" if right.group else f"`{kind}`" for kind in right.resources]
+        names = ", ".join(f"`{name}`" for name in right.names)
+        verbs = ", ".join(verb if _is_used(right, verb, used) else f"*{verb}*" for verb in right.verbs)
+        what = f"{', '.join(kinds)}{f', only {names}' if names else ''}"
+        key = f"{verbs}; {right.why}"
+        rows.setdefault(f"{what}: {key}" if names else key, []).append(what)
+    lines = [key if key.startswith(what[0]) else f"{', '.join(what)}: {key}" for key, what in rows.items()]
+    return "".join(f"- {line}\n" for line in lines)
 
 
-def _right(right: RbacRule, used: set[Right] | None) -> str:
-    kinds = ", ".join(f"`{kind}.{right.group}`" if right.group else f"`{kind}`" for kind in right.resources)
-    is_used = {
-        verb: used is None or any((right.group, kind, verb) in used for kind in right.resources) for verb in right.verbs
-    }
-    verbs = ", ".join(verb if is_used[verb] else f"*{verb}*" for verb in right.verbs)
-    names = ", ".join(f"`{name}`" for name in right.names)
-    return f"{kinds}{f', only {names}' if names else ''}: {verbs}; {right.why}"
+def _is_used(right: RbacRule, verb: str, used: set[Right] | None) -> bool:
+    return used is None or any((right.group, kind, verb) in used for kind in right.resources)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +21,7 @@ def missing_tests(text: str) -> list[str]:
     return [f"{path}::{name}" for path, name in named_tests(text) if name not in _functions(ROOT / path)]
 
 
+@cache  # the same file is named up to a hundred times
 def _functions(path: Path) -> set[str]:
     if not path.is_file():
         return set()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.docs import broken_links, pages
+from tools.docs import MAX_WORDS, broken_links, count_words, pages
 
 ROOT = Path(__file__).parents[2]
 PINNED = re.compile(r"[\w-]+/[\w-]+@(?:v\d+\.\d+\.\d+|[0-9a-f]{40})")
@@ -32,9 +32,16 @@ def test_make_targets_that_are_named_exist(page: str) -> None:
 
 def test_broken_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("[here](page.md) [gone](missing.md#part) [web](https://example.com/x) `[code](not-a-link)`\n")
+    page.write_text(
+        "# A heading\n[here](page.md#a-heading) [gone](missing.md#part) [part](#missing) [web](https://example.com/x) "
+        "`[code](not-a-link)`\n"
+    )
 
-    assert broken_links(page) == ["missing.md#part"]
+    assert broken_links(page) == ["missing.md#part", "#missing"]
+
+
+def test_documentation_is_no_longer_than_agreed() -> None:
+    assert sum(count_words(ROOT).values()) <= MAX_WORDS, "shorten a page: `python -m tools.docs --words` counts them"
 
 
 def test_ci_runs_the_readme_s_test_command() -> None:

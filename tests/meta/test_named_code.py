@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def find_file(path: str) -> Path | None:
     return next((folder / path for folder in (ROOT, PACKAGE) if (folder / path).is_file()), None)
 
 
+@cache
 def symbols_of(path: Path) -> set[str]:
     """Return the functions, classes and methods of a module; methods as `Class.method`."""
     definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -10,9 +10,9 @@ from tests.meta.named_tests import NAMED, ROOT, missing_tests, named_tests
 LEDGER = ROOT / "docs" / "requirements.md"
 HIGHEST = {"D": 16, "R": 18, "A": 12, "M": 9, "P": 7, "X": 20}
 NOT_YET = "not yet"
-ROW = re.compile(r"^\| (?P<id>[A-Z]\d+) \| (?P<text>.+?) \| (?P<tests>[^|]+) \|$", re.MULTILINE)
+ROW = re.compile(r"^- (?P<id>[A-Z]\d+) (?P<text>.+?): (?P<tests>(?:`tests/|not yet).*)$", re.MULTILINE)
 STATEMENTS = {"a": 70, "r": 62, "m": 49, "p": 47, "d": 60}
-STATEMENT = re.compile(r"^\| (?P<id>[a-z]\d+) \| .+? \| (?P<shown>[^|]+) \|$", re.MULTILINE)
+STATEMENT = re.compile(r"^- (?P<id>[a-z]\d+) .+?: (?P<shown>(?:`tests/|\[difference\]).*)$", re.MULTILINE)
 DIFFERENCE = re.compile(r"\[difference\]\(differences\.md#([\w-]+)\)")
 PARTLY = re.compile(r"<br>\*partly: [^*]+\*$")
 

@@ -10,9 +10,9 @@ from tests.meta.named_tests import ROOT, missing_tests, named_tests
 
 PAGE = ROOT / "docs" / "security.md"
 ROW = re.compile(
-    r"^\| (?P<id>T-[A-Z]\d+) \| (?P<attack>[^|]+) \| (?P<where>[^|]+) \| (?P<tests>[^|]+) \|$", re.MULTILINE
+    r"^- (?P<id>T-[A-Z]\d+)(?: \((?P<where>[^)]+)\))? (?P<attack>.+?): (?P<tests>`tests/.+)$", re.MULTILINE
 )
-UNTESTED = re.compile(r"^\| (?P<id>T-N\d+) \| [^|]+ \| (?P<why>[^|]+) \|$", re.MULTILINE)
+UNTESTED = re.compile(r"^- (?P<id>T-N\d+) .+?: (?P<why>.+)$", re.MULTILINE)
 HIGHEST = {"A": 12, "D": 10, "R": 9, "I": 13, "G": 8, "M": 9, "P": 12, "S": 5, "H": 4, "F": 10, "N": 4, "W": 9}
 PLANE_FIXTURES = {
     "plane", "fleet", "addon_fleet", "cli_fleet", "addons", "hub", "cluster", "private_plane", "private_cluster",
@@ -44,6 +44,6 @@ def test_row_names_tests_that_exist(row: str) -> None:
     assert missing_tests(ROWS[row]["tests"]) == []
 
 
-@pytest.mark.parametrize("row", [row for row, match in ROWS.items() if match["where"] == "both control planes"])
+@pytest.mark.parametrize("row", [row for row, match in ROWS.items() if match["where"] is None])
 def test_row_for_both_control_planes_names_a_test_that_runs_on_both(row: str) -> None:
     assert any(runs_on_both(path, name) for path, name in named_tests(ROWS[row]["tests"]))

@@ -29,9 +29,11 @@ def has_special_field(class_: ast.ClassDef) -> bool:
     return any(said & ONLY_DATACLASSES or ("init" in said and not said & DEFAULTS) for said in options)
 
 
-def classes_in(module: Path) -> Iterator[ast.ClassDef]:
-    """Yield the classes of a module."""
-    return (node for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.ClassDef))
+def classes_with(word: str) -> Iterator[tuple[Path, ast.ClassDef]]:
+    """Yield the classes of every module in which a word stands."""
+    for path in sorted(SOURCES.rglob("*.py")):
+        if word in (text := path.read_text()):
+            yield from ((path, node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef))
 
 
 def hidden_names(class_: ast.ClassDef) -> set[str]:
@@ -43,8 +45,7 @@ def hidden_names(class_: ast.ClassDef) -> set[str]:
 def test_every_class_that_can_be_a_struct_is_one() -> None:
     found = [
         f"{path.relative_to(SOURCES)}: {node.name}"
-        for path in sorted(SOURCES.rglob("*.py"))
-        for node in classes_in(path)
+        for path, node in classes_with("dataclass")
         # No program imports `testing`, and tests extend its classes.
         if is_dataclass(node, frozen=SOURCES / "testing" in path.parents) and not node.bases
         if not has_special_field(node) and not has_own_equality(node)
@@ -56,8 +57,7 @@ def test_every_class_that_can_be_a_struct_is_one() -> None:
 def test_every_hidden_name_is_a_field() -> None:
     found = {
         f"{path.relative_to(SOURCES)}: {node.name}": sorted(hidden_names(node) - fields_of(node))
-        for path in sorted(SOURCES.rglob("*.py"))
-        for node in classes_in(path)
+        for path, node in classes_with("hidden")
         if hidden_names(node)
     }
 

@@ -13,7 +13,7 @@ from tests.node.real_cluster import RealCluster
 LEASES = [("lease", "managed-cluster-lease", "-n", name) for name in ("edge-1", "edge-2")]
 HUB = "open-cluster-management-hub"
 WHO_AM_I = """
-import hashlib, json, pathlib, ssl, time, urllib.request
+import hashlib, json, pathlib, ssl, urllib.request
 review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
 def ask():
@@ -28,9 +28,14 @@ def ask():
 """
 ONCE = "print(ask()[0])"
 UNTIL_REFUSED = """
+import contextlib, fcntl, os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
+changes = fcntl.DN_CREATE | fcntl.DN_RENAME | fcntl.DN_MULTISHOT
+with contextlib.suppress(OSError):  # a kernel without directory notifications
+    fcntl.fcntl(os.open("/credential", os.O_RDONLY), fcntl.F_NOTIFY, changes)
 while True:
     print(ask()[1])
-    time.sleep(0.2)
+    signal.sigtimedwait({signal.SIGIO}, 0.2)  # at once when the kubelet exchanges the files; else below the rate limit
 """
 
 

@@ -67,7 +67,7 @@ class Certificate(HiddenFields, frozen=True, dict=True):
     def issuer(self) -> str:
         return self.handle.issuer.rfc4514_string()
 
-    @property
+    @cached_property
     def pem(self) -> bytes:
         return armour(self.der)
 

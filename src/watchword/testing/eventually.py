@@ -18,7 +18,7 @@ from watchword.testing.virtual_time import VirtualLoop
 
 ObjectsByKey = dict[ObjectKey, Object]
 PATIENCE = 30.0
-IN_REAL_TIME = 2  # factor for real processes, which share the machine; only failing tests wait so long
+IN_REAL_TIME = 4  # factor for real processes, which share the machine; only failing tests wait so long
 SECRET_FIELDS = ("data", "stringData")
 
 

@@ -74,6 +74,11 @@ def a_monitor(endpoint: HubEndpoint, network: FakeNetwork) -> HubEndpointMonitor
     return HubEndpointMonitor(endpoint=endpoint, client_factory=network)
 
 
+async def check(monitor: HubEndpointMonitor) -> bool:
+    """Look as the agent does: at what is configured, then at what is published."""
+    return await monitor.check_configuration() or await monitor.check_published()
+
+
 def test_a_hub_that_moved_is_known_by_its_first_address() -> None:
     endpoint = an_endpoint(an_entry())
 
@@ -124,22 +129,22 @@ async def test_a_rotation_of_the_authority_reaches_the_agent() -> None:
     hub, endpoint = a_hub(info(A, by=(OLD, NEW))), an_endpoint(an_entry())
     monitor = a_monitor(endpoint, FakeNetwork({A: hub}))
 
-    assert await monitor.check()
+    assert await check(monitor)
 
     assert endpoint.entry().ca_data == an_entry(A, OLD, NEW).ca_data
-    assert not await monitor.check()
+    assert not await check(monitor)
 
 
 async def test_a_hub_is_followed_when_its_address_ends() -> None:
     network = FakeNetwork({A: a_hub(info(B)), B: a_hub(info(B))})
     endpoint = an_endpoint(an_entry())
-    assert await a_monitor(endpoint, network).check()
+    assert await check(a_monitor(endpoint, network))
     assert (endpoint.entry().server, known_servers(endpoint.entry())) == (A, (B,))  # it works where it is
 
     network.servers[A].up = False
     restarted = an_endpoint(an_entry(), recorded=endpoint.entry())
 
-    assert await a_monitor(restarted, network).check()
+    assert await check(a_monitor(restarted, network))
     assert restarted.entry().server == B
 
 
@@ -147,7 +152,7 @@ async def test_a_changed_bootstrap_kubeconfig_is_adopted_though_the_old_address_
     network = FakeNetwork({A: a_hub(info(A)), C: a_hub(info(C))})
     endpoint = an_endpoint(an_entry(C), recorded=an_entry(A))
 
-    assert await a_monitor(endpoint, network).check()
+    assert await check(a_monitor(endpoint, network))
 
     assert endpoint.entry() == an_entry(C)
 
@@ -164,7 +169,7 @@ async def test_a_changed_bootstrap_kubeconfig_counts_only_once_its_server_proved
 ) -> None:
     endpoint = an_endpoint(an_entry(C), recorded=an_entry(A))
 
-    assert not await a_monitor(endpoint, FakeNetwork({A: a_hub(info(A)), **there})).check()
+    assert not await check(a_monitor(endpoint, FakeNetwork({A: a_hub(info(A)), **there})))
 
     assert endpoint.entry() == an_entry(A)
 
@@ -174,7 +179,7 @@ async def test_a_hub_that_went_back_to_its_first_address_is_found_there() -> Non
     before.record_move(B, OLD.certificate.pem)
     endpoint = an_endpoint(an_entry(), recorded=before.entry())
 
-    assert await a_monitor(endpoint, FakeNetwork({A: a_hub(info(A))})).check()
+    assert await check(a_monitor(endpoint, FakeNetwork({A: a_hub(info(A))})))
 
     assert endpoint.entry() == an_entry()
 
@@ -193,6 +198,6 @@ async def test_a_hub_that_went_back_to_its_first_address_is_found_there() -> Non
 async def test_manual_configuration_is_left_unchanged(said: ClusterEntry | None) -> None:
     network = FakeNetwork({A: a_hub(info(A, by=(OLD, NEW)))})
 
-    assert not await a_monitor(an_endpoint(said), network).check()
+    assert not await check(a_monitor(an_endpoint(said), network))
 
     assert network.servers[A].requests == []

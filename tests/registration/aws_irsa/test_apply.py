@@ -9,8 +9,10 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
+from io import StringIO
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,11 +20,12 @@ from typing import Any
 import pytest
 
 from watchword.cli._exit_codes import ExitCode
+from watchword.cli.main import run
 
 boto3 = pytest.importorskip("boto3", reason="boto3 is not installed: pip install 'watchword[aws]'")
 pytest.importorskip("moto", reason="moto is not installed: pip install 'moto[server]'")
 
-pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120), pytest.mark.usefixtures("logs_in_file")]
 
 ACCOUNT = "123456789012"  # the one that moto's server gives to every credential
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "not-to-be-printed"}
@@ -56,8 +59,7 @@ class Aws:
 
     @property
     def iam(self) -> Any:
-        keys = {key.lower(): value for key, value in CREDENTIALS.items()}
-        return boto3.client("iam", region_name=self.region, endpoint_url=self.endpoint, **keys)
+        return iam_client(self.endpoint, self.region)
 
     def arguments(self, whose: str, *, account: str = ACCOUNT, provider: str = PROVIDER) -> list[str]:
         """Return the command for the hub's or the cluster's role; both are in one account."""
@@ -66,10 +68,19 @@ class Aws:
         return [whose, "--eks-hub-cluster-arn", f"{arn}{self.hub}", *managed, "--oidc-provider", provider]
 
     def run(self, *argv: str, credentials: dict[str, str] = CREDENTIALS) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "watchword", "aws", "prerequisites", *argv]
-        return subprocess.run(
-            command, env=self.environment | credentials, capture_output=True, text=True, check=False, timeout=60
-        )
+        """Run the command in this process, which has imported boto3 already: 0.25 s of processor time less."""
+        own = self.environment | credentials
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            redirect_stdout(StringIO()) as out,
+            redirect_stderr(StringIO()) as err,
+        ):
+            for name in os.environ.keys() - own.keys():
+                patch.delenv(name)
+            for name, value in own.items():
+                patch.setenv(name, value)
+            code = run(["aws", "prerequisites", *argv])
+        return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
 
     def apply(self, whose: str) -> list[str]:
         """Apply a role, and return what was changed."""
@@ -97,6 +108,12 @@ class Aws:
 
     def role_names(self) -> set[str]:
         return {role["RoleName"] for role in self.iam.list_roles()["Roles"]}
+
+
+@cache  # a client reads the whole model of IAM
+def iam_client(endpoint: str, region: str) -> Any:
+    keys = {key.lower(): value for key, value in CREDENTIALS.items()}
+    return boto3.client("iam", region_name=region, endpoint_url=endpoint, **keys)
 
 
 @contextmanager

@@ -230,15 +230,12 @@ class HubEndpointMonitor(Struct, kw_only=True):
     client_factory: ClientFactory
     _cluster_info: ClusterInfoRefresher | None = None
 
-    async def check(self) -> bool:
-        """Look once at every known address; return whether another endpoint, or more of them, are recorded."""
-        return await self.check_configuration() or await self._check_published()
-
     async def check_configuration(self) -> bool:
         """Adopt a bootstrap kubeconfig that changed, once its server proved itself; return whether it did."""
         return await self._adopt_if_proved(self.endpoint.new_configuration())
 
-    async def _check_published(self) -> bool:
+    async def check_published(self) -> bool:
+        """Look once at every known address; return whether another endpoint, or more of them, are recorded."""
         fresh = self._current_cluster_info()
         if fresh is None:
             return False

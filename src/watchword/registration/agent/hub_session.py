@@ -367,7 +367,7 @@ class HubSession:
                     await unreachable.wait()
             unreachable.clear()
             is_adopted = await self._check_configuration()
-            if (self.monitor is not None and await self.monitor.check()) or is_adopted:
+            if (self.monitor is not None and await self.monitor.check_published()) or is_adopted:
                 await self._endpoint_changed()
             await asyncio.sleep(MIN_ENDPOINT_CHECK_INTERVAL.total_seconds())
 

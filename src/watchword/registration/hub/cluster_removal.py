@@ -24,7 +24,7 @@ from watchword.registration.hub.cluster_acceptance import (
 )
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
-from watchword.runtime.ensure import Ensurer, with_preconditions
+from watchword.runtime.ensure import Ensurer, remove_finalizer
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
@@ -74,6 +74,8 @@ class ClusterRemovalReconciler(Struct, frozen=True):
         """Delete what is left of the first kind that is left; return what is waited for."""
         for resource in CONTENT:
             left = self.reader.list(resource, namespace=cluster.name)
+            if not left:  # or not in the cache yet: without rights no agent could remove it later
+                left = (await self.client.list(resource, namespace=cluster.name)).items
             if left:
                 for obj in choose_next_to_delete(left):
                     await self._delete(cluster, resource, obj)
@@ -91,13 +93,11 @@ class ClusterRemovalReconciler(Struct, frozen=True):
             pass  # another writer was faster
 
     async def _release(self, cluster: Cluster) -> None:
-        kept = [name for name in cluster.finalizers if name not in HUB_FINALIZERS]
-        if len(kept) != len(cluster.finalizers):
+        if any(name in HUB_FINALIZERS for name in cluster.finalizers):
             self.events.normal(
                 cluster.object, "ManagedClusterRemoved", f"all resources of cluster {cluster.name} were deleted"
             )
-            patch = with_preconditions(cluster.object, {"metadata": {"finalizers": kept or None}})
-            await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)
+            await remove_finalizer(self.client, MANAGED_CLUSTERS, cluster.object, *HUB_FINALIZERS)
 
     async def _set_deleting_condition(self, obj: Object, reason: str, message: str) -> None:
         await self.status.set_condition(MANAGED_CLUSTERS, obj, Condition.true(ConditionType.DELETING, reason, message))
