@@ -56,7 +56,7 @@ lint: setup ## check style and the import contracts
 types: setup ## check types, strictly, in the sources and in the tests
 	$(BIN)/mypy
 
-# Types are checked beside the tests: mypy uses one core, for a minute where it has no cache.
+# Types are checked beside the tests: without a cache mypy takes 26 s of one core.
 test: lint ## style, types, and all tests but the slow ones, on the embedded control plane
 	@mkdir -p build
 	@nice $(BIN)/mypy >build/types.txt 2>&1 & types=$$!; \

@@ -23,6 +23,14 @@ from watchword.runtime.logs import redact_event
 from watchword.testing.plane import Plane
 from watchword.testing.virtual_time import VirtualLoop
 
+PROCESSORS: list[structlog.typing.Processor] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.processors.add_log_level,
+    structlog.processors.format_exc_info,
+    redact_event,
+    structlog.processors.JSONRenderer(),
+]
+
 
 def pytest_configure() -> None:
     """Log and collect garbage as a program would, and draw the same examples each time unless WATCHWORD_FUZZ is set."""
@@ -36,15 +44,13 @@ def pytest_configure() -> None:
     settings.register_profile("steady", steady, derandomize=True, database=None)
     settings.register_profile("fuzz", steady)
     settings.load_profile("fuzz" if os.environ.get("WATCHWORD_FUZZ") else "steady")
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.format_exc_info,
-            redact_event,
-            structlog.processors.JSONRenderer(),
-        ]
-    )
+    structlog.configure(processors=PROCESSORS)
+
+
+def pytest_runtest_setup() -> None:
+    """Undo what a command of an earlier test has configured: its level would hide what this test looks for."""
+    structlog.reset_defaults()
+    structlog.configure(processors=PROCESSORS)
 
 
 def pytest_collection_finish() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from watchword.accounts.metrics import WHERE, HubAccountMetrics
-from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.health.finding import FindingMetrics
 from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.prometheus import CollectorRegistry, MetricFamily, Series
+from watchword.runtime.token_metrics import TokenRefreshMetrics
 
 INTRODUCTION = """# Metrics
 

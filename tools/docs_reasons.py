@@ -36,7 +36,7 @@ def render_reasons(root: Path) -> str:
             advice.setdefault(reason, {})[text] = None
     said = [*sources.conditions(), *(event for event in sources.events() if event.reason)]
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for each in sorted(said, key=lambda each: each.reason.lower()):
+    for each in sorted(said, key=lambda each: (each.reason.lower(), not each.message)):
         row = describe(each, "; ".join(advice.get(each.reason, ())))
         known = rows.setdefault((row["reason"], row["subject"]), row)
         if known is not row:  # several controllers set it

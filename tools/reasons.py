@@ -114,16 +114,14 @@ class Sources:
                     yield from (Said(subject, reason, tone, "", module.name) for subject in type_ for reason in known)
 
     def _told(self, module: Module) -> Iterator[Said]:
+        helpers = _event_helpers(module)
         for function in module.functions():
             for call in _calls(function):
-                target = call.func
-                if (
-                    isinstance(target, ast.Attribute)
-                    and target.attr in SEVERITIES
-                    and _owner(target) in ("events", "warning_recorder")
-                ):
-                    speaker = Speaker(1, 2, tone=SEVERITIES[target.attr])
+                speaker = _event(call)
+                if speaker is not None:
                     yield from self._rows(module, function, call, (speaker, [""]))
+                elif _called(call) in helpers:
+                    yield from self._rows(module, function, call, (helpers[_called(call)], [""]))
                 elif _called(call) == "NewEpoch":
                     tone = min(self.resolve(module, function, call.args[0]))
                     yield from self._rows(module, function, call, (Speaker(1, 2, tone=tone), [""]))
@@ -296,6 +294,33 @@ def _condition(call: ast.Call) -> Speaker | None:
     if isinstance(target, ast.Attribute) and target.attr in STATUSES and _owner(target) == "Condition":
         return Speaker(1, 2, tone=STATUSES[target.attr])
     return None
+
+
+def _event(call: ast.Call) -> Speaker | None:
+    target = call.func
+    if (
+        isinstance(target, ast.Attribute)
+        and target.attr in SEVERITIES
+        and _owner(target) in ("events", "warning_recorder")
+    ):
+        return Speaker(1, 2, tone=SEVERITIES[target.attr])
+    return None
+
+
+def _event_helpers(module: Module) -> dict[str, Speaker]:
+    """Return the functions that record an Event with the reason that they are given."""
+    found = {}
+    for node in module.functions():
+        reason = _position(node, "reason")
+        for call in _calls(node) if reason is not None else ():
+            told = _event(call)
+            if (
+                told is not None
+                and isinstance(given := _argument(call, 1, "reason"), ast.Name)
+                and given.id == "reason"
+            ):
+                found[node.name] = Speaker(reason or 0, _position(node, "message"), tone=told.tone)
+    return found
 
 
 def _position(node: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> int | None:

@@ -7,7 +7,7 @@ import importlib
 import sys
 
 BARS = {
-    "abuse": "how long an administrator waits while a stranger abuses HTTP/2 and slow HTTP",
+    "abuse": "how long an administrator waits while an unauthenticated client abuses HTTP/2 and slow HTTP",
     "crashes": "kill -9 after any write of any program",
     "fuzz": "damaged input for every decoder, the API and every reconcile loop",
     "heal": "states that heal once their cause is gone, and after how long",

@@ -1,4 +1,4 @@
-"""How long an administrator waits while a stranger abuses HTTP/2 and slow HTTP against every port."""
+"""How long an administrator waits while an unauthenticated client abuses HTTP/2 and slow HTTP against every port."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from bench.reliability.attacks import ATTACKS
 from bench.reliability.figure import Figure, markdown_table
-from bench.reliability.stranger import ATTACKS
 from watchword.api.meta import ObjectKey
 from watchword.api.names import GRPC_SIGNER
 from watchword.api.resources import NAMESPACES, SERVICE_ACCOUNTS
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--seconds", type=float, default=5.0, help="how long each attack runs")
     parser.add_argument("--port", default="", help="the name of one port, such as 'gRPC server'; all without it")
-    parser.add_argument("--connections", type=int, default=50, help="of the stranger, at a time")
+    parser.add_argument("--connections", type=int, default=50, help="of the attacker, at a time")
 
 
 def measure(options: argparse.Namespace) -> Figure:
@@ -88,14 +88,14 @@ async def _measure(plane: Plane, folder: Path, options: argparse.Namespace) -> l
 
 
 async def _attacked(target: Target, attack: str, folder: Path, options: argparse.Namespace) -> float:
-    """Ask while a stranger in a process of its own abuses the port."""
-    command = [sys.executable, "-m", "bench.reliability.stranger", str(target.port), target.kind, attack]
-    stranger = ChildProcess([*command, str(options.connections)], folder / "stranger.log")
+    """Ask while an attacker in a process of its own abuses the port."""
+    command = [sys.executable, "-m", "bench.reliability.attacks", str(target.port), target.kind, attack]
+    attacker = ChildProcess([*command, str(options.connections)], folder / "attacker.log")
     try:
         await asyncio.sleep(1.0)  # it starts
         return await _longest_wait(target.ask, asyncio.sleep(options.seconds))
     finally:
-        stranger.kill()
+        attacker.kill()
 
 
 async def _longest_wait(ask: Ask, until: Coroutine[None, None, None]) -> float:
@@ -115,7 +115,7 @@ async def _longest_wait(ask: Ask, until: Coroutine[None, None, None]) -> float:
 
 @asynccontextmanager
 async def _targets(plane: Plane, folder: Path) -> AsyncIterator[list[Target]]:
-    """Start a server for each port that strangers may reach."""
+    """Start a server for each port that unauthenticated clients may reach."""
     await installation.install(plane.client())
     authority = Authority.make(GRPC_SIGNER, now=plane.clock.now())
     _write_grpc_files(folder, authority, plane)

@@ -19,11 +19,11 @@ from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.credentials.lifecycle import Reason
-from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.health.inventory_rows import decide_account_row
 from watchword.health.states import InventoryHealth
 from watchword.kube.errors import Forbidden
 from watchword.runtime.prometheus import CollectorRegistry
+from watchword.runtime.token_metrics import TokenRefreshMetrics
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.virtual_time import EPOCH
 

@@ -183,8 +183,8 @@ async def test_operator_is_removed_with_the_last_klusterlet(member: Member) -> N
 
 
 async def test_a_rebuilt_cluster_gets_its_name_only_from_the_hub_s_administrator(member: Member) -> None:
-    stranger = a_cluster(member.name, accepted=True, annotations={Annotation.CLUSTER_UID: "of the old one"})
-    await member.fleet.client.create(MANAGED_CLUSTERS, stranger)
+    namesake = a_cluster(member.name, accepted=True, annotations={Annotation.CLUSTER_UID: "of the old one"})
+    await member.fleet.client.create(MANAGED_CLUSTERS, namesake)
     refused = await member.join(code=4)
     freed = await member.fleet.run("rejoin", "--take-over", "--cluster-name", member.name, "--yes", code=3)
     assert "of the old one" in refused

@@ -28,7 +28,7 @@ from watchword.pki.authority import Authority
 
 pytestmark = pytest.mark.real_time
 
-OURS, STRANGER = (Authority.make(name, now=datetime.now(UTC)) for name in ("ours", "stranger"))
+OURS, OTHER_CA = (Authority.make(name, now=datetime.now(UTC)) for name in ("ours", "other"))
 TOKEN, OTHER = BootstrapToken.generate(), BootstrapToken.generate()
 NO_WAIT = PollOptions(timedelta(0), timedelta(milliseconds=1))
 Handler = Callable[[Request], Awaitable[Response]]
@@ -74,12 +74,12 @@ async def hub(tmp_path: Path) -> AsyncIterator[ServedClusterInfo]:
 
 @pytest.fixture
 async def impostor(tmp_path: Path) -> AsyncIterator[ServedClusterInfo]:
-    async with a_scene(tmp_path, STRANGER) as scene:
+    async with a_scene(tmp_path, OTHER_CA) as scene:
         yield scene
 
 
 def forged(scene: ServedClusterInfo) -> ClusterInfo:
-    return ClusterInfo((scene.server.url,), (STRANGER.certificate,))
+    return ClusterInfo((scene.server.url,), (OTHER_CA.certificate,))
 
 
 async def test_the_real_hub_is_found(hub: ServedClusterInfo) -> None:
@@ -107,7 +107,7 @@ async def test_an_impostor_with_the_token_is_refused_by_the_pin_and_only_by_it(i
 
 
 def with_both_authorities(scene: ServedClusterInfo) -> ClusterInfo:
-    return ClusterInfo((scene.server.url,), (STRANGER.certificate, OURS.certificate))
+    return ClusterInfo((scene.server.url,), (OTHER_CA.certificate, OURS.certificate))
 
 
 async def test_token_holder_that_adds_its_own_authority_beside_the_pinned_one_is_refused(
@@ -250,7 +250,7 @@ async def test_a_download_from_a_server_that_the_system_does_not_know_is_refused
     async def handle(_: Request) -> Response:
         return Response(200, body=DOCUMENT)
 
-    async with serve_tls(handle, STRANGER, tmp_path) as server:
+    async with serve_tls(handle, OTHER_CA, tmp_path) as server:
         with pytest.raises(DiscoveryError, match="cannot be read"):
             await reader().read(f"{server.url}/cluster.yaml")
         assert server.heard == []

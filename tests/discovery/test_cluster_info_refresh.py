@@ -14,7 +14,7 @@ from watchword.pki.authority import Authority
 from watchword.registration.agent.hub_endpoint import ClusterInfoRefresher, RefreshResult
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-OLD, NEW, STRANGER = (Authority.make(name, now=NOW) for name in ("old", "new", "stranger"))
+OLD, NEW, OTHER_CA = (Authority.make(name, now=NOW) for name in ("old", "new", "other"))
 A, B, C = "https://a:6443", "https://b:6443", "https://c:6443"
 
 
@@ -103,16 +103,16 @@ async def test_what_is_published_is_not_taken_over_before_it_works() -> None:
 
 
 async def test_cluster_info_of_an_untrusted_server_changes_nothing() -> None:
-    stranger = a_hub(info(A, by=(STRANGER,)), STRANGER)
-    client = a_client(FakeNetwork({A: stranger}), info(A))
+    impostor = a_hub(info(A, by=(OTHER_CA,)), OTHER_CA)
+    client = a_client(FakeNetwork({A: impostor}), info(A))
 
     assert (await client.refresh(), client.info) == (RefreshResult.LOST, info(A))
-    assert not any(request.header("Authorization") for request in stranger.requests)
+    assert not any(request.header("Authorization") for request in impostor.requests)
 
 
 async def test_authority_without_an_address_that_proves_it_is_not_trusted() -> None:
     network = FakeNetwork(
-        {A: a_hub(info(C, by=(STRANGER,)))}
+        {A: a_hub(info(C, by=(OTHER_CA,)))}
     )  # an attacker who can write cluster-info has no such server
 
     client = a_client(network, info(A))

@@ -16,7 +16,7 @@ from watchword.pki.jwt import is_detached_signature, sign_detached
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-CA, STRANGER = Authority.make("a", now=NOW).certificate, Authority.make("b", now=NOW).certificate
+CA, OTHER_CA = Authority.make("a", now=NOW).certificate, Authority.make("b", now=NOW).certificate
 OWN = frozenset({CA.pin})
 TEXT = write_cluster_info(ClusterInfo(("https://hub:6443",), (CA,)))
 ONE, TWO = BootstrapToken.parse("aaaaa1.q8w3e5r1t0y6u4i2"), BootstrapToken.parse("aaaaa2.z8w3e5r1t0y6u4i2")
@@ -83,14 +83,14 @@ def test_the_signer_comes_back_when_the_first_token_expires() -> None:
     assert judge(a_map(), a_token(ONE)).recheck_in is None
 
 
-FOREIGN = write_cluster_info(ClusterInfo(("https://hub:6443",), (CA, STRANGER)))
+FOREIGN = write_cluster_info(ClusterInfo(("https://hub:6443",), (CA, OTHER_CA)))
 WITH_TOKEN = TEXT.replace("users: null", "users: [{name: x, user: {token: y}}]")
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        pytest.param(FOREIGN, "not this cluster's own", id="a stranger's CA beside ours"),
+        pytest.param(FOREIGN, "not this cluster's own", id="another CA beside ours"),
         pytest.param(WITH_TOKEN, "users", id="credentials inside"),
         pytest.param("hello", "not a kubeconfig", id="no kubeconfig"),
         pytest.param("a: [", "not YAML", id="no yaml"),

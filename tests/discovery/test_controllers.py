@@ -26,7 +26,7 @@ from watchword.runtime.controller import Controller
 from watchword.runtime.metrics import Metrics
 from watchword.testing.virtual_time import EPOCH, VirtualClock
 
-CA, STRANGER = (Authority.make(name, now=EPOCH).certificate for name in ("own", "stranger"))
+CA, OTHER_CA = (Authority.make(name, now=EPOCH).certificate for name in ("own", "other"))
 INFO = ClusterInfo(("https://hub:6443",), (CA,))
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 INFO_PATH = CONFIG_MAPS.path(CLUSTER_INFO)
@@ -120,7 +120,7 @@ async def test_a_foreign_cluster_info_is_announced_once_and_forgiven_when_restor
     world.add_token(None)
     async with world.controllers():
         await asyncio.sleep(1)
-        world.publish(ClusterInfo(INFO.endpoints, (STRANGER,)))
+        world.publish(ClusterInfo(INFO.endpoints, (OTHER_CA,)))
         await asyncio.sleep(3600)
         assert world.signatures() == {}
         assert len(world.announced) == 1

@@ -17,10 +17,10 @@ from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-OURS, STRANGER = Authority.make("ours", now=NOW), Authority.make("stranger", now=NOW)
+OURS, OTHER_CA = Authority.make("ours", now=NOW), Authority.make("other", now=NOW)
 HUB = "https://hub:6443"
 INFO = ClusterInfo((HUB,), (OURS.certificate,))
-FORGED = ClusterInfo((HUB,), (STRANGER.certificate,))
+FORGED = ClusterInfo((HUB,), (OTHER_CA.certificate,))
 TOKEN, OTHER = BootstrapToken.parse("x7k2m9.q8w3e5r1t0y6u4i2"), BootstrapToken.parse("x7k2m9.z8w3e5r1t0y6u4i9")
 METHOD = BootstrapTokenDiscovery(HUB, TOKEN, INFO.pins)
 UNPINNED = replace(METHOD, pins=(), unsafe_skip_ca_pin=True)
@@ -61,7 +61,7 @@ WITH_USER = TEXT.replace("users: null", "users: [{name: a, user: {token: b}}]")
     ("hub", "method", "reason"),
     [
         pytest.param(
-            a_hub(STRANGER, signed_cluster_info(write_cluster_info(FORGED), OTHER)),
+            a_hub(OTHER_CA, signed_cluster_info(write_cluster_info(FORGED), OTHER)),
             METHOD,
             DiscoveryReason.SIGNATURE_WRONG,
             id="signed with another secret",
@@ -73,15 +73,15 @@ WITH_USER = TEXT.replace("users: null", "users: [{name: a, user: {token: b}}]")
             id="one byte more",
         ),
         pytest.param(
-            a_hub(STRANGER, signed_cluster_info(write_cluster_info(FORGED), TOKEN)),
+            a_hub(OTHER_CA, signed_cluster_info(write_cluster_info(FORGED), TOKEN)),
             METHOD,
             DiscoveryReason.PIN_MISMATCH,
             id="forged by another holder of the token",
         ),
         pytest.param(
-            a_hub(STRANGER), METHOD, DiscoveryReason.SERVER_NOT_TRUSTED, id="a relay with another certificate"
+            a_hub(OTHER_CA), METHOD, DiscoveryReason.SERVER_NOT_TRUSTED, id="a relay with another certificate"
         ),
-        pytest.param(a_hub(STRANGER), UNPINNED, DiscoveryReason.SERVER_NOT_TRUSTED, id="the same without a pin"),
+        pytest.param(a_hub(OTHER_CA), UNPINNED, DiscoveryReason.SERVER_NOT_TRUSTED, id="the same without a pin"),
         pytest.param(
             a_hub(OURS, signed_cluster_info(WITH_USER, TOKEN)),
             METHOD,
@@ -216,5 +216,5 @@ async def test_a_document_stands_when_the_cluster_publishes_nothing_better(publi
 
 async def test_a_document_is_not_refreshed_from_a_server_of_another_authority() -> None:
     with pytest.raises(DiscoveryError) as refusal:
-        await discovery(a_hub(STRANGER)).by_document(TEXT.encode())
+        await discovery(a_hub(OTHER_CA)).by_document(TEXT.encode())
     assert refusal.value.reason == DiscoveryReason.SERVER_NOT_TRUSTED

@@ -131,7 +131,7 @@ async def test_a_token_that_expires_loses_its_signature_and_its_secret_at_that_m
 
 async def test_a_changed_cluster_info_is_signed_again_but_a_foreign_one_is_not(hub: DiscoverableHub) -> None:
     token = await hub.has_token()
-    stranger = Authority.make("stranger", now=datetime.now(UTC)).certificate
+    other_ca = Authority.make("other", now=datetime.now(UTC)).certificate
     async with hub.controllers():
         before = await hub.signed_for(token)
         moved = ClusterInfo((hub.plane.server, "https://second:6443"), hub.info.authorities)
@@ -143,7 +143,7 @@ async def test_a_changed_cluster_info_is_signed_again_but_a_foreign_one_is_not(h
             CLUSTER_INFO,
             lambda o: o is not None and o["data"].get(name) not in (None, before["data"][name]),
         )
-        foreign = write_cluster_info(ClusterInfo((hub.plane.server,), (stranger,)))
+        foreign = write_cluster_info(ClusterInfo((hub.plane.server,), (other_ca,)))
         await hub.client.patch(CONFIG_MAPS, CLUSTER_INFO, {"data": {"kubeconfig": foreign}})
         refused = await hub.signed_for()
     assert "not this cluster's own" in refused["metadata"]["annotations"]["watchword.dev/signing-refused"]

@@ -111,9 +111,9 @@ async def edge_session(aws: AwsEmulator) -> AccessKey:
 
 
 async def test_key_that_was_not_issued_is_refused(aws: AwsEmulator) -> None:
-    stranger = replace(aws.administrator(HUB_ACCOUNT), id="AKIAIOSFODNN7EXAMPLE")
+    unknown = replace(aws.administrator(HUB_ACCOUNT), id="AKIAIOSFODNN7EXAMPLE")
 
-    assert await refusal(client(aws, "iam", stranger).list_roles) == "InvalidClientTokenId"
+    assert await refusal(client(aws, "iam", unknown).list_roles) == "InvalidClientTokenId"
 
 
 async def test_wrong_secret_is_refused(aws: AwsEmulator) -> None:

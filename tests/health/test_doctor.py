@@ -41,7 +41,7 @@ from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
-from watchword.processes.hub import LEASE
+from watchword.processes.hub import HUB_LEASE
 from watchword.registration.aws_irsa.options import HUB_ARN
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.testing.plane import Plane
@@ -164,7 +164,7 @@ async def test_doctor_advises_join_or_init_on_a_bare_cluster(plane: Plane) -> No
 
 async def its_controllers_run(plane: Plane) -> None:
     spec = {"holderIdentity": "hub-1", "renewTime": rfc3339_micro(plane.clock.now())}
-    await plane.client().create(LEASES, LEASES.manifest(LEASE, spec=spec))
+    await plane.client().create(LEASES, LEASES.manifest(HUB_LEASE, spec=spec))
 
 
 async def test_a_fresh_hub_whose_controllers_run_is_well(plane: Plane) -> None:
@@ -267,19 +267,19 @@ async def test_tokens_without_signature_are_found(plane: Plane) -> None:
 
 async def test_a_refusal_to_sign_is_passed_on(plane: Plane) -> None:
     await a_hub(plane)
-    patch = {"metadata": {"annotations": {ANNOTATION_SIGNING_REFUSED: "it names a stranger's CA"}}}
+    patch = {"metadata": {"annotations": {ANNOTATION_SIGNING_REFUSED: "it names another CA"}}}
     await plane.client().patch(CONFIG_MAPS, CLUSTER_INFO, patch)
 
     finding = one((await findings(plane))["discovery"])
 
     assert (finding.severity, finding.command) == (Severity.FAILURE, "watchword init")
-    assert "it names a stranger's CA" in finding.sentence
+    assert "it names another CA" in finding.sentence
 
 
 async def test_controllers_that_stopped_are_found(plane: Plane) -> None:
     await a_hub(plane)
     spec = {"holderIdentity": "hub-1", "renewTime": rfc3339_micro(plane.clock.now() - timedelta(minutes=5))}
-    await plane.client().create(LEASES, LEASES.manifest(LEASE, spec=spec))
+    await plane.client().create(LEASES, LEASES.manifest(HUB_LEASE, spec=spec))
 
     assert one((await findings(plane))["processes"]).severity is Severity.FAILURE
 

@@ -111,7 +111,7 @@ def test_last_use_is_found_in_several_logs_in_any_order(tmp_path: Path) -> None:
     usage = read_audit_logs([tmp_path / "audit.log", tmp_path / "audit.log.1"])
 
     assert usage.last_of(USER) == (NEW, EPOCH + 2 * HOUR)
-    assert usage.last_of("stranger") is None
+    assert usage.last_of("unknown") is None
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what o
 
 PROBED = ("rights", "guard", "issuing")  # only doctor tries these
 EDGE = ObjectKey.cluster("edge")
-REFUSAL = {"metadata": {"annotations": {ANNOTATION_SIGNING_REFUSED: "it has a stranger's CA"}}}
+REFUSAL = {"metadata": {"annotations": {ANNOTATION_SIGNING_REFUSED: "it has another CA"}}}
 GRPC_SERVER = ObjectKey(HUB_NAMESPACE, "cluster-manager-grpc-server")
 POLICY = ObjectKey.cluster("managedcluster-acceptance.watchword.dev")
 
@@ -288,9 +288,9 @@ WORLDS: dict[str, tuple[Break, str, str]] = {
         lambda world: world.patch(
             CONFIG_MAPS,
             CLUSTER_INFO,
-            {"metadata": {"annotations": {ANNOTATION_SIGNING_REFUSED: "it has a stranger's CA"}}},
+            {"metadata": {"annotations": {ANNOTATION_SIGNING_REFUSED: "it has another CA"}}},
         ),
-        "it has a stranger's CA",
+        "it has another CA",
         "watchword init",
     ),
     "token without a signature": (unsigned_token, "not signed for token abcdef", "watchword logs hub"),

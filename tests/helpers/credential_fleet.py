@@ -36,7 +36,7 @@ from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
 from watchword.pki.authority import Authority
-from watchword.processes.hub import LEASE as HUB_LOCK
+from watchword.processes.hub import HUB_LEASE
 from watchword.pullsecrets.dockercfg import render_dockercfg
 from watchword.registration.hub.acceptance_policy import policy_manifests
 from watchword.runtime.manifests import establish_crds
@@ -63,9 +63,9 @@ class CredentialFleet(Struct, frozen=True):
         await set_up_discovery(self.client, DiscoverySetup(info))
         for resource, policy in policy_manifests():
             await self.client.apply(resource, policy, force=True)
-        await self._namespace(HUB_LOCK.namespace)
+        await self._namespace(HUB_LEASE.namespace)
         held = {"holderIdentity": "hub-1", "leaseDurationSeconds": 10**8, "renewTime": rfc3339_micro(self.now)}
-        await self.client.apply(LEASES, LEASES.manifest(HUB_LOCK, spec=held), force=True)
+        await self.client.apply(LEASES, LEASES.manifest(HUB_LEASE, spec=held), force=True)
 
     async def cluster(self, name: str, *, said: str = "", available: str = "True", age: timedelta = HOUR) -> None:
         """Write an accepted cluster with a certificate for a day; `said` is what its availability says."""

@@ -32,13 +32,13 @@ def test_full_server_replaces_the_oldest_connection_of_the_address_with_most() -
     assert table.choose_victim("10.0.0.3") == "first"
 
 
-def test_authenticated_connection_is_never_replaced_by_a_stranger() -> None:
+def test_authenticated_connection_is_never_replaced_by_an_unauthenticated_one() -> None:
     table = a_table(3, 3, ("alice", "10.0.0.1"), ("bob", "10.0.0.1"), ("carol", "10.0.0.1"))
     for user in ("alice", "bob", "carol"):
         table.authenticate(user, user)
 
     assert table.choose_victim("10.0.0.2") is None
-    assert not table.add("stranger", "10.0.0.2")
+    assert not table.add("newcomer", "10.0.0.2")
 
 
 def test_user_that_holds_more_than_half_yields() -> None:

@@ -118,9 +118,9 @@ async def test_a_rejected_client_certificate_is_suspected_when_the_connection_en
 
 async def test_a_certificate_of_another_authority_is_refused(serve: Serve) -> None:
     endpoint = await serve(echo)
-    stranger = Authority.make("stranger", now=datetime.now(UTC))
+    other_ca = Authority.make("other", now=datetime.now(UTC))
 
-    sentence = await complaint(replace(endpoint, ca=stranger.certificate.pem))
+    sentence = await complaint(replace(endpoint, ca=other_ca.certificate.pem))
 
     assert "signed by an authority that is not trusted here: check certificate-authority" in sentence
 

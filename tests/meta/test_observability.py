@@ -14,11 +14,11 @@ import pytest
 from watchword.accounts.metrics import WHERE, HubAccountMetrics
 from watchword.api import yaml
 from watchword.cli.main import COMMANDS
-from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.health.finding import FindingMetrics
 from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts
 from watchword.runtime.metrics import Metrics
+from watchword.runtime.token_metrics import TokenRefreshMetrics
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "observability"
 ALERTS, DASHBOARD = FOLDER / "alerts.yaml", FOLDER / "dashboard.json"

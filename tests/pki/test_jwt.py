@@ -17,7 +17,7 @@ from watchword.pki import jwt as unverified_jwt
 from watchword.pki.errors import InvalidJwt, KeyRefused
 from watchword.pki.keys import PrivateKey
 
-EC, RSA, STRANGER = PrivateKey.generate(), PrivateKey.generate_rsa(), PrivateKey.generate()
+EC, RSA, OTHER_KEY = PrivateKey.generate(), PrivateKey.generate_rsa(), PrivateKey.generate()
 CLAIMS = {"iss": "https://hub", "sub": "system:serviceaccount:a:b", "exp": 2_000_000_000}
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -25,7 +25,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 @pytest.mark.parametrize("key", [pytest.param(EC, id="ES256"), pytest.param(RSA, id="RS256")])
 def test_a_signed_token_is_verified_by_its_key_among_others(key: PrivateKey) -> None:
     token = jwt.sign(CLAIMS, key)
-    assert jwt.verify(token.reveal(), [STRANGER.public, key.public]) == CLAIMS
+    assert jwt.verify(token.reveal(), [OTHER_KEY.public, key.public]) == CLAIMS
     assert unverified_jwt.read_unverified_claims(token.reveal()) == CLAIMS
     assert unverified_jwt.split_token(token.reveal())[0]["kid"] == key.public.key_id
     assert str(token) == "***"
@@ -71,7 +71,7 @@ HEADER, PAYLOAD, SIGNATURE = GOOD.split(".")
         pytest.param(_forged({"alg": "none"}), id="algorithm none"),
         pytest.param(_forged({"alg": "HS256"}, RSA.public.pem), id="public key as shared secret"),
         pytest.param(_forged({"alg": "HS256", "kid": EC.public.key_id}, EC.public.pem), id="the same with a kid"),
-        pytest.param(jwt.sign(CLAIMS, STRANGER).reveal(), id="an unknown key"),
+        pytest.param(jwt.sign(CLAIMS, OTHER_KEY).reveal(), id="an unknown key"),
         pytest.param(f"{HEADER}.{_part({**CLAIMS, 'sub': 'root'})}.{SIGNATURE}", id="other claims"),
         pytest.param(f"{GOOD}\n", id="trailing newline"),
         pytest.param(f"{_part(['alg'])}.{PAYLOAD}.{SIGNATURE}", id="header is a list"),

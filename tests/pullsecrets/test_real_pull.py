@@ -49,16 +49,16 @@ async def test_pull_secret_pushes_and_pulls_as_far_as_its_account_may(
     cluster: PullSecretHarness, registry: Registry
 ) -> None:
     cluster.start()
-    for name, verbs in (("pusher", ("get", "update")), ("puller", ("get",)), ("stranger", ("list",))):
+    for name, verbs in (("pusher", ("get", "update")), ("puller", ("get",)), ("outsider", ("list",))):
         await cluster.account(name)
         await allow(cluster.client, cluster.key(name), *verbs)
     repository = f"{cluster.namespace}/app:1"
-    pusher, puller, stranger = [content_of(await cluster.listed(n)) for n in ("pusher", "puller", "stranger")]
+    pusher, puller, outsider = [content_of(await cluster.listed(n)) for n in ("pusher", "puller", "outsider")]
 
     assert await registry.push(repository, pusher) == ""
     assert await registry.pull(repository, puller) == ""
     assert "denied" in await registry.push(repository, puller)
-    assert "denied" in await registry.pull(repository, stranger)
+    assert "denied" in await registry.pull(repository, outsider)
     assert "denied" in await registry.pull("kube-system/app:1", puller)
 
 

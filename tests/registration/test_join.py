@@ -219,10 +219,10 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarnes
 
     joining = Client(PlaneConnector(fleet.plane).joining())
     assert BOOTSTRAP_USER in AUTOMATIC.values()
-    stranger = await request_with_another_key(joining, name)
+    other = await request_with_another_key(joining, name)
     await asyncio.sleep(3)  # longer than any approval takes; nothing is there to wait for
 
-    request = await fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(stranger))
+    request = await fleet.client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(other))
     assert not (request.get("status") or {}).get("conditions")
     assert await held_by(fleet, name) == first
 

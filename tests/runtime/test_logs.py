@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.conftest import pytest_runtest_setup
 
 from watchword.api.sensitive import Sensitive
 from watchword.api.text import is_safe_text
@@ -154,3 +155,13 @@ def test_unwritable_log_does_not_stop_the_process(closed: bool, capfd: pytest.Ca
     logging.getLogger("library").error("of others")
 
     assert capfd.readouterr() == ("", "")
+
+
+def test_level_that_a_command_chose_ends_with_its_test(stream: io.StringIO) -> None:
+    configure_logging(level="error", stream=stream)
+
+    pytest_runtest_setup()
+
+    with structlog.testing.capture_logs() as lines:
+        structlog.get_logger().info("seen")
+    assert [line["event"] for line in lines] == ["seen"]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.kube.backoff import Backoff
-from watchword.runtime.backoff import REQUEUE_BACKOFF, Quarantine, choose_requeue_delay
+from watchword.runtime.backoff import Quarantine
 from watchword.runtime.work_queue import LONGEST_RUN, WorkQueue
 from watchword.testing.virtual_time import run_virtual
 
@@ -239,7 +239,7 @@ async def test_idle_ends_when_the_last_key_is_done(queue: WorkQueue[str]) -> Non
 @settings(max_examples=50)
 @given(failures=st.integers(1, 10_000), seed=st.integers(0, 100))
 def test_every_retry_waits_between_the_bounds(failures: int, seed: int) -> None:
-    delay = choose_requeue_delay(failures, Random(seed), backoff=REQUEUE_BACKOFF, quarantine=Quarantine())
+    delay = Quarantine().delay(failures, Random(seed))
 
     assert 0.0025 <= delay <= 300
 

@@ -114,9 +114,9 @@ async def approve_and_accept(fleet: FleetHarness, name: str) -> None:
 async def test_approval_of_an_earlier_cluster_accepts_no_later_one(fleet: FleetHarness) -> None:
     fleet.start_hub(AUTOMATIC)
     name, _ = await deleted(fleet)
-    stranger = Client(PlaneConnector(fleet.plane).joining())
+    newcomer = Client(PlaneConnector(fleet.plane).joining())
 
-    await stranger.create(MANAGED_CLUSTERS, MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={}))
+    await newcomer.create(MANAGED_CLUSTERS, MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), spec={}))
 
     other = fleet.name()
     fleet.start_agent(other)

@@ -17,7 +17,7 @@ from tests.simulation.timing import PATIENCE, TIMING, follow_options
 
 from watchword.api.resources import LEASES
 from watchword.kube.client import Client
-from watchword.processes.hub import LEASE, HubOptions, run_hub
+from watchword.processes.hub import HUB_LEASE, HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.aws_irsa.options import HUB_ARN as ARN_FLAG
 from watchword.registration.aws_irsa.options import PATTERNS
@@ -59,7 +59,7 @@ class HubReplicas:
 
     def leader(self, stored: StoreReader) -> SimulatedProcess:
         """Return the replica that leads, as the lease says; the first when none leads."""
-        lease = stored.get(LEASES, LEASE) or {}
+        lease = stored.get(LEASES, HUB_LEASE) or {}
         holder = (lease.get("spec") or {}).get("holderIdentity")
         return next((process for process in self.processes if process.name == holder), self.processes[0])
 

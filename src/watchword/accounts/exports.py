@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Protocol
@@ -13,13 +12,13 @@ import orjson
 from msgspec import Struct
 
 from watchword.accounts.tokens import AccountsError, AccountToken, TokenAvailable, TokenChange, watch_tokens
-from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, labels_of, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, labels_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CLUSTER_PROFILES, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
 from watchword.runtime.diff import choose_changes
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import delete_object, with_preconditions
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.manager import first_error
 from watchword.runtime.reconcile import FIRST_RECHECK
@@ -191,8 +190,7 @@ async def _exported(client: Client, kind: Resource, namespace: str, account: Obj
 async def _remove(client: Client, kind: Resource, key: ObjectKey, account: ObjectKey) -> None:
     found = await client.find(kind, key)
     if found is not None and _is_own(found, account):
-        with contextlib.suppress(NotFound):
-            await client.delete(kind, key, uid=uid_of(found))
+        await delete_object(client, kind, found)
 
 
 def _is_own(present: Object, account: ObjectKey) -> bool:

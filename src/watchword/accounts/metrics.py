@@ -11,8 +11,8 @@ from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, is_deleting
 from watchword.api.names import ConditionType
 from watchword.api.time import parse_rfc3339
-from watchword.credentials.token_metrics import TokenTimes, TokenValidityMetrics
 from watchword.runtime.prometheus import CollectorRegistry, Gauge, Histogram
+from watchword.runtime.token_metrics import TokenTimes, TokenValidityMetrics
 
 WHERE = "of a managed service account"
 

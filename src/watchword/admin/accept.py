@@ -12,7 +12,7 @@ from watchword.admin.hub_admin import HUB_RUNNING_HINT, MEMBER_HINT, AdmissionRe
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of
-from watchword.api.names import HUB_NAMESPACE, Annotation, ConditionType
+from watchword.api.names import HUB_NAMESPACE, NAME_CONFLICT, Annotation, ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGERS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.manual_approval import (
@@ -200,7 +200,7 @@ class ClusterAcceptor(Struct, frozen=True):
 def validate_accepted(found: Object | None) -> str:
     """Return what an accepted cluster still lacks; empty when it has its rights. Raises for what no waiting ends."""
     said = find_condition(found or {}, ConditionType.HUB_ACCEPTED)
-    if said is not None and said.reason == "NameConflict":
+    if said is not None and said.reason == NAME_CONFLICT:
         raise OperationRefused(f"the hub cannot give the cluster its rights: {said.message}")
     if said is not None and said.status == "True":
         return ""

@@ -32,7 +32,8 @@ from watchword.health.states import InventoryHealth
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 from watchword.operator.account_manifests import hub_service_rights, manager_bundle
-from watchword.processes.hub import LEASE
+from watchword.processes.hub import HUB_LEASE
+from watchword.runtime.ensure import delete_object
 from watchword.runtime.manifests import apply_manifests, is_own_definition
 
 
@@ -78,10 +79,7 @@ class AccountsAddonAdmin(Struct, frozen=True):
 
     async def _delete_all(self, resource: Resource, found: Sequence[Object], patience: timedelta) -> None:
         for obj in found:
-            try:
-                await self.client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
-            except NotFound:
-                continue
+            await delete_object(self.client, resource, obj)
         waiter = ObjectWaiter(self.client, patience, self.progress)
         advice = "bring its cluster back, or give up with `watchword serviceaccount delete NAME -n NAMESPACE --abandon`"
         for obj in found:
@@ -96,7 +94,7 @@ class AccountsAddonAdmin(Struct, frozen=True):
 
     async def _has_hub(self) -> bool:
         try:
-            return await self.client.find(LEASES, LEASE) is not None
+            return await self.client.find(LEASES, HUB_LEASE) is not None
         except Forbidden:
             return True  # a user who may not look is not warned
 

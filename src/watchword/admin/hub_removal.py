@@ -15,6 +15,7 @@ from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_backup import FLEET_KINDS
 from watchword.admin.wait import ObjectWaiter
 from watchword.admin.workloads import unneeded_operator_objects
+from watchword.api import resources
 from watchword.api.admission_policy import PolicyName
 from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.conditions import is_true
@@ -23,21 +24,6 @@ from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, ConditionType, Label
 from watchword.api.pull_secrets import CONFIGURATION, LEGACY_TOKEN, PULL_SECRETS_NAMESPACE
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CLUSTER_MANAGERS,
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CONFIG_MAPS,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    KLUSTERLETS,
-    MANAGED_CLUSTERS,
-    NAMESPACES,
-    ROLE_BINDINGS,
-    SECRETS,
-    VALIDATING_ADMISSION_POLICIES,
-    VALIDATING_ADMISSION_POLICY_BINDINGS,
-)
 from watchword.api.sensitive import HiddenFields
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.setup import FIELD_MANAGER, discovery_bindings
@@ -54,7 +40,7 @@ from watchword.runtime.manifests import is_own_definition
 
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for the operator to stop the controllers, if it runs
 DELETION_PATIENCE = timedelta(minutes=2)  # for the API server to delete what is in namespaces, and of kinds
-_SHARED = (NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS)  # removed last, and not always
+_SHARED = (resources.NAMESPACES, resources.CUSTOM_RESOURCE_DEFINITIONS)  # removed last, and not always
 
 
 class HubRemoval(HiddenFields, frozen=True):
@@ -83,7 +69,9 @@ class HubRemover(Struct, frozen=True):
         if await hub_setup.has_foreign_manager(self.client):
             raise OperationRefused("another system installed this hub: remove it as that system's documentation says")
         members = sorted(
-            obj["metadata"]["name"] for obj in await list_if_served(self.client, MANAGED_CLUSTERS) if is_member(obj)
+            obj["metadata"]["name"]
+            for obj in await list_if_served(self.client, resources.MANAGED_CLUSTERS)
+            if is_member(obj)
         )
         if members and not force:
             shown = f"{', '.join(members[:3])}{', …' if len(members) > 3 else ''}"
@@ -92,7 +80,7 @@ class HubRemover(Struct, frozen=True):
                 f"{count} in this hub ({shown}): run `watchword unjoin` on each and delete its "
                 f"ManagedCluster, or give --force, which leaves their agents behind"
             )
-        agents = await list_if_served(self.client, KLUSTERLETS)
+        agents = await list_if_served(self.client, resources.KLUSTERLETS)
         rows = [*await self._running(), *await self._fleet(), *await self._installed(agents)]
         unique = {
             (resource, ObjectKey.of(obj)): (resource, obj)
@@ -114,18 +102,24 @@ class HubRemover(Struct, frozen=True):
 
     async def _running(self) -> list[Manifest]:
         """Return the ClusterManagers, what was deployed for them, and what of the operator no agent needs."""
-        managers = await list_if_served(self.client, CLUSTER_MANAGERS)
+        managers = await list_if_served(self.client, resources.CLUSTER_MANAGERS)
         deployed = [row for manager in managers for row in (*hub_manifests(manager), accounts_binding(manager))]
         operator = await unneeded_operator_objects(self.client, AGENT_NAMESPACE, hub_goes=True)
         rows = [row for row in (*operator, *reversed(deployed)) if row[0] not in _SHARED]
-        return [*((CLUSTER_MANAGERS, manager) for manager in managers), *await self._present(rows)]
+        return [*((resources.CLUSTER_MANAGERS, manager) for manager in managers), *await self._present(rows)]
 
     async def _fleet(self) -> list[Manifest]:
-        kinds = [kind for kind in reversed(FLEET_KINDS) if kind is not CLUSTER_MANAGERS]
+        kinds = [kind for kind in reversed(FLEET_KINDS) if kind is not resources.CLUSTER_MANAGERS]
         objects = [(kind, obj) for kind in kinds for obj in await list_if_served(self.client, kind)]
         rights = [
             (kind, obj)
-            for kind in (CERTIFICATE_SIGNING_REQUESTS, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES)
+            for kind in (
+                resources.CERTIFICATE_SIGNING_REQUESTS,
+                resources.ROLE_BINDINGS,
+                resources.CLUSTER_ROLE_BINDINGS,
+                resources.CLUSTER_ROLES,
+                resources.NAMESPACES,
+            )
             for obj in await list_if_served(self.client, kind, labels=Label.CLUSTER_NAME)
         ]
         return [*objects, *rights]
@@ -135,25 +129,27 @@ class HubRemover(Struct, frozen=True):
         made = [*accounts_bundle(), *installation.manifests(), *discovery_bindings(), *_policies()]
         rows = [row for row in reversed(made) if row[0] not in _SHARED]
         places = (HUB_NAMESPACE,) if agents else (HUB_NAMESPACE, BOOTSTRAP_NAMESPACE)
-        rows += [(CONFIG_MAPS, CONFIG_MAPS.manifest(GRANTS))]
-        rows += [(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name))) for name in places]
+        rows += [(resources.CONFIG_MAPS, resources.CONFIG_MAPS.manifest(GRANTS))]
+        rows += [(resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(name))) for name in places]
         kinds = await self._definitions(agents) if self.delete_kinds else []
         return [*await self._published(), *await self._tokens(), *await self._present(rows), *kinds]
 
     async def _published(self) -> list[Manifest]:
         """Return cluster-info when `init` wrote it; kubeadm's is not ours."""
-        found = await self.client.find(CONFIG_MAPS, CLUSTER_INFO)
+        found = await self.client.find(resources.CONFIG_MAPS, CLUSTER_INFO)
         managers = {row.get("manager") for row in ((found or {}).get("metadata") or {}).get("managedFields") or ()}
-        return [(CONFIG_MAPS, found)] if found is not None and managers & {FIELD_MANAGER} else []
+        return [(resources.CONFIG_MAPS, found)] if found is not None and managers & {FIELD_MANAGER} else []
 
     async def _tokens(self) -> list[Manifest]:
-        secrets = await self.client.list(SECRETS, namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")
-        return [(SECRETS, obj) for obj in secrets.items if _is_join_token(obj)]
+        secrets = await self.client.list(
+            resources.SECRETS, namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}"
+        )
+        return [(resources.SECRETS, obj) for obj in secrets.items if _is_join_token(obj)]
 
     async def _definitions(self, agents: Sequence[Object]) -> list[Manifest]:
         needed = {obj["metadata"]["name"] for obj in DEFINITIONS} if agents else set()
         ours = [obj for obj in (*ACCOUNT_CRDS, *HUB_CRDS, *DEFINITIONS) if obj["metadata"]["name"] not in needed]
-        found = await self._present((CUSTOM_RESOURCE_DEFINITIONS, obj) for obj in ours)
+        found = await self._present((resources.CUSTOM_RESOURCE_DEFINITIONS, obj) for obj in ours)
         return [row for row in found if is_own_definition(row[1], installation.FIELD_MANAGER)]
 
     def _kept(self, agents: Sequence[Object]) -> Iterable[str]:
@@ -166,7 +162,7 @@ class HubRemover(Struct, frozen=True):
         key = ObjectKey.of(obj)
         try:
             await self.client.delete(resource, key, uid=uid_of(obj))
-            if resource is CLUSTER_MANAGERS and finalizers_of(obj):
+            if resource is resources.CLUSTER_MANAGERS and finalizers_of(obj):
                 await self._await_operator(key)
             if resource not in _SHARED and finalizers_of(obj):
                 await self.client.patch(resource, key, {"metadata": {"finalizers": None, "uid": uid_of(obj)}})
@@ -177,7 +173,7 @@ class HubRemover(Struct, frozen=True):
         """Let the operator stop the controllers, so that they make nothing anew; where none runs, go on."""
         waiter = ObjectWaiter(self.client, OPERATOR_PATIENCE, self.progress)
         try:
-            await waiter.until_gone(CLUSTER_MANAGERS, key, advice="")
+            await waiter.until_gone(resources.CLUSTER_MANAGERS, key, advice="")
         except NotReady:
             self.progress("no operator has stopped the controllers: stop `watchword hub` where it runs")
 
@@ -202,7 +198,7 @@ def _is_join_token(secret: Object) -> bool:
 
 
 def _policies() -> list[Manifest]:
-    kinds = (VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS)
+    kinds = (resources.VALIDATING_ADMISSION_POLICIES, resources.VALIDATING_ADMISSION_POLICY_BINDINGS)
     return [(kind, kind.manifest(ObjectKey.cluster(PolicyName.AGENT_TOKENS.value))) for kind in kinds]
 
 
@@ -215,7 +211,7 @@ async def remove_pull_secrets(client: Client, patience: timedelta, progress: Pro
     Legacy pairs stay, without our finalizer. `NotReady` when the controllers do not remove the rest in time.
     """
     try:
-        await client.patch(CONFIG_MAPS, CONFIGURATION, {"data": {"enabled": "false"}})
+        await client.patch(resources.CONFIG_MAPS, CONFIGURATION, {"data": {"enabled": "false"}})
     except NotFound:
         return False
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -15,25 +13,11 @@ from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.admin.wait import ObjectWaiter
 from watchword.admin.workloads import FIELD_MANAGER as DEPLOYER
 from watchword.admin.workloads import await_deployments, choose_image, operator_objects
-from watchword.api.bootstrap import (
-    ANNOTATION_SIGNING_REFUSED,
-    CLUSTER_INFO,
-    MANAGED_CLUSTER_GROUP,
-    NODE_GROUP,
-    SIGNATURE_PREFIX,
-)
+from watchword.api import bootstrap, resources
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, mapping_at
-from watchword.api.names import HUB_LOCK, HUB_NAMESPACE, IMAGE, Annotation
+from watchword.api.names import HUB_NAMESPACE, IMAGE, Annotation
 from watchword.api.rbac import rules_of
-from watchword.api.resources import (
-    CLUSTER_MANAGERS,
-    CLUSTER_ROLE_BINDINGS,
-    CONFIG_MAPS,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    DEPLOYMENTS,
-    LEASES,
-)
 from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
@@ -50,6 +34,7 @@ from watchword.operator.cluster_manager_manifests import (
 )
 from watchword.operator.feature_gates import is_enabled
 from watchword.operator.rendering import OPERATOR, cluster_role_with_binding, service_account
+from watchword.processes.hub import HUB_LEASE
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import installation
 from watchword.registration.hub.executor_policy import EXECUTOR_GATE
@@ -76,8 +61,8 @@ class HubSetup(Struct, frozen=True):
     @property
     def discovery(self) -> DiscoverySetup:
         """What is published, and who may request certificates."""
-        nodes = (NODE_GROUP,) if self.approve_nodes else ()
-        return DiscoverySetup(self.info, requesters=(MANAGED_CLUSTER_GROUP, *nodes), approve_nodes_of=nodes)
+        nodes = (bootstrap.NODE_GROUP,) if self.approve_nodes else ()
+        return DiscoverySetup(self.info, requesters=(bootstrap.MANAGED_CLUSTER_GROUP, *nodes), approve_nodes_of=nodes)
 
     @property
     def spec(self) -> Object:
@@ -166,13 +151,13 @@ def validate_hub_setup(setup: HubSetup) -> list[str]:
 
 async def read_present(client: Client, setup: HubSetup) -> HubSetup:
     """Return the setup over what an earlier run left on this cluster; `InvalidInput` when settings contradict."""
-    found = await client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
+    found = await client.find(resources.CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
     deploy, nodes = setup.deploy, setup.approve_nodes
     if deploy is None:  # a ClusterManager without an operator: its controllers run elsewhere
-        deploy = found is None or await client.find(DEPLOYMENTS, OPERATOR) is not None
+        deploy = found is None or await client.find(resources.DEPLOYMENTS, OPERATOR) is not None
     if nodes is None:
-        binding = await client.find(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(REQUESTERS_BINDING))
-        nodes = any(subject.get("name") == NODE_GROUP for subject in (binding or {}).get("subjects") or [])
+        binding = await client.find(resources.CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(REQUESTERS_BINDING))
+        nodes = any(subject.get("name") == bootstrap.NODE_GROUP for subject in (binding or {}).get("subjects") or [])
     merged = replace(setup, present=found or {}, deploy=deploy, approve_nodes=nodes)
     if deploy and not (merged.image or merged.kept.get("imagePullSpec")):
         merged = replace(merged, image=await choose_image(client))
@@ -185,13 +170,13 @@ async def read_present(client: Client, setup: HubSetup) -> HubSetup:
 def cluster_manager(setup: HubSetup) -> Object:
     retention = setup.retention or annotations_of(setup.present).get(Annotation.LEFT_CLUSTER_RETENTION, "")
     metadata = {"annotations": {Annotation.LEFT_CLUSTER_RETENTION: retention}} if retention else {}
-    return CLUSTER_MANAGERS.manifest(ObjectKey.cluster(CLUSTER_MANAGER), metadata=metadata, spec=setup.spec)
+    return resources.CLUSTER_MANAGERS.manifest(ObjectKey.cluster(CLUSTER_MANAGER), metadata=metadata, spec=setup.spec)
 
 
 def hub_objects(setup: HubSetup, *, published: bool = False, managed: bool = True) -> list[Manifest]:
     """Return what a hub has beside its prerequisites, in an order in which it can be applied."""
-    manager = [(CLUSTER_MANAGERS, cluster_manager(setup))] if managed else []
-    found = [row for row in discovery_manifests(setup.discovery) if not (published and row[0] is CONFIG_MAPS)]
+    manager = [(resources.CLUSTER_MANAGERS, cluster_manager(setup))] if managed else []
+    found = [row for row in discovery_manifests(setup.discovery) if not (published and row[0] is resources.CONFIG_MAPS)]
     servers = [] if setup.deploy else undeployed_server_objects(cluster_manager(setup), setup.catalog)
     return [*found, *manager, *servers]
 
@@ -237,7 +222,9 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
 
 async def has_foreign_manager(client: Client) -> bool:
     """Whether the kind ClusterManager was brought here by another system."""
-    found = await client.find(CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.cluster(CLUSTER_MANAGERS.group_resource))
+    found = await client.find(
+        resources.CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.cluster(resources.CLUSTER_MANAGERS.group_resource)
+    )
     return found is not None and not is_own_definition(found, DEPLOYER)
 
 
@@ -249,32 +236,24 @@ async def is_published(client: Client, info: ClusterInfo) -> bool:
         return False
 
 
-def is_loopback(server: str) -> bool:
-    """Whether an address is reachable from this machine only."""
-    return is_loopback_host(urlsplit(server).hostname or "")
-
-
-def is_loopback_host(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 async def await_hub(waiter: ObjectWaiter, setup: HubSetup, record: TokenRecord | None) -> None:
     """Return once the controllers run and have signed for the token; `NotReady` otherwise."""
     if setup.deploy:
         rows = hub_manifests(cluster_manager(setup))
-        deployed = [ObjectKey.of(obj) for resource, obj in rows if resource is DEPLOYMENTS]
+        deployed = [ObjectKey.of(obj) for resource, obj in rows if resource is resources.DEPLOYMENTS]
         await await_deployments(waiter.client, (OPERATOR,), waiter.patience, waiter.progress)
         advice = "`watchword logs operator` shows why it does not apply it"
-        await waiter.until(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER), validate_applied, advice=advice)
+        await waiter.until(
+            resources.CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER), validate_applied, advice=advice
+        )
         await await_deployments(waiter.client, deployed, waiter.patience, waiter.progress)
         advice = "`watchword logs hub` shows why no replica leads"
-        await waiter.until(LEASES, ObjectKey(HUB_NAMESPACE, HUB_LOCK), validate_led, advice=advice)
+        await waiter.until(resources.LEASES, HUB_LEASE, validate_led, advice=advice)
     if record is not None:
         advice = "is `watchword hub` running for this cluster? Its log says why it does not sign"
-        await waiter.until(CONFIG_MAPS, CLUSTER_INFO, SignatureCondition(record.token.id), advice=advice)
+        await waiter.until(
+            resources.CONFIG_MAPS, bootstrap.CLUSTER_INFO, SignatureCondition(record.token.id), advice=advice
+        )
 
 
 def validate_applied(manager: Object | None) -> str:
@@ -302,8 +281,8 @@ class SignatureCondition(Struct, frozen=True):
     def __call__(self, found: Object | None) -> str:
         if found is None:
             return "cluster-info is not published"
-        refusal = annotations_of(found).get(ANNOTATION_SIGNING_REFUSED)
+        refusal = annotations_of(found).get(bootstrap.ANNOTATION_SIGNING_REFUSED)
         if refusal:
             return f"cluster-info is not signed because {refusal}"
-        signed = (found.get("data") or {}).get(SIGNATURE_PREFIX + self.token_id)
+        signed = (found.get("data") or {}).get(bootstrap.SIGNATURE_PREFIX + self.token_id)
         return "" if signed else f"cluster-info is not signed for token {self.token_id} yet"

@@ -11,16 +11,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from watchword.admin import hub_setup
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.hub_setup import (
-    HubSetup,
-    SignatureCondition,
-    await_hub,
-    cluster_manager,
-    is_loopback,
-    read_present,
-    set_up_hub,
-)
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.bootstrap import CLUSTER_INFO, MANAGED_CLUSTER_GROUP
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
@@ -38,6 +30,7 @@ from watchword.discovery.published_cluster_info import fetch_cluster_info, is_an
 from watchword.discovery.token_secret import BOTH_USAGES, TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
+from watchword.kube.endpoint import is_loopback
 from watchword.kube.errors import ApiStatusError, Forbidden, KubeError, NotFound
 from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, enabled_drivers, hub_settings
 from watchword.pki.keys import PrivateKey
@@ -166,7 +159,7 @@ def _is_decided(request: Object) -> bool:
 class InitOptions(Struct, frozen=True):
     """What is wanted of a hub and how to go about it."""
 
-    setup: HubSetup
+    setup: hub_setup.HubSetup
     token: TokenSpec | None = None
     keep_published: bool = True  # prefer what the cluster publishes to what a kubeconfig happens to name
     probe: bool = True
@@ -197,8 +190,8 @@ class HubInitializer(Struct, frozen=True):
         setup, warnings = options.setup, list[str]()
         if options.keep_published:
             setup, warnings = await self._with_published(options.setup)
-        setup = await read_present(self.client, setup)
-        applied = await set_up_hub(self.client, setup, dry_run=options.dry_run)
+        setup = await hub_setup.read_present(self.client, setup)
+        applied = await hub_setup.set_up_hub(self.client, setup, dry_run=options.dry_run)
         self.progress(f"{'would apply' if options.dry_run else 'applied'} {len(applied)} objects")
         record = None
         if options.token is not None:
@@ -208,11 +201,11 @@ class HubInitializer(Struct, frozen=True):
         if options.probe and not options.dry_run:
             warnings += await self._probe(setup)
         if options.wait is not None and not options.dry_run:
-            await await_hub(ObjectWaiter(self.client, options.wait, self.progress), setup, record)
-        flags = choose_join_flags(cluster_manager(setup), setup.catalog)
+            await hub_setup.await_hub(ObjectWaiter(self.client, options.wait, self.progress), setup, record)
+        flags = choose_join_flags(hub_setup.cluster_manager(setup), setup.catalog)
         return InitResult(setup.info, flags, record, applied, warnings)
 
-    async def _with_published(self, setup: HubSetup) -> tuple[HubSetup, list[str]]:
+    async def _with_published(self, setup: hub_setup.HubSetup) -> tuple[hub_setup.HubSetup, list[str]]:
         """Return the setup with what is published already, and a warning when no published address answers."""
         try:
             published = read_cluster_info((await fetch_cluster_info(self.client)).text)
@@ -241,7 +234,7 @@ class HubInitializer(Struct, frozen=True):
                 await client.close()
         return False
 
-    async def _probe(self, setup: HubSetup) -> list[str]:
+    async def _probe(self, setup: hub_setup.HubSetup) -> list[str]:
         drivers = setup.catalog.known(setup.chosen_drivers)
         signers = {driver.signer for driver in drivers if isinstance(driver, RequestsCertificate)} - {""}
         probes = [SignerProbe(self.client, self.clock, signer, progress=self.progress) for signer in sorted(signers)]
@@ -258,7 +251,7 @@ def advise_other_drivers(catalog: Catalog) -> str:
     return f"run a signer, or `watchword init --registration-auth {' or '.join(others)}`, which does not need it"
 
 
-def choose_warnings(setup: HubSetup) -> list[str]:
+def choose_warnings(setup: hub_setup.HubSetup) -> list[str]:
     """Return what is allowed and yet probably not meant."""
     drivers = setup.catalog.known(setup.chosen_drivers)
     beside = [driver.warn_beside(drivers) for driver in drivers if isinstance(driver, WarnsHub)]
@@ -273,12 +266,12 @@ def choose_join_flags(manager: Object, catalog: Catalog) -> Mapping[str, tuple[s
     return dict(sorted(flags.items(), key=lambda row: bool(row[1])))
 
 
-async def read_join_flags(client: Client, catalog: Catalog = CATALOG) -> Mapping[str, tuple[str, ...]]:
+async def read_join_flags(client: Client) -> Mapping[str, tuple[str, ...]]:
     """Return the same for the hub as it is; the default driver's where its settings cannot be read."""
     manager: Object | None = None
     with contextlib.suppress(Forbidden, NotFound):
         manager = await client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
-    return choose_join_flags(manager, catalog) if manager else {catalog.default: ()}
+    return choose_join_flags(manager, CATALOG) if manager else {CATALOG.default: ()}
 
 
 SIGNING_PATIENCE = timedelta(seconds=10)
@@ -301,5 +294,5 @@ async def await_signature(client: Client, token_id: str) -> None:
     """Return once cluster-info is signed for the token; `NotReady` when the hub does not sign."""
     advice = f"do the hub's controllers run? `watchword doctor` tells; `watchword token delete {token_id}` undoes this"
     await ObjectWaiter(client, SIGNING_PATIENCE).until(
-        CONFIG_MAPS, CLUSTER_INFO, SignatureCondition(token_id), advice=advice
+        CONFIG_MAPS, CLUSTER_INFO, hub_setup.SignatureCondition(token_id), advice=advice
     )

@@ -15,28 +15,14 @@ from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import InvalidInput, NotReady, OperationRefused
 from watchword.admin.workloads import FIELD_MANAGER as DEPLOYER
 from watchword.admin.workloads import choose_image, operator_objects
+from watchword.api import resources
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, IMAGE, ConditionType
-from watchword.api.resources import (
-    CUSTOM_RESOURCE_DEFINITIONS,
-    DEPLOYMENTS,
-    KLUSTERLETS,
-    MANAGED_CLUSTERS,
-    NAMESPACES,
-    SECRETS,
-)
 from watchword.api.sensitive import Sensitive
+from watchword.credentials import driver_options
 from watchword.credentials.driver import SecretData
-from watchword.credentials.driver_options import (
-    DriverOption,
-    Settings,
-    Side,
-    settings_from_spec,
-    settings_to_spec,
-    validate_options,
-)
 from watchword.credentials.secret_data import decode_data, encode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.health.processes import DeploymentProblem, find_deployment_problem
@@ -79,7 +65,7 @@ class ClusterMembership(Struct, frozen=True):
     image: str = ""
     registration_auth: str = ""
     addon_auth: str = ""
-    settings: Settings = field(default_factory=dict)  # of the drivers
+    settings: driver_options.Settings = field(default_factory=dict)  # of the drivers
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
@@ -112,7 +98,7 @@ def named_settings(membership: ClusterMembership) -> Object:
     """Return what is asked for; what is not is left to what is there, and to the agent's defaults."""
     catalog, auth = membership.catalog, membership.registration_auth
     gates = [{"feature": f, "mode": "Enable" if on else "Disable"} for f, on in sorted(membership.gates.items())]
-    drivers = settings_to_spec(_agent_options(catalog), membership.settings)
+    drivers = driver_options.settings_to_spec(_agent_options(catalog), membership.settings)
     cluster = {"authType": catalog.find(auth).name} if auth else {}
     addon = {"authType": membership.addon_auth} if membership.addon_auth else {}
     registration: Object = {
@@ -135,23 +121,23 @@ def named_settings(membership: ClusterMembership) -> Object:
 
 
 def klusterlet_manifest(membership: ClusterMembership) -> Object:
-    return KLUSTERLETS.manifest(ObjectKey.cluster(membership.klusterlet), spec=membership.spec)
+    return resources.KLUSTERLETS.manifest(ObjectKey.cluster(membership.klusterlet), spec=membership.spec)
 
 
 def bootstrap_secret(namespace: str, access: BootstrapAccess, beside: SecretData) -> Object:
     """Return the Secret by which the agent first reaches the hub, with what drivers add to it."""
     key = ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET)
     data = {**beside, KUBECONFIG_KEY: dump_kubeconfig(access.kubeconfig)}
-    return SECRETS.manifest(key, type="Opaque", data=encode_data(data))
+    return resources.SECRETS.manifest(key, type="Opaque", data=encode_data(data))
 
 
 async def read_bootstrap_data(client: Client, namespace: str) -> SecretData:
     """Return what the bootstrap Secret contains; nothing when there is none."""
-    return decode_data(await client.find(SECRETS, ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET)))
+    return decode_data(await client.find(resources.SECRETS, ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET)))
 
 
 def bring_bootstrap_data(
-    driver: ClusterDriver, settings: Settings, token: Sensitive[str], present: SecretData
+    driver: ClusterDriver, settings: driver_options.Settings, token: Sensitive[str], present: SecretData
 ) -> SecretData:
     """Return what a driver stores in the bootstrap Secret beside the kubeconfig; `ConfigError` for a bad flag."""
     return driver.bootstrap_data(settings, token, present) if isinstance(driver, BringsBootstrapData) else {}
@@ -164,7 +150,7 @@ def choose_bootstrap_data(membership: ClusterMembership, access: BootstrapAccess
         data = bring_bootstrap_data(catalog.by_name[driver], membership.settings, access.token, present)
     except ConfigError as cause:
         raise InvalidInput(str(cause)) from cause
-    needed = [option.flag for option in catalog.options(Side.JOIN, driver) if option.required]
+    needed = [option.flag for option in catalog.options(driver_options.Side.JOIN, driver) if option.required]
     if needed and not data:
         raise InvalidInput(f"{needed[0]} is missing: the driver {driver} requires it")
     return data
@@ -180,16 +166,8 @@ async def find_server_problem(client: Client, membership: ClusterMembership) -> 
 def prerequisite_objects(membership: ClusterMembership) -> list[Manifest]:
     """Return what a membership stands on; with an operator, that brings it along."""
     return [
-        *((CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in MANAGED_CRDS),
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(membership.agent_namespace))),
-    ]
-
-
-def membership_objects(membership: ClusterMembership, access: BootstrapAccess, beside: SecretData) -> list[Manifest]:
-    """Return what makes the membership, in an order in which it can be applied."""
-    return [
-        (SECRETS, bootstrap_secret(membership.agent_namespace, access, beside)),
-        (KLUSTERLETS, klusterlet_manifest(membership)),
+        *((resources.CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in MANAGED_CRDS),
+        (resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(membership.agent_namespace))),
     ]
 
 
@@ -213,7 +191,7 @@ async def join(
             "--klusterlet-name and --namespace to join a second hub"
         )
     if deploy is None:
-        deploy = not membership.present or await client.find(DEPLOYMENTS, OPERATOR) is not None
+        deploy = not membership.present or await client.find(resources.DEPLOYMENTS, OPERATOR) is not None
     if deploy:
         if not (membership.image or (membership.present.get("spec") or {}).get("imagePullSpec")):
             membership = replace(membership, image=await choose_image(client))
@@ -222,14 +200,18 @@ async def join(
     else:
         rows, manager = prerequisite_objects(membership), FIELD_MANAGER
     present = await read_bootstrap_data(client, membership.agent_namespace)
-    own = membership_objects(membership, access, choose_bootstrap_data(membership, access, present))
+    beside = choose_bootstrap_data(membership, access, present)
+    own = [
+        (resources.SECRETS, bootstrap_secret(membership.agent_namespace, access, beside)),
+        (resources.KLUSTERLETS, klusterlet_manifest(membership)),
+    ]
     applied = await apply_all(client, rows, manager=manager, dry_run=dry_run)
     return applied + await apply_all(client, own, manager=FIELD_MANAGER, dry_run=dry_run)
 
 
 async def with_present(client: Client, membership: ClusterMembership) -> ClusterMembership:
     """Return the membership with what an earlier run left on this cluster; `InvalidInput` when settings contradict."""
-    present = await client.find(KLUSTERLETS, ObjectKey.cluster(membership.klusterlet))
+    present = await client.find(resources.KLUSTERLETS, ObjectKey.cluster(membership.klusterlet))
     merged = replace(membership, present=present or {})
     objections = validate_membership(merged)
     if objections:
@@ -239,19 +221,19 @@ async def with_present(client: Client, membership: ClusterMembership) -> Cluster
 
 def validate_membership(membership: ClusterMembership) -> list[str]:
     registration, catalog = membership.spec["registrationConfiguration"], membership.catalog
-    settings = settings_from_spec(_agent_options(catalog), registration)
+    settings = driver_options.settings_from_spec(_agent_options(catalog), registration)
     return [
-        *catalog.validate(Side.CLUSTER, settings, membership.registration_driver),
-        *validate_options(ADDON_CATALOG.options, settings),
+        *catalog.validate(driver_options.Side.CLUSTER, settings, membership.registration_driver),
+        *driver_options.validate_options(ADDON_CATALOG.options, settings),
     ]
 
 
-def _agent_options(catalog: Catalog) -> tuple[DriverOption, ...]:
-    return (*catalog.options(Side.CLUSTER), *ADDON_CATALOG.options)
+def _agent_options(catalog: Catalog) -> tuple[driver_options.DriverOption, ...]:
+    return (*catalog.options(driver_options.Side.CLUSTER), *ADDON_CATALOG.options)
 
 
 async def cluster_uid(client: Client) -> str:
-    return uid_of(await client.get(NAMESPACES, ObjectKey.cluster("kube-system")))
+    return uid_of(await client.get(resources.NAMESPACES, ObjectKey.cluster("kube-system")))
 
 
 def validate_joined(found: Object | None) -> str:
@@ -282,7 +264,7 @@ class JoinWait(Struct, frozen=True):
         agent = ObjectKey.of(agent_deployment(klusterlet_manifest(membership))[1])
 
         async def look() -> None:
-            found = await self.hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(membership.cluster))
+            found = await self.hub.find(resources.MANAGED_CLUSTERS, ObjectKey.cluster(membership.cluster))
             if found is not None and is_denied(found):
                 raise OperationRefused(f"the hub's administrator denied cluster {membership.cluster}: ask them why")
             missing = validate_joined(found)
@@ -297,13 +279,13 @@ class JoinWait(Struct, frozen=True):
         await poll_until(look, PollOptions(self.patience, pause=timedelta(seconds=1)), self.progress)
 
     async def _find_problem(self, agent: ObjectKey, klusterlet: str) -> DeploymentProblem | None:
-        if await self.client.find(DEPLOYMENTS, OPERATOR) is None:  # the agent runs elsewhere
+        if await self.client.find(resources.DEPLOYMENTS, OPERATOR) is None:  # the agent runs elsewhere
             return None
         for deployment in (OPERATOR, agent):
             problem = await find_deployment_problem(self.client, deployment)
             if problem is not None:
                 return problem
-        found = await self.client.find(KLUSTERLETS, ObjectKey.cluster(klusterlet))
+        found = await self.client.find(resources.KLUSTERLETS, ObjectKey.cluster(klusterlet))
         said = find_condition(found or {}, HUB_CONNECTION_DEGRADED)
         if said is None or said.status != "True" or said.reason not in AGENT_REASONS:
             return None

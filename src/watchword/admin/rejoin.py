@@ -25,17 +25,17 @@ from watchword.credentials.secret_data import decode_data
 from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.health.states import is_accepted
 from watchword.kube.client import Client
-from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import Clock
 
 
 async def replace_bootstrap_secret(
-    client: Client, namespace: str, access: BootstrapAccess, *, dry_run: bool = False, catalog: Catalog = CATALOG
+    client: Client, namespace: str, access: BootstrapAccess, *, dry_run: bool = False
 ) -> str:
     """Replace the bootstrap credential on the managed cluster; the agent finds the new one by itself."""
     present = await read_bootstrap_data(client, namespace)
     beside: dict[str, bytes] = {}
-    for driver in catalog.drivers:
+    for driver in CATALOG.drivers:
         beside |= bring_bootstrap_data(driver, {}, access.token, present)
     secret = bootstrap_secret(namespace, access, beside)
     await client.apply(SECRETS, secret, manager=FIELD_MANAGER, force=True, dry_run=dry_run)
@@ -49,10 +49,10 @@ async def await_credential(waiter: ObjectWaiter, namespace: str, clock: Clock) -
     await waiter.until(SECRETS, key, lambda found: validate_credential_current(found, now=clock.now()), advice=advice)
 
 
-def validate_credential_current(secret: Object | None, *, now: datetime, catalog: Catalog = CATALOG) -> str:
+def validate_credential_current(secret: Object | None, *, now: datetime) -> str:
     """Return why the credential in a Secret cannot be used; empty when it can."""
     try:
-        held = catalog.read_held(decode_data(secret))
+        held = CATALOG.read_held(decode_data(secret))
     except CredentialUnreadable as error:
         return str(error)
     if held is None:

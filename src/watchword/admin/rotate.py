@@ -22,7 +22,7 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
-from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import Clock
 
 KINDS = ("cluster", "addon", "serviceaccount")
@@ -51,7 +51,6 @@ class CredentialRotator(Struct, frozen=True):
     client: Client
     clock: Clock
     progress: Progress = field(default=ignore_progress)
-    catalog: Catalog = CATALOG
 
     async def select(self, kinds: Iterable[str], selector: str = "") -> list[Renewal]:
         """Return everything of these kinds that can be renewed, on the clusters that a label selector matches."""
@@ -103,7 +102,7 @@ class CredentialRotator(Struct, frozen=True):
         name = found["metadata"]["name"]
         if not is_true(found, ConditionType.HUB_ACCEPTED):
             return OperationRefused(f"cluster {name} is not accepted, so it has nothing to renew")
-        kind = self.catalog.driver_of(found).credential
+        kind = CATALOG.driver_of(found).credential
         return Renewal(f"cluster {name}", MANAGED_CLUSTERS, found, kind.condition_types)
 
     def _of_addon(self, found: Object) -> Renewal | OperationRefused:

@@ -20,7 +20,7 @@ from watchword.admin.wait import ObjectWaiter, validate_applied
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, resource_of
 from watchword.api.conditions import conditions_of, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, finalizers_of, labels_of, uid_of
-from watchword.api.names import AGENT_NAMESPACE, ConditionType, Finalizer, Label
+from watchword.api.names import AGENT_NAMESPACE, NAME_CONFLICT, ConditionType, Finalizer, Label
 from watchword.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CONFIG_MAPS,
@@ -38,7 +38,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
 
 WORK_GRANTS_ROLE = "watchword-account-grants"
-NEEDS_A_PERSON = frozenset({"NoClusterNamespace", "InvalidAccount", "NameConflict"})  # reasons that no waiting ends
+NEEDS_A_PERSON = frozenset({"NoClusterNamespace", "InvalidAccount", NAME_CONFLICT})  # reasons that no waiting ends
 HOLDING = (Finalizer.ACCOUNT, Finalizer.ACCOUNT_REPLICAS)
 
 
@@ -56,7 +56,10 @@ class ServiceAccountAdmin(Struct, frozen=True):
         except AlreadyExists:
             return False, await self.get(key)
         except NotFound as cause:
-            raise NotFoundOnHub(self._missing(key.namespace)) from cause
+            raise NotFoundOnHub(
+                f"namespace {key.namespace} or the kind ManagedServiceAccount is not on this hub: check the namespace, "
+                f"and enable the add-on with `watchword addon enable {ADDON_NAME} -c CLUSTER`"
+            ) from cause
 
     async def find_all(self, namespace: str = "", labels: str = "") -> list[Object]:
         """Return the accounts of one namespace or of all, of either group; replicas are left out.
@@ -155,7 +158,12 @@ class ServiceAccountAdmin(Struct, frozen=True):
             await self.client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(GRANTS))
         await self.client.patch(CONFIG_MAPS, GRANTS, {"data": {name: content}})
         clusters = [cluster for cluster in await self.clusters(key) if cluster in (right.clusters or (cluster,))]
-        await self._require_addon(clusters)
+        for cluster in clusters:
+            if await self.client.find(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON_NAME)) is None:
+                raise OperationRefused(
+                    f"the right is recorded, and the add-on is not enabled on {cluster}: "
+                    f"`watchword addon enable {ADDON_NAME} -c {cluster}`"
+                )
         return [work_key(key, cluster, right) for cluster in clusters]
 
     async def withdraw(self, key: ObjectKey, role: str) -> None:
@@ -163,14 +171,6 @@ class ServiceAccountAdmin(Struct, frozen=True):
             await self.client.patch(CONFIG_MAPS, GRANTS, {"data": {entry_name(key, role): None}})
         except NotFound:
             return  # none was ever recorded
-
-    async def _require_addon(self, clusters: Sequence[str]) -> None:
-        for cluster in clusters:
-            if await self.client.find(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON_NAME)) is None:
-                raise OperationRefused(
-                    f"the right is recorded, and the add-on is not enabled on {cluster}: "
-                    f"`watchword addon enable {ADDON_NAME} -c {cluster}`"
-                )
 
     async def wait_until_granted(self, works: Sequence[ObjectKey], right: AccountRight, within: timedelta) -> None:
         """Wait until the clusters have applied the works that grant a right."""
@@ -185,12 +185,6 @@ class ServiceAccountAdmin(Struct, frozen=True):
             await self.client.patch(resource_of(obj), ObjectKey.of(obj), {"metadata": {"finalizers": kept or None}})
         except NotFound:
             return  # it was released already
-
-    def _missing(self, namespace: str) -> str:
-        return (
-            f"namespace {namespace} or the kind ManagedServiceAccount is not on this hub: check the namespace, and "
-            f"enable the add-on with `watchword addon enable {ADDON_NAME} -c CLUSTER`"
-        )
 
 
 def connect_with(token: AccountToken) -> Client:

@@ -45,17 +45,17 @@ def plain_text(line: StyledLine) -> str:
     return "".join(text for text, _ in line)
 
 
-def truncate(line: StyledLine, columns: int, more: str = "…") -> StyledLine:
+def truncate(line: StyledLine, columns: int) -> StyledLine:
     """Return a line cut to a width; what is cut is marked."""
     if len(plain_text(line)) <= columns:
         return line
-    left, kept = max(columns - len(more), 0), []
+    left, kept = max(columns - 1, 0), []
     for text, style in line:
         kept.append((text[:left], style))
         left -= len(text)
         if left <= 0:
             break
-    return [*kept, (more[:columns], Style.DIM)]
+    return [*kept, ("…"[:columns], Style.DIM)]
 
 
 def render_line(line: StyledLine, *, color: bool) -> str:

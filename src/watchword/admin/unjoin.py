@@ -47,7 +47,7 @@ from watchword.registration.agent.departure import withdraw_acceptance
 from watchword.registration.catalog import CATALOG, make_connector
 from watchword.registration.hub_connector import ConnectorContext, user_with_secret_data
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import remove_finalizer
 
 HUB_PATIENCE = timedelta(seconds=25)  # for the hub to remove the rights, once notified
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for an operator to clean up, if there is one
@@ -250,10 +250,8 @@ class Unjoiner(Struct, frozen=True):
             await waiter.until(KLUSTERLETS, key, lambda found: "still there" if found else "", advice="")
         except NotReady:
             found = await self.client.find(KLUSTERLETS, key)
-            if found is None or uid_of(found) != uid_of(klusterlet):
-                return
-            kept = [name for name in finalizers_of(found) if name != Finalizer.KLUSTERLET]
-            await self.client.patch(KLUSTERLETS, key, with_preconditions(found, {"metadata": {"finalizers": kept}}))
+            if found is not None and uid_of(found) == uid_of(klusterlet):
+                await remove_finalizer(self.client, KLUSTERLETS, found, Finalizer.KLUSTERLET)
 
     async def _work_left(self) -> Sequence[Leftover]:
         works = await list_if_served(self.client, APPLIED_MANIFEST_WORKS)

@@ -32,7 +32,7 @@ from watchword.kube.errors import NotFound
 from watchword.operator.bundles import BundleOptions, operator_bundle
 from watchword.operator.cluster_manager_manifests import hub_manifests
 from watchword.operator.klusterlet_manifests import agent_deployment, namespace_of
-from watchword.operator.process import LEASE as OPERATOR_LEASE
+from watchword.operator.process import OPERATOR_LEASE
 from watchword.operator.rendering import OPERATOR, image_of_operator
 
 

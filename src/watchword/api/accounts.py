@@ -91,13 +91,9 @@ class Account(HiddenFields, frozen=True):
         """What a token is requested with, as one text: a token of another request is replaced."""
         return f"{format_duration(self.validity)} {orjson.dumps(sorted(self.audiences)).decode()}"
 
-    @property
-    def created_at(self) -> datetime | None:
-        return parse_rfc3339(str(self.object["metadata"].get("creationTimestamp") or ""))
-
     def expires_at(self) -> datetime | None:
         """Return when the account itself ends, None when it does not."""
-        created = self.created_at
+        created = parse_rfc3339(str(self.object["metadata"].get("creationTimestamp") or ""))
         return created + self.ttl if self.ttl is not None and created is not None else None
 
 

@@ -16,7 +16,6 @@ IMAGE_VARIABLE = "WATCHWORD_IMAGE"
 
 # Namespaces
 HUB_NAMESPACE = "open-cluster-management-hub"
-HUB_LOCK = "watchword-hub-lock"  # the Lease there that the leading replica of the hub holds
 AGENT_NAMESPACE = "open-cluster-management-agent"
 ADDON_NAMESPACE = "open-cluster-management-agent-addon"
 BOOTSTRAP_NAMESPACE = "open-cluster-management"
@@ -69,6 +68,7 @@ PROTECTED_NAMESPACES = frozenset({"kube-system", HUB_NAMESPACE, AGENT_NAMESPACE,
 
 # Reasons of conditions that several processes read
 DENIED_REASON = "HubClusterAdminDenied"
+NAME_CONFLICT = "NameConflict"
 
 
 class Label:

@@ -10,15 +10,7 @@ import click
 from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.hub_admin import AdmissionResult, HubAdmin
 from watchword.admin.wait import ObjectWaiter
-from watchword.cli.common_options import (
-    change_options,
-    cluster_arguments,
-    cluster_names,
-    output_option,
-    show_result,
-    split,
-    wait_options,
-)
+from watchword.cli import common_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.options import flag, text
@@ -29,16 +21,16 @@ from watchword.runtime.clock import SystemClock
 
 
 @click.command("accept")
-@cluster_arguments("accept")
+@common_options.cluster_arguments("accept")
 @click.option("--requesters", multiple=True, help="Further users whose requests are approved, separated by commas.")
 @text("--request", help="Name of the certificate request to approve, when several are pending.")
 @flag(
     "--skip-approve-check",
     help="Approve requests of any user, and accept without a request; label and subject must still match.",
 )
-@change_options()
-@wait_options("the cluster has asked, and the hub has given it its rights")
-@output_option()
+@common_options.change_options()
+@common_options.wait_options("the cluster has asked, and the hub has given it its rights")
+@common_options.output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Accept clusters that have asked to join.
@@ -46,10 +38,12 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     The certificate request is approved only if its label, subject and requester agree and a single key requests the
     name; otherwise nothing is changed and the difference is shown.
     """
-    names = cluster_names(flags["clusters"])
+    names = common_options.cluster_names(flags["clusters"])
     if flags["request"] and len(names) > 1:
         raise click.UsageError("--request belongs to one cluster: name just that one")
-    terms = ApprovalTerms(frozenset(split(flags["requesters"])), flags["skip_approve_check"], flags["request"])
+    terms = ApprovalTerms(
+        frozenset(common_options.split(flags["requesters"])), flags["skip_approve_check"], flags["request"]
+    )
     dry_run = flags["dry_run"]
 
     async def accept(client: Client) -> list[AdmissionResult]:
@@ -61,7 +55,9 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
 
     decisions = connection.run(accept)
     documents = [_document(decision) for decision in decisions]
-    show_result(documents, output, lambda: "\n".join(_sentence(each, dry_run=dry_run) for each in decisions))
+    common_options.show_result(
+        documents, output, lambda: "\n".join(_sentence(each, dry_run=dry_run) for each in decisions)
+    )
 
 
 def _sentence(decision: AdmissionResult, *, dry_run: bool) -> str:

@@ -19,17 +19,7 @@ from watchword.api.credential_report import parse_validity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, MANAGED_CLUSTER_ADDONS
-from watchword.cli.common_options import (
-    change_options,
-    cluster_names,
-    clusters_option,
-    confirm,
-    output_option,
-    show_result,
-    split,
-    wait_options,
-    without_managed_fields,
-)
+from watchword.cli import common_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.lists import ListRequest, list_options, object_listing, of_objects, print_list
@@ -107,24 +97,24 @@ def list_(connection: ClusterConnection, request: ListRequest) -> None:
 _which = with_options(
     click.argument("addons", nargs=-1, metavar="ADDON..."),
     click.option("--names", multiple=True, hidden=True, help="The add-ons, separated by commas."),  # of clusteradm
-    clusters_option("Names of the clusters, separated by commas."),
+    common_options.clusters_option("Names of the clusters, separated by commas."),
 )
 
 
 def _keys(flags: dict[str, Any]) -> list[ObjectKey]:
-    names = split([*flags["addons"], *flags["names"]])
+    names = common_options.split([*flags["addons"], *flags["names"]])
     if not names:
         raise click.UsageError("name the add-on: `watchword addon list` shows those that this hub has")
-    return [ObjectKey(cluster, name) for cluster in cluster_names(flags["clusters"]) for name in names]
+    return [ObjectKey(cluster, name) for cluster in common_options.cluster_names(flags["clusters"]) for name in names]
 
 
 @command.command("enable")
 @_which
 @text("--namespace", "-n", help="Namespace on the cluster in which the add-on is installed.")
 @flag("--force", help="Enable add-ons that this hub does not know; they wait for their manager.")
-@change_options()
-@wait_options("the add-on has its credential and is available")
-@output_option()
+@common_options.change_options()
+@common_options.wait_options("the add-on has its credential and is available")
+@common_options.output_option()
 @connection_options
 def enable(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Enable add-ons on clusters; what is enabled already stays as it is."""
@@ -148,9 +138,9 @@ def enable(connection: ClusterConnection, output: str, wait: timedelta | None, *
 
 @command.command("disable")
 @_which
-@change_options("Print what would be disabled without changing anything.")
-@wait_options("everything that it installed is removed")
-@output_option()
+@common_options.change_options("Print what would be disabled without changing anything.")
+@common_options.wait_options("everything that it installed is removed")
+@common_options.output_option()
 @connection_options
 def disable(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Disable add-ons on clusters: what they installed is removed, and their credentials with it."""
@@ -174,7 +164,7 @@ def disable(connection: ClusterConnection, output: str, wait: timedelta | None, 
 @command.command("uninstall")
 @click.argument("addon", type=click.Choice((ADDON_NAME,)))
 @option("--timeout", default="2m", help="How long to wait for the clusters to confirm.")
-@change_options("Print the clusters that have the add-on without changing anything.", asks=True)
+@common_options.change_options("Print the clusters that have the add-on without changing anything.", asks=True)
 @connection_options
 def uninstall(connection: ClusterConnection, addon: str, timeout: str, **flags: bool) -> None:
     """Remove a built-in add-on: from every cluster, with all of its objects, and from the hub."""
@@ -186,7 +176,7 @@ def uninstall(connection: ClusterConnection, addon: str, timeout: str, **flags: 
         if flags["dry_run"]:
             return clusters
         lost = f"all of its accounts on {', '.join(clusters) or 'no cluster'}"
-        confirm(f"Remove add-on {addon} and {lost}?", "", yes=flags["yes"], needs_terminal=False)
+        common_options.confirm(f"Remove add-on {addon} and {lost}?", "", yes=flags["yes"], needs_terminal=False)
         return await AccountsAddonAdmin(client, print_progress).uninstall(patience)
 
     clusters = connection.run(remove)
@@ -197,12 +187,12 @@ def uninstall(connection: ClusterConnection, addon: str, timeout: str, **flags: 
 @command.command("show")
 @click.argument("name", metavar="ADDON")
 @click.option("--cluster", "--clusters", "-c", required=True, help="Name of the cluster.")
-@output_option()
+@common_options.output_option()
 @connection_options
 def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:
     """Show one add-on: its credentials and conditions."""
     found = connection.run(lambda client: get_named(client, MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, name)))
-    show_result(without_managed_fields(found), output, lambda: describe_addon(found))
+    common_options.show_result(common_options.without_managed_fields(found), output, lambda: describe_addon(found))
 
 
 def _report(
@@ -211,7 +201,7 @@ def _report(
     rows = list(zip(keys, changed, strict=True))
     documents = [{"addon": key.name, "cluster": key.namespace, "changed": news} for key, news in rows]
     lines = [said[news].format(key.name, key.namespace) + (" (dry run)" if dry_run else "") for key, news in rows]
-    show_result(documents, output, lambda: "\n".join(lines))
+    common_options.show_result(documents, output, lambda: "\n".join(lines))
 
 
 def _will_return(key: ObjectKey) -> str:

@@ -9,7 +9,7 @@ import click
 
 from watchword.api.names import IMAGE_NAME
 from watchword.cli.discovery_options import parse_duration_flag
-from watchword.cli.options import flag, option, text
+from watchword.cli.options import file_option, flag, folder_option, option, text
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
@@ -20,29 +20,22 @@ if TYPE_CHECKING:
 
 
 @click.command("apiserver")
-@click.option(
+@folder_option(
     "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False),
     required=True,
     help="Directory for the database, the keys and the administrator's kubeconfig (mode 0700).",
 )
 @option("--port", type=click.IntRange(0, 65535), default=6443, help="Port to listen on; 0 selects a free one.")
 @option("--bind-address", "host", default="127.0.0.1", help="Address to listen on.")
 @text("--advertise-address", "advertise", help="Host name or address that clients use; by default --bind-address.")
-@click.option(
-    "--audit-log",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write an audit log to this file: one line per request, without bodies.",
-)
-@click.option(
+@file_option("--audit-log", help="Write an audit log to this file: one line per request, without bodies.")
+@file_option(
     "--encryption-key-file",
-    type=click.Path(path_type=Path, dir_okay=False),
     help="Encrypt Secrets in the data file with the first key of this file (base64, 32 bytes, one per line).",
 )
-@click.option(
+@file_option(
     "--authentication-token-webhook-config-file",
     "webhook",
-    type=click.Path(path_type=Path, dir_okay=False),
     help="Kubeconfig of a token webhook for tokens that this server did not issue; answers are cached for ten seconds.",
 )
 @option(

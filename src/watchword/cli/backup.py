@@ -14,7 +14,7 @@ from watchword.admin.hub_backup import HubBackup
 from watchword.api.sensitive import Sensitive
 from watchword.cli.common_options import fleet_directory_of, output_option, show_result
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import NewFile, flag
+from watchword.cli.options import NewFile, flag, folder_option
 from watchword.cli.secret_input import SecretReader
 from watchword.health.formatting import format_count
 from watchword.runtime.clock import SystemClock
@@ -58,10 +58,8 @@ def read_backup_key(key_file: Path | None, passphrase_file: Path | None) -> Back
 
 @click.command("backup")
 @click.argument("file", type=NewFile())
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The data directory of `apiserver` or `up`, running or stopped. Default: that of `up`.",
+@folder_option(
+    "--data-dir", help="The data directory of `apiserver` or `up`, running or stopped. Default: that of `up`."
 )
 @flag("--hub", help="Back up the hub's objects on the cluster of the kubeconfig instead of a data directory.")
 @flag("--plain", help="With --hub: write Secrets unencrypted.")

@@ -15,7 +15,7 @@ from watchword.admin.errors import OperationRefused
 from watchword.api.text import escape_text
 from watchword.cli.connection_options import complete_clusters
 from watchword.cli.discovery_options import parse_duration_flag
-from watchword.cli.options import NewFile, flag, option, text
+from watchword.cli.options import NewFile, flag, folder_option, option, text
 from watchword.cli.output import echo
 
 PREFIX = "jsonpath="
@@ -239,11 +239,7 @@ if TYPE_CHECKING:
 def data_directory_option(command: F) -> F:
     """Add the option; the command gets `folder`, a `FleetDirectory`."""
 
-    @click.option(
-        "--data-dir",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="Data directory of the fleet; by default that of `up`.",
-    )
+    @folder_option("--data-dir", help="Data directory of the fleet; by default that of `up`.")
     @wraps(command)
     def with_folder(*args: Any, data_dir: Path | None, **kwargs: Any) -> Any:
         return command(*args, folder=fleet_directory_of(data_dir), **kwargs)

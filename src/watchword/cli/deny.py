@@ -12,15 +12,7 @@ from watchword.admin.hub_admin import HUB_RUNNING_HINT, AdmissionResult, HubAdmi
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.cli.common_options import (
-    change_options,
-    cluster_arguments,
-    cluster_names,
-    output_option,
-    show_result,
-    split,
-    wait_options,
-)
+from watchword.cli import common_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.kube.client import Client
@@ -28,13 +20,13 @@ from watchword.runtime.clock import SystemClock
 
 
 @click.command("deny")
-@cluster_arguments("deny")
+@common_options.cluster_arguments("deny")
 @click.option(
     "--request", "requests", multiple=True, help="Names of certificate requests to deny, separated by commas."
 )
-@change_options()
-@wait_options("the rights are gone")
-@output_option()
+@common_options.change_options()
+@common_options.wait_options("the rights are gone")
+@common_options.output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Deny clusters: remove their rights and deny their pending requests.
@@ -42,10 +34,10 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
     The ManagedCluster and its namespace stay, so that the cluster can be accepted again; delete the ManagedCluster
     to remove everything. With --request, only that certificate request is denied.
     """
-    requests = split(flags["requests"])
+    requests = common_options.split(flags["requests"])
     if bool(requests) == bool(flags["clusters"]):
         raise click.UsageError("say what to deny: either clusters, by name, or --request NAME")
-    names = () if requests else cluster_names(flags["clusters"])
+    names = () if requests else common_options.cluster_names(flags["clusters"])
     dry_run = flags["dry_run"]
 
     async def work(client: Client) -> list[AdmissionResult]:
@@ -60,7 +52,9 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
 
     decisions = connection.run(work)
     documents = [_document(decision) for decision in decisions]
-    show_result(documents, output, lambda: "\n".join(_sentence(each, dry_run=dry_run) for each in decisions))
+    common_options.show_result(
+        documents, output, lambda: "\n".join(_sentence(each, dry_run=dry_run) for each in decisions)
+    )
 
 
 def _sentence(decision: AdmissionResult, *, dry_run: bool) -> str:

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import option, text
+from watchword.cli.options import file_option, option, text
 from watchword.cli.process_options import LISTEN_HELP, HostPort, run_until_stopped
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client
     from watchword.registration.grpc.server.process import GrpcServerOptions
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-
 
 @click.command("grpc-server")
 @option("--serve", type=HostPort(), default="0.0.0.0:8090", help="Address to serve agents on.")
-@click.option("--tls-cert-file", type=_FILE, required=True, help="Certificate chain of the server (PEM).")
-@click.option("--tls-key-file", type=_FILE, required=True, help="Private key of --tls-cert-file (PEM).")
-@click.option(
+@file_option("--tls-cert-file", required=True, help="Certificate chain of the server (PEM).")
+@file_option("--tls-key-file", required=True, help="Private key of --tls-cert-file (PEM).")
+@file_option(
     "--client-ca-file",
-    type=_FILE,
     required=True,
     help="CA bundle that verifies agents' certificates: that of the signer open-cluster-management.io/grpc.",
 )

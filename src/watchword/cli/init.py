@@ -15,15 +15,7 @@ from watchword.admin.init import HubInitializer, InitOptions, InitResult, TokenS
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL, LEFT_CLUSTER_RETENTION
 from watchword.api.names import IMAGE_VARIABLE
-from watchword.cli.common_options import (
-    JOIN_COMMAND_OPTIONS,
-    change_options,
-    format_document,
-    join_command_file,
-    output_option,
-    split,
-    wait_options,
-)
+from watchword.cli import common_options
 from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.driver_options import driver_options, driver_settings, with_kubeconfig_settings
@@ -79,8 +71,8 @@ OPTIONS = (
         default=True,
         help="Check with a test CertificateSigningRequest that this hub issues client certificates.",
     ),
-    *JOIN_COMMAND_OPTIONS,
-    change_options(),
+    *common_options.JOIN_COMMAND_OPTIONS,
+    common_options.change_options(),
     flag("--use-bootstrap-token", hidden=True, help="Ignored; accepted for compatibility."),
 )
 
@@ -88,8 +80,8 @@ OPTIONS = (
 @click.command("init")
 @with_options(*OPTIONS)
 @driver_options(Side.HUB, stored=True)
-@wait_options("the controllers run and the token can be used")
-@output_option()
+@common_options.wait_options("the controllers run and the token can be used")
+@common_options.output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Set up this cluster as a hub.
@@ -114,7 +106,7 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
         print_progress(describe_power(hub.record))
     kept = bool(flags["command_file"]) and hub.record is not None and not options.dry_run
     if kept:
-        join_command_file(flags["command_file"], _join_command(hub, secret=True))
+        common_options.join_command_file(flags["command_file"], _join_command(hub, secret=True))
     _show(hub, options, output, show_token=flags["show_token"], kept=kept)
 
 
@@ -136,14 +128,14 @@ def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
 
 
 def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
-    drivers = tuple(dict.fromkeys(CATALOG.find(name).name for name in split(flags["drivers"])))
+    drivers = tuple(dict.fromkeys(CATALOG.find(name).name for name in common_options.split(flags["drivers"])))
     settings = driver_settings(flags, Side.HUB)
     for name in drivers:
         settings = with_kubeconfig_settings(settings, Side.HUB, name, cluster_name_of(connection))
     objections = CATALOG.validate(Side.HUB, settings)
     if objections:
         raise click.UsageError("; ".join(objections))
-    endpoints = tuple(parse_endpoint(text) for text in split(flags["endpoints"]))
+    endpoints = tuple(parse_endpoint(text) for text in common_options.split(flags["endpoints"]))
     info = cluster_info_from_kubeconfig(connection.choice())
     return HubSetup(
         info=replace(info, endpoints=endpoints or info.endpoints),
@@ -169,7 +161,7 @@ def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: boo
     secret = hub.record is not None and shown and not options.dry_run  # a token that was not made opens nothing
     line = _join_command(hub, secret=secret)
     if output != "table":
-        echo(format_document(_document(hub, line, secret=secret), output), nl=False)
+        echo(common_options.format_document(_document(hub, line, secret=secret), output), nl=False)
         return
     state = "would be" if options.dry_run else "is"
     ways = ", ".join(hub.join_flags)

@@ -32,14 +32,7 @@ from watchword.api.meta import Object
 from watchword.api.names import AGENT_NAMESPACE, IMAGE_VARIABLE, ConditionType
 from watchword.api.time import rfc3339
 from watchword.api.validation import format_duration, validate_dns_label, validate_dns_subdomain
-from watchword.cli.common_options import (
-    change_options,
-    cluster_name,
-    format_document,
-    output_option,
-    show_result,
-    wait_options,
-)
+from watchword.cli import common_options
 from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
 from watchword.cli.discovery_options import (
     DiscoveryFlags,
@@ -54,7 +47,7 @@ from watchword.cli.driver_options import (
     driver_settings,
     with_kubeconfig_settings,
 )
-from watchword.cli.options import NewFile, flag, option, text, with_options
+from watchword.cli.options import NewFile, file_option, flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
@@ -73,11 +66,7 @@ T = TypeVar("T")
 HUB_ACCESS_OPTIONS = (
     text("--hub-token", help=f"Any bearer token of the hub. {HELP}."),
     text("--hub-apiserver", help="https URL of the hub's API server; requires --hub-token."),
-    click.option(
-        "--ca-file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="CA bundle (PEM) for --hub-apiserver; not needed with a bootstrap token.",
-    ),
+    file_option("--ca-file", help="CA bundle (PEM) for --hub-apiserver; not needed with a bootstrap token."),
 )
 
 
@@ -201,7 +190,7 @@ OPTIONS = (
         type=NewFile(),
         help="With --node-name: file for the machine's kubeconfig (0600).",
     ),
-    change_options("Find and query the hub without changing anything."),
+    common_options.change_options("Find and query the hub without changing anything."),
     flag("--singleton", hidden=True, help="Ignored; the agent is always one process."),
 )
 
@@ -213,8 +202,8 @@ OPTIONS = (
 @driver_options(Side.CLUSTER, stored=True)
 @driver_options(Side.JOIN)
 @with_options(*OPTIONS[1:])
-@wait_options("the cluster has joined", also="limit")
-@output_option()
+@common_options.wait_options("the cluster has joined", also="limit")
+@common_options.output_option()
 @connection_options
 def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Join this cluster to a hub.
@@ -232,13 +221,13 @@ def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: ti
     document = run(within(limit, _join(connection, hub(limit), membership, wait, flags)))
     lines = [f"would apply {name}" for name in document["applied"]] if flags["dry_run"] else []
     lines += [f"{document['cluster']}: {document['state']}", document["next"]]
-    show_result(document, output, lambda: "\n".join(lines))
+    common_options.show_result(document, output, lambda: "\n".join(lines))
 
 
 def _membership(flags: dict[str, Any], connection: ClusterConnection) -> ClusterMembership:
     if flags["credential_file"]:
         raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
-    name = cluster_name(flags["cluster_name"])
+    name = common_options.cluster_name(flags["cluster_name"])
     objection = validate_dns_label(flags["namespace"]) if flags["namespace"] else None
     if objection:
         raise click.BadParameter(f"{flags['namespace']!r} {objection}", param_hint="--namespace")
@@ -345,7 +334,7 @@ def _join_machine(hub: HubChoice, flags: dict[str, Any], output: str) -> None:
         "expires": "" if existing_certificate is None else rfc3339(existing_certificate.not_after),
     }
     if output != "table":
-        echo(format_document(document, output), nl=False)
+        echo(common_options.format_document(document, output), nl=False)
     elif existing_certificate is not None:
         echo(f"{path} is the credential of {name} until {document['expires']}")
 

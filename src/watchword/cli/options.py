@@ -1,4 +1,4 @@
-"""Short forms of click's options: a switch, a text, an option whose default is shown, a file to write."""
+"""Short forms of click's options: a switch, a text, an option whose default is shown, a path."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ class NewFile(click.Path):
 flag = partial(click.option, is_flag=True)
 text = partial(click.option, default="")
 option = partial(click.option, show_default=True)
+file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False))
+folder_option = partial(click.option, type=click.Path(path_type=Path, file_okay=False))
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:

@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 
 import click
 
-from watchword.cli.options import flag, option, text
+from watchword.cli.options import file_option, flag, option, text
 from watchword.cli.output import echo_line
 
 F = TypeVar("F", bound=Callable[..., Any])
-FILE = click.Path(path_type=Path, dir_okay=False)
 LISTEN_HELP = "Address that serves /healthz, /readyz and /metrics; none by default."
 
 
@@ -84,8 +83,8 @@ def serving_options(default: str) -> Callable[[F], F]:
             default=default,
             help="Address to serve on; port 0 selects a free one; hosts are separated by commas.",
         )
-        @click.option("--tls-certificate", type=FILE, help="Serve TLS with this certificate (PEM).")
-        @click.option("--tls-key", type=FILE, help="The private key of --tls-certificate (PEM).")
+        @file_option("--tls-certificate", help="Serve TLS with this certificate (PEM).")
+        @file_option("--tls-key", help="The private key of --tls-certificate (PEM).")
         @flag(
             "--insecure-http",
             help="Allow plain HTTP on an address that other machines reach, as behind a proxy that serves TLS.",
@@ -110,7 +109,7 @@ def serving_options(default: str) -> Callable[[F], F]:
 
 def _require_tls(serve: tuple[str, int] | None, *, allowed: bool) -> None:
     """Refuse plain HTTP where other machines reach it, or print a warning when it is allowed."""
-    from watchword.admin.hub_setup import is_loopback_host
+    from watchword.kube.endpoint import is_loopback_host
 
     if serve is None or is_loopback_host(serve[0]):
         return

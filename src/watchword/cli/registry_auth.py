@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import flag, option
-from watchword.cli.process_options import FILE, run_until_stopped, serving_options
+from watchword.cli.options import file_option, flag, option
+from watchword.cli.process_options import run_until_stopped, serving_options
 from watchword.pullsecrets.registry_auth import process
 from watchword.pullsecrets.registry_auth.process import RegistryAuthOptions, run_registry_auth
 from watchword.pullsecrets.registry_auth.token_service import TokenServiceOptions
@@ -26,12 +26,9 @@ from watchword.runtime.clock import SystemClock
     multiple=True,
     help="Audience that tokens must have; repeatable; by default that of the API server.",
 )
-@click.option("--signing-key", type=FILE, required=True, help="Private key that signs registry tokens (PEM).")
-@click.option(
-    "--signing-certificate",
-    type=FILE,
-    required=True,
-    help="Certificate of --signing-key (PEM); the registry's rootcertbundle.",
+@file_option("--signing-key", required=True, help="Private key that signs registry tokens (PEM).")
+@file_option(
+    "--signing-certificate", required=True, help="Certificate of --signing-key (PEM); the registry's rootcertbundle."
 )
 @flag("--create-signing-key", help="Create key and certificate if neither file exists.")
 @serving_options("127.0.0.1:5001")

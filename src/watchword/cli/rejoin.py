@@ -15,15 +15,7 @@ from watchword.admin.join import KLUSTERLET, cluster_uid
 from watchword.admin.rejoin import TakeOver, TakeOverCandidate, await_credential, replace_bootstrap_secret
 from watchword.admin.unjoin import find_membership
 from watchword.admin.wait import ObjectWaiter
-from watchword.cli.common_options import (
-    change_options,
-    cluster_name,
-    confirm,
-    output_option,
-    show_result,
-    split,
-    wait_options,
-)
+from watchword.cli import common_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.join import HubChoice, HubPlan, hub_access_options, within
@@ -43,15 +35,15 @@ OPTIONS = (
         "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
     ),
     text("--namespace", help="Namespace of the agent; by default the Klusterlet's."),
-    change_options("Validate on both servers without changing anything.", asks=True),
+    common_options.change_options("Validate on both servers without changing anything.", asks=True),
 )
 
 
 @click.command("rejoin")
 @hub_access_options
 @with_options(*OPTIONS)
-@wait_options("the agent holds a valid credential; on the hub, until a new key has asked", also="limit")
-@output_option()
+@common_options.wait_options("the agent holds a valid credential; on the hub, until a new key has asked", also="limit")
+@common_options.output_option()
 @connection_options
 def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Rejoin a cluster whose credential expired or was lost.
@@ -59,14 +51,14 @@ def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: ti
     On the cluster it hands the agent a new token; the hub is named as for `join`. On the hub, with --take-over, it
     lets the new key have the name: the old certificate is not revoked, deny the cluster for that.
     """
-    name = cluster_name(flags["cluster_name"])
+    name = common_options.cluster_name(flags["cluster_name"])
     work = (
         _take_over(connection, name, wait, flags)
         if flags["take_over"]
         else _replace_bootstrap_secret(connection, hub(flags["limit"]), name, wait, flags)
     )
     document = run(within(flags["limit"], work))
-    show_result(document, output, lambda: f"{name}: {document['state']}\n{document['next']}")
+    common_options.show_result(document, output, lambda: f"{name}: {document['state']}\n{document['next']}")
 
 
 async def _replace_bootstrap_secret(
@@ -95,7 +87,7 @@ async def _take_over(
     connection: ClusterConnection, name: str, wait: timedelta | None, flags: dict[str, Any]
 ) -> dict[str, Any]:
     async with connection.client() as client:
-        terms = ApprovalTerms(frozenset(split(flags["requesters"])), chosen=flags["request"])
+        terms = ApprovalTerms(frozenset(common_options.split(flags["requesters"])), chosen=flags["request"])
         work = TakeOver(
             ClusterAcceptor(HubAdmin(client, SystemClock(), flags["dry_run"]), terms, print_progress), print_progress
         )
@@ -118,4 +110,6 @@ def _confirm(candidate: TakeOverCandidate, *, yes: bool) -> None:
         echo(f"the name {candidate.cluster} belongs to a cluster that is accepted{owner}", err=True)
         for request in candidate.requests:
             echo(f"  {request.requester} asks for it with the key {format_key(request.key_thumbprint)}", err=True)
-    confirm("Let a new key have this name?", f"this gives the name {candidate.cluster} to another key", yes=yes)
+    common_options.confirm(
+        "Let a new key have this name?", f"this gives the name {candidate.cluster} to another key", yes=yes
+    )

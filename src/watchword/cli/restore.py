@@ -16,7 +16,7 @@ from watchword.cli.administrator_events import HUB, administrator_events
 from watchword.cli.backup import backup_key_options
 from watchword.cli.common_options import change_options, confirm, fleet_directory_of
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import flag
+from watchword.cli.options import file_option, flag, folder_option
 from watchword.cli.output import echo
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
@@ -29,16 +29,8 @@ SHOWN = 20
 
 @click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Data directory to create; by default that of `up`.",
-)
-@click.option(
-    "--encryption-key-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Key of the Secrets in the data directory, where they are encrypted.",
-)
+@folder_option("--data-dir", help="Data directory to create; by default that of `up`.")
+@file_option("--encryption-key-file", help="Key of the Secrets in the data directory, where they are encrypted.")
 @flag("--hub", help="Restore a hub on the cluster of the kubeconfig.")
 @flag("--replace", help="Overwrite existing state; an existing data directory is renamed, not deleted.")
 @flag("--undo-revocations", help="Restore also what was denied, revoked or deleted since the backup to end access.")

@@ -20,7 +20,7 @@ from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import format_document
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.lists import ListRequest, list_options, select_names, sort_key
-from watchword.cli.options import flag
+from watchword.cli.options import file_option, flag
 from watchword.cli.output import echo, echo_line, echo_table, has_color, render_table, terminal_width
 from watchword.health.audit_log import read_audit_logs
 from watchword.health.examination import Examination
@@ -59,10 +59,9 @@ Row = TypeVar("Row", bound=HasHealth)
 
 @click.command("status")
 @list_options()
-@click.option(
+@file_option(
     "--audit-log",
     "logs",
-    type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     help="Audit log of an API server, to show which credentials are in use; repeatable.",
 )
@@ -225,7 +224,7 @@ def render_inventory(
     ]
     parts = [
         render_table(columns, _ordered(columns, rows, request.sort_by), width=width, color=color)
-        + _remainder(len(every) - len(rows))
+        + (f"and {len(every) - len(rows)} more, all well: -o wide shows them\n" if len(every) > len(rows) else "")
         for columns, rows, every in tables
         if rows
     ]
@@ -244,10 +243,6 @@ def choose_visible_rows(inventory: Inventory, most: int) -> Inventory:
         addons=piece(inventory.addons),
         credentials=piece(inventory.credentials),
     )
-
-
-def _remainder(left: int) -> str:
-    return f"and {left} more, all well: -o wide shows them\n" if left else ""
 
 
 def _column(sort_by: str) -> str:

@@ -8,15 +8,8 @@ import click
 
 from watchword.admin.join import KLUSTERLET
 from watchword.admin.unjoin import Unjoiner, UnjoinResult, find_membership
+from watchword.cli import common_options
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import (
-    change_options,
-    cluster_name,
-    confirm,
-    output_option,
-    own_cluster_name,
-    show_result,
-)
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.options import flag, option, text
@@ -25,15 +18,15 @@ from watchword.runtime.clock import SystemClock
 
 
 @click.command("unjoin")
-@own_cluster_name
+@common_options.own_cluster_name
 @option(
     "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
 )
 @text("--namespace", help="Namespace of the agent; by default the Klusterlet's.")
 @click.option("--purge-operator/--keep-operator", default=True, help="Remove the operator with the last Klusterlet.")
 @flag("--wait", hidden=True, help="Ignored; unjoin always waits, one minute at most.")
-@change_options("Print what would be removed without changing anything.", asks=True)
-@output_option()
+@common_options.change_options("Print what would be removed without changing anything.", asks=True)
+@common_options.output_option()
 @connection_options
 def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
     """Remove this cluster from its hub.
@@ -43,9 +36,11 @@ def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
     command that finishes the work is printed (exit code 5). Where this machine has no way to the hub, or a plugin gives
     the credential to the agent's pods alone, the agent notifies the hub. It takes a minute and a half at most.
     """
-    name = cluster_name(flags["cluster_name"])
+    name = common_options.cluster_name(flags["cluster_name"])
     result = connection.run(lambda client: _unjoin(client, name, flags))
-    show_result(_document(result, name), output, lambda: _describe(result, name, dry_run=flags["dry_run"]))
+    common_options.show_result(
+        _document(result, name), output, lambda: _describe(result, name, dry_run=flags["dry_run"])
+    )
     return ExitCode.LEFTOVERS if result is not None and result.left else ExitCode.DONE
 
 
@@ -54,7 +49,7 @@ async def _unjoin(client: Client, name: str, flags: dict[str, Any]) -> UnjoinRes
     if membership is None:
         return None
     if not flags["dry_run"]:
-        confirm(f"Remove cluster {name} from its hub?", "", yes=flags["yes"], needs_terminal=False)
+        common_options.confirm(f"Remove cluster {name} from its hub?", "", yes=flags["yes"], needs_terminal=False)
     return await Unjoiner(client, SystemClock(), print_progress, flags["dry_run"], flags["purge_operator"]).run(
         membership
     )

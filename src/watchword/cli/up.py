@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
@@ -14,7 +13,7 @@ import click
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.common_options import cluster_names, fleet_directory_of, split
 from watchword.cli.discovery_options import parse_duration_flag
-from watchword.cli.options import flag, option, text
+from watchword.cli.options import file_option, flag, folder_option, option, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +35,11 @@ if TYPE_CHECKING:
     "--cluster-names", multiple=True, help="Names of the managed clusters, separated by commas, instead of a number."
 )
 @text("--registration-auth", help="Registration driver of the clusters; csr for a new fleet, else unchanged.")
-@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Data directory of the fleet.")
+@folder_option("--data-dir", help="Data directory of the fleet.")
 @flag("--ephemeral", help="Keep all state in memory; write nothing to disk.")
 @flag("--audit", help="Write audit.log in the data directory of each control plane, one line per request.")
-@click.option(
+@file_option(
     "--encryption-key-file",
-    type=click.Path(path_type=Path, dir_okay=False),
     help="Encrypt Secrets in each data file with the first key of this file (base64, 32 bytes, one per line).",
 )
 @flag("--exit", "leave", help="Exit with 0 once the fleet is healthy, for scripts.")

@@ -17,21 +17,12 @@ from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object, ObjectKey, list_at, mapping_at, uid_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANIFEST_WORKS
+from watchword.cli import common_options
 from watchword.cli.clusters import format_object_age
-from watchword.cli.common_options import (
-    change_options,
-    cluster_names,
-    clusters_option,
-    confirm,
-    output_option,
-    show_result,
-    wait_options,
-    without_managed_fields,
-)
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.lists import ListRequest, list_options, object_listing, print_list
-from watchword.cli.options import flag
+from watchword.cli.options import file_option, flag
 from watchword.cli.output import echo
 from watchword.health.hub_reader import require_hub
 from watchword.kube.client import Client
@@ -68,12 +59,12 @@ def list_(connection: ClusterConnection, request: ListRequest) -> None:
 @command.command("show")
 @click.argument("name")
 @click.option("--cluster", "-c", required=True, help="Name of the cluster.")
-@output_option()
+@common_options.output_option()
 @connection_options
 def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:
     """Show one work: its manifests, and what became of each."""
     found = connection.run(lambda client: get_named(client, MANIFEST_WORKS, ObjectKey(cluster, name)))
-    show_result(without_managed_fields(found), output, lambda: describe_work(found))
+    common_options.show_result(common_options.without_managed_fields(found), output, lambda: describe_work(found))
 
 
 def describe_work(obj: Object) -> str:
@@ -95,24 +86,18 @@ def describe_work(obj: Object) -> str:
 
 @command.command("create")
 @click.argument("name")
-@click.option(
-    "--filename",
-    "-f",
-    "files",
-    multiple=True,
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File with manifests (YAML or JSON); repeatable.",
+@file_option(
+    "--filename", "-f", "files", multiple=True, required=True, help="File with manifests (YAML or JSON); repeatable."
 )
-@clusters_option("Names of the clusters, separated by commas.")
+@common_options.clusters_option("Names of the clusters, separated by commas.")
 @flag("--overwrite", help="Replace the manifests of a work that exists.")
-@change_options()
-@wait_options("the clusters have applied it")
+@common_options.change_options()
+@common_options.wait_options("the clusters have applied it")
 @connection_options
 def create(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:
     """Create a work on clusters from files with manifests."""
     manifests = [row for path in flags["files"] for row in read_manifests(path)]
-    keys = [ObjectKey(cluster, name) for cluster in cluster_names(flags["clusters"])]
+    keys = [ObjectKey(cluster, name) for cluster in common_options.cluster_names(flags["clusters"])]
     spec = {"workload": {"manifests": manifests}}
 
     async def work(client: Client) -> None:
@@ -162,18 +147,18 @@ def _is_object(row: Any) -> bool:
 
 @command.command("delete")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@clusters_option("Names of the clusters, separated by commas.")
-@change_options("Print what would be deleted without changing anything.", asks=True)
-@wait_options("the clusters have removed what it applied")
+@common_options.clusters_option("Names of the clusters, separated by commas.")
+@common_options.change_options("Print what would be deleted without changing anything.", asks=True)
+@common_options.wait_options("the clusters have removed what it applied")
 @connection_options
 def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelta | None, **flags: Any) -> None:
     """Delete works: what they applied is removed from their clusters."""
-    keys = [ObjectKey(cluster, name) for cluster in cluster_names(flags["clusters"]) for name in names]
+    keys = [ObjectKey(cluster, name) for cluster in common_options.cluster_names(flags["clusters"]) for name in names]
 
     async def work(client: Client) -> None:
         found = {key: await get_named(client, MANIFEST_WORKS, key) for key in keys}
         if not flags["dry_run"]:
-            confirm(f"Delete {', '.join(map(str, keys))}?", "", yes=flags["yes"], needs_terminal=False)
+            common_options.confirm(f"Delete {', '.join(map(str, keys))}?", "", yes=flags["yes"], needs_terminal=False)
         for key in keys:
             if not flags["dry_run"]:
                 await client.delete(MANIFEST_WORKS, key, uid=uid_of(found[key]))

@@ -36,11 +36,7 @@ class OptionType(Enum):
     LIST = auto()
 
 
-def tells_nothing(_context: str) -> str:
-    return ""
-
-
-def accept_any(_value: str) -> str:
+def _nothing(_text: str) -> str:
     return ""
 
 
@@ -56,9 +52,9 @@ class DriverOption(Struct, frozen=True, kw_only=True):
     required: bool = False  # where its driver is chosen
     exposure: str = ""  # the protocol whose hosts in `serverConfiguration.endpointsExposure` are its value
     gate: str = ""  # the feature gate without which it has no effect
-    from_context: Callable[[str], str] = tells_nothing  # what a kubeconfig's context says, for `init`; empty: nothing
-    validate: Callable[[str], str] = accept_any  # why a value is refused; empty when it is not
-    warn: Callable[[str], str] = accept_any  # why a value is unwise; empty when it is not
+    from_context: Callable[[str], str] = _nothing  # what a kubeconfig's context says, for `init`; empty: nothing
+    validate: Callable[[str], str] = _nothing  # why a value is refused; empty when it is not
+    warn: Callable[[str], str] = _nothing  # why a value is unwise; empty when it is not
 
     def read(self, settings: Settings) -> str:
         """Return the configured value, empty when there is none: a number that is 0 means the default."""

@@ -12,28 +12,13 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
+from watchword.api import resources
 from watchword.api.meta import ObjectKey, ObjectRef
 from watchword.api.names import CLUSTER_LEASE, Label
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CLUSTER_MANAGERS,
-    CONFIG_MAPS,
-    LEASES,
-    MANAGED_CLUSTERS,
-    SECRETS,
-)
+from watchword.dashboard import sources
 from watchword.dashboard.history import HistoryLog, RelatedObjects, regarded_cluster
 from watchword.dashboard.row_index import ObjectRows, RecentEvents, RowIndex, decide_object_rows
 from watchword.dashboard.rows import hub_rows
-from watchword.dashboard.sources import (
-    CLUSTERS,
-    EVENT_ROWS,
-    HUB_SOURCE,
-    REQUESTS,
-    SHOWN_KINDS,
-    SourcedObject,
-    find_source,
-)
 from watchword.health.facts import HUB_SOURCES, PROCESS_SOURCES
 from watchword.health.finding import FindingMetrics, urgent
 from watchword.health.hub_observer import HubObserver
@@ -48,10 +33,10 @@ OBJECTS_AT_ONCE = 32  # are decided about before other tasks run: that takes som
 TICK = 15.0  # seconds after which a clock that was set, and a lease that was not renewed, is noticed
 HUB_DELAY = 0.5  # seconds in which changes of the hub's objects are collected: each decision reads them all
 HUB_RECHECK = 60.0  # seconds: leases age without an event
-HUB = ObjectRef(CLUSTER_MANAGERS, ObjectKey.cluster(""))  # stands for the hub itself, which is no one object
+HUB = ObjectRef(resources.CLUSTER_MANAGERS, ObjectKey.cluster(""))  # stands for the hub itself, which is no one object
 HUB_KINDS = frozenset(resource for resource, _ in (*PROCESS_SOURCES.values(), *HUB_SOURCES.values())) - {
-    LEASES,
-    CONFIG_MAPS,
+    resources.LEASES,
+    resources.CONFIG_MAPS,
 }
 DRIFT = timedelta(seconds=1)
 
@@ -108,28 +93,28 @@ class Fleet:
 
     def handle(self, delta: Delta) -> None:
         ref = ObjectRef(delta.resource, delta.key)
-        if delta.resource in HUB_KINDS or delta.resource in (SECRETS, CONFIG_MAPS):
+        if delta.resource in HUB_KINDS or delta.resource in (resources.SECRETS, resources.CONFIG_MAPS):
             self._later.add(HUB, asyncio.get_running_loop().time() + HUB_DELAY)
-        if delta.resource is LEASES:
+        if delta.resource is resources.LEASES:
             self._notice_lease(ref.key)
             return
-        if delta.resource is not CERTIFICATE_SIGNING_REQUESTS:
-            if delta.resource in SHOWN_KINDS and delta.resource not in HUB_KINDS:
+        if delta.resource is not resources.CERTIFICATE_SIGNING_REQUESTS:
+            if delta.resource in sources.SHOWN_KINDS and delta.resource not in HUB_KINDS:
                 self._enqueue(ref)
             return
         cluster = head_of(delta.new_raw).labels.get(Label.CLUSTER_NAME, "") if delta.new_raw is not None else ""
         for name in self.related.put(ref, cluster):
-            self._enqueue(ObjectRef(MANAGED_CLUSTERS, ObjectKey.cluster(name)))
+            self._enqueue(ObjectRef(resources.MANAGED_CLUSTERS, ObjectKey.cluster(name)))
 
     async def change(self, since: int) -> None:
         """Wait until something has changed since a revision, but no longer than a tick."""
         if self.revision == since:
             await within_tick(self._changed.wait())
 
-    def read(self, ref: ObjectRef) -> SourcedObject | None:
+    def read(self, ref: ObjectRef) -> sources.SourcedObject | None:
         """Return an object with its source, None when it is gone or not to be shown."""
         obj = self.observer.cache.get(ref.resource, ref.key)
-        source = find_source(ref.resource, obj) if obj is not None else None
+        source = sources.find_source(ref.resource, obj) if obj is not None else None
         return None if obj is None or source is None else (source, obj)
 
     def _clock_offset(self) -> timedelta:
@@ -142,7 +127,7 @@ class Fleet:
 
     def _notice_lease(self, key: ObjectKey) -> None:
         """Decide about a cluster again when its agent is back; a lease that is not renewed is noticed by its time."""
-        cluster = ObjectRef(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
+        cluster = ObjectRef(resources.MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
         known = self.index.objects.get(cluster)
         if known is not None and any(row.health == InventoryHealth.FAILING for row in known.rows):
             self._enqueue(cluster)
@@ -151,7 +136,9 @@ class Fleet:
         self._later.add(HUB, asyncio.get_running_loop().time() + HUB_RECHECK)
         results = decide_own_findings(HubState(self.observer.own_facts(), now))
         rows = hub_rows(each for each in results if each.check != "facts")  # the page names what is not shown
-        self._put(HUB, ObjectRows(HUB_SOURCE, "", rows, rows, findings=tuple(each for _, each in urgent(results))))
+        self._put(
+            HUB, ObjectRows(sources.HUB_SOURCE, "", rows, rows, findings=tuple(each for _, each in urgent(results)))
+        )
 
     def _decide_some(self) -> None:
         now, before = self.clock.now(), self.revision
@@ -176,12 +163,12 @@ class Fleet:
             self._forget(ref)
             return
         source, obj = found
-        if source.name == EVENT_ROWS:
+        if source.name == sources.EVENT_ROWS:
             self.related.put(ref, regarded_cluster(obj))
-        about = self.related.about(ref.key.name) if source is CLUSTERS else ()
-        requests = [self.read(each) for each in about if each.resource is REQUESTS.resource]
-        has_lease = source is CLUSTERS and bool(self.observer.cache.informers(LEASES))
-        lease = self.read(ObjectRef(LEASES, ObjectKey(ref.key.name, CLUSTER_LEASE))) if has_lease else None
+        about = self.related.about(ref.key.name) if source is sources.CLUSTERS else ()
+        requests = [self.read(each) for each in about if each.resource is sources.REQUESTS.resource]
+        has_lease = source is sources.CLUSTERS and bool(self.observer.cache.informers(resources.LEASES))
+        lease = self.read(ObjectRef(resources.LEASES, ObjectKey(ref.key.name, CLUSTER_LEASE))) if has_lease else None
         decided = decide_object_rows(found, [each for each in requests if each is not None], now=now, lease=lease)
         old = self.index.objects.get(ref)
         if old is not None:
@@ -202,7 +189,7 @@ class Fleet:
         self._put(ref, None)
         self.recent.put(ref, ())
         self.related.put(ref, "")
-        if ref.resource is MANAGED_CLUSTERS:
+        if ref.resource is resources.MANAGED_CLUSTERS:
             for log in (self.histories.full, self.histories.limited):
                 log.forget(ref.key.name)
 

@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec import Struct
 
-from watchword.admin.hub_setup import is_loopback_host
 from watchword.api.sensitive import HiddenFields
 from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.server import LOOPBACK_NAMES, DashboardServer, OwnAddress
@@ -21,6 +20,7 @@ from watchword.health.hub_observer import HubObserver, observe_hub
 from watchword.http.limits import ServerLimits
 from watchword.http.server import HttpServer
 from watchword.kube.client import Client
+from watchword.kube.endpoint import is_loopback_host
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import running
 from watchword.runtime.health import HealthEndpoints, serve_health

@@ -108,7 +108,7 @@ class ClusterDiscovery(Struct, frozen=True):
                 raise _not_shown(error) from error
             except KubeError as error:
                 raise _explain(error) from error
-            if token is not None and not published.has_signature_for(token):
+            if token is not None and not published.signatures.get(token.id):
                 raise _not_signed(token)
             return published
 

@@ -46,9 +46,6 @@ class PublishedClusterInfo(Struct, frozen=True):
     text: str
     signatures: Mapping[str, str] = field(default_factory=dict)  # by token id
 
-    def has_signature_for(self, token: BootstrapToken) -> bool:
-        return bool(self.signatures.get(token.id))
-
     def has_valid_signature_for(self, token: BootstrapToken) -> bool:
         signature = self.signatures.get(token.id, "")
         return is_detached_signature(signature, self.text.encode(), key_id=token.id, secret=token.secret)

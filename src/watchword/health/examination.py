@@ -8,16 +8,10 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
+from watchword.api import resources
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-    SECRETS,
-)
 from watchword.health.audit_log import CredentialUsage
 from watchword.health.cluster_side import decide_cluster_findings, read_cluster_facts
 from watchword.health.errors import UnknownCluster
@@ -41,10 +35,12 @@ from watchword.runtime.clock import Clock
 TOLERABLE_SKEW = timedelta(seconds=30)
 HARMFUL_SKEW = timedelta(minutes=5)  # certificates are back-dated by as much
 RIGHTS = {
-    "accept clusters": ResourceAccess("update", MANAGED_CLUSTERS),
-    "approve certificate requests": ResourceAccess("update", CERTIFICATE_SIGNING_REQUESTS, subresource="approval"),
-    "make join tokens": ResourceAccess("create", SECRETS, ObjectKey("kube-system", "")),
-    "enable add-ons": ResourceAccess("create", MANAGED_CLUSTER_ADDONS),
+    "accept clusters": ResourceAccess("update", resources.MANAGED_CLUSTERS),
+    "approve certificate requests": ResourceAccess(
+        "update", resources.CERTIFICATE_SIGNING_REQUESTS, subresource="approval"
+    ),
+    "make join tokens": ResourceAccess("create", resources.SECRETS, ObjectKey("kube-system", "")),
+    "enable add-ons": ResourceAccess("create", resources.MANAGED_CLUSTER_ADDONS),
 }
 """What a hub's administrator does."""
 
@@ -106,7 +102,7 @@ class Examination(msgspec.Struct, frozen=True):
         renewed = (
             f"its agent renewed its lease {format_age(now - lease)} ago" if lease is not None else "it has no lease"
         )
-        works = (await self.client.list(MANIFEST_WORKS, namespace=name)).items
+        works = (await self.client.list(resources.MANIFEST_WORKS, namespace=name)).items
         return [*results, CheckResult("lease", passed(renewed)), CheckResult("works", decide_work_findings(works))]
 
     async def _examine_server(self) -> list[Finding]:

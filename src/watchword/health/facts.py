@@ -7,36 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from watchword.api import resources
 from watchword.api.admission_policy import PolicyName
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.names import CLUSTER_LEASE, HUB_NAMESPACE, Label
 from watchword.api.pull_secrets import CONFIGURATION as PULL_SECRETS_CONFIGURATION
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CLUSTER_MANAGERS,
-    CONFIG_MAPS,
-    DEPLOYMENTS,
-    EVENTS,
-    JOBS,
-    LEASES,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTERS,
-    NAMESPACES,
-    PODS,
-    SECRETS,
-    VALIDATING_ADMISSION_POLICIES,
-    VALIDATING_ADMISSION_POLICY_BINDINGS,
-)
 from watchword.discovery.cluster_info import read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import IgnoredSecret, TokenRecord, read_token_secret
 from watchword.health.audit_log import CredentialUsage
-from watchword.operator.process import LEASE as OPERATOR_LOCK
+from watchword.operator.process import OPERATOR_LEASE
 from watchword.operator.rendering import MANAGED_BY, OPERATOR
 from watchword.pki.certificates import Certificate
-from watchword.processes.hub import LEASE as HUB_LOCK
-from watchword.pullsecrets.process import LEASE as PULL_SECRETS_LOCK
+from watchword.processes.hub import HUB_LEASE
+from watchword.pullsecrets.process import PULL_SECRETS_LEASE
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.informer import WatchScope
@@ -47,49 +32,49 @@ FORBIDDEN = "the server does not let you read them"
 
 OURS = WatchScope(labels=f"{Label.MANAGED_BY}={MANAGED_BY}")
 LOCKS = {
-    "the hub's controllers": HUB_LOCK,
-    "the operator": ObjectKey(OPERATOR.namespace, OPERATOR_LOCK),
-    "the pull secret controllers": PULL_SECRETS_LOCK,
+    "the hub's controllers": HUB_LEASE,
+    "the operator": ObjectKey(OPERATOR.namespace, OPERATOR_LEASE),
+    "the pull secret controllers": PULL_SECRETS_LEASE,
 }
 SERVER_SOURCES = {
-    f"the certificates of the {server.name}": (CONFIG_MAPS, server.published_scope)
+    f"the certificates of the {server.name}": (resources.CONFIG_MAPS, server.published_scope)
     for server in CATALOG.servers
     if server.published_scope is not None
 }
 PROCESS_SOURCES: dict[str, tuple[Resource, WatchScope]] = {
-    "Deployments": (DEPLOYMENTS, OURS),
-    "pods": (PODS, OURS),
-    **{f"the lease of {name}": (LEASES, WatchScope.single(key)) for name, key in LOCKS.items()},
-    "ClusterManagers": (CLUSTER_MANAGERS, WatchScope()),
-    "the configuration of pull secrets": (CONFIG_MAPS, WatchScope.single(PULL_SECRETS_CONFIGURATION)),
+    "Deployments": (resources.DEPLOYMENTS, OURS),
+    "pods": (resources.PODS, OURS),
+    **{f"the lease of {name}": (resources.LEASES, WatchScope.single(key)) for name, key in LOCKS.items()},
+    "ClusterManagers": (resources.CLUSTER_MANAGERS, WatchScope()),
+    "the configuration of pull secrets": (resources.CONFIG_MAPS, WatchScope.single(PULL_SECRETS_CONFIGURATION)),
 }
 """What is read of any cluster on which processes of Watchword may run."""
 
 HUB_SOURCES: dict[str, tuple[Resource, WatchScope]] = {
-    "Jobs of the hub": (JOBS, WatchScope(HUB_NAMESPACE)),
-    "namespaces of clusters": (NAMESPACES, WatchScope(labels=Label.CLUSTER_NAME)),
+    "Jobs of the hub": (resources.JOBS, WatchScope(HUB_NAMESPACE)),
+    "namespaces of clusters": (resources.NAMESPACES, WatchScope(labels=Label.CLUSTER_NAME)),
     "the admission policy": (
-        VALIDATING_ADMISSION_POLICIES,
+        resources.VALIDATING_ADMISSION_POLICIES,
         WatchScope(fields=f"metadata.name={PolicyName.ACCEPTANCE}"),
     ),
     "the binding of the admission policy": (
-        VALIDATING_ADMISSION_POLICY_BINDINGS,
+        resources.VALIDATING_ADMISSION_POLICY_BINDINGS,
         WatchScope(fields=f"metadata.name={PolicyName.ACCEPTANCE}"),
     ),
 }
 FLEET_SOURCES: dict[str, tuple[Resource, WatchScope]] = {
-    "clusters": (MANAGED_CLUSTERS, WatchScope()),
-    "add-ons": (MANAGED_CLUSTER_ADDONS, WatchScope()),
-    "leases of clusters": (LEASES, WatchScope(fields=f"metadata.name={CLUSTER_LEASE}")),
-    "certificate requests": (CERTIFICATE_SIGNING_REQUESTS, WatchScope(labels=Label.CLUSTER_NAME)),
-    "join tokens": (SECRETS, WatchScope(TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")),
-    "the hub's authority": (CONFIG_MAPS, WatchScope.single(CLUSTER_INFO)),
+    "clusters": (resources.MANAGED_CLUSTERS, WatchScope()),
+    "add-ons": (resources.MANAGED_CLUSTER_ADDONS, WatchScope()),
+    "leases of clusters": (resources.LEASES, WatchScope(fields=f"metadata.name={CLUSTER_LEASE}")),
+    "certificate requests": (resources.CERTIFICATE_SIGNING_REQUESTS, WatchScope(labels=Label.CLUSTER_NAME)),
+    "join tokens": (resources.SECRETS, WatchScope(TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")),
+    "the hub's authority": (resources.CONFIG_MAPS, WatchScope.single(CLUSTER_INFO)),
     **SERVER_SOURCES,
 }
 SOURCES = {**FLEET_SOURCES, **HUB_SOURCES, **PROCESS_SOURCES}
 OPTIONAL = frozenset({"ClusterManagers", "Jobs of the hub", "Deployments", "pods"})
 """Kinds that a server need not have: an empty list then, not something unread."""
-EVENT_SOURCE = (EVENTS, WatchScope())
+EVENT_SOURCE = (resources.EVENTS, WatchScope())
 
 
 class AccountToken(Struct, frozen=True):

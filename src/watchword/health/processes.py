@@ -16,19 +16,10 @@ from watchword.health.facts import LOCKS, ProcessFacts
 from watchword.health.finding import Finding, fail, warn
 from watchword.health.formatting import format_age
 from watchword.kube.client import Client
+from watchword.operator import conditions
 from watchword.operator.cluster_manager_manifests import hub_manifests
-from watchword.operator.conditions import (
-    APPLIED,
-    AVAILABLE,
-    HUB_CONNECTION_DEGRADED,
-    HUB_REGISTRATION_DEGRADED,
-    REGISTRATION_DEGRADED,
-    VALID_FEATURES,
-    WORK_DEGRADED,
-    describe_rollout,
-)
 from watchword.operator.rendering import OPERATOR
-from watchword.processes.hub import LEASE as HUB_LOCK
+from watchword.processes.hub import HUB_LEASE
 from watchword.pullsecrets.settings import validate_configuration
 
 
@@ -58,7 +49,7 @@ def decide_deployment_problem(deployment: Object, pods: Sequence[Object]) -> Dep
     key = ObjectKey.of(deployment)
     living = sorted((pod for pod in pods if not is_deleting(pod)), key=lambda pod: str(pod["metadata"]["name"]))
     problems = [(pod, why) for pod in living if (why := describe_pod_problem(pod))]
-    rollout = describe_rollout(deployment)
+    rollout = conditions.describe_rollout(deployment)
     if not rollout and (not problems or len(problems) < len(living)):
         return None
     if problems:
@@ -125,13 +116,13 @@ def _has_restarted(pod: Object) -> bool:
 
 
 EXPECTED = {
-    APPLIED: "True",
-    AVAILABLE: "True",
-    VALID_FEATURES: "True",
-    HUB_REGISTRATION_DEGRADED: "False",
-    REGISTRATION_DEGRADED: "False",
-    WORK_DEGRADED: "False",
-    HUB_CONNECTION_DEGRADED: "False",
+    conditions.APPLIED: "True",
+    conditions.AVAILABLE: "True",
+    conditions.VALID_FEATURES: "True",
+    conditions.HUB_REGISTRATION_DEGRADED: "False",
+    conditions.REGISTRATION_DEGRADED: "False",
+    conditions.WORK_DEGRADED: "False",
+    conditions.HUB_CONNECTION_DEGRADED: "False",
 }
 """What an operator says when all is well."""
 
@@ -139,10 +130,10 @@ EXPECTED = {
 def decide_report_findings(kind: str, found: Object) -> list[Finding]:
     name, command = found["metadata"]["name"], f"kubectl describe {kind.lower()} {found['metadata']['name']}"
     rows = {str(row.get("type")): row for row in conditions_of(found)}
-    if APPLIED not in rows:
+    if conditions.APPLIED not in rows:
         return [fail("OperatorSilent", f"the operator has not looked at {kind} {name} yet", command)]
     generation = int(found["metadata"].get("generation") or 0)
-    if int(rows[APPLIED].get("observedGeneration") or generation) < generation:
+    if int(rows[conditions.APPLIED].get("observedGeneration") or generation) < generation:
         return [warn("OperatorBehind", f"the operator has not looked at the newest {kind} {name} yet", command)]
     wrong = [row for type_, row in rows.items() if type_ in EXPECTED and row.get("status") != EXPECTED[type_]]
     return [
@@ -168,7 +159,7 @@ def decide_process_findings(
             findings.append(found)
             affected.add(key.namespace)
     for name, key in LOCKS.items():
-        expected = (key == HUB_LOCK and facts.is_hub) or any(each.namespace == key.namespace for each in present)
+        expected = (key == HUB_LEASE and facts.is_hub) or any(each.namespace == key.namespace for each in present)
         if expected and key.namespace not in affected and f"the lease of {name}" not in facts.unseen:
             findings += _lock_findings(name, key, facts, now)
     for config in facts.configurations:

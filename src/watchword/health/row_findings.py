@@ -6,21 +6,13 @@ import shlex
 from collections.abc import Iterator
 from datetime import datetime
 
+from watchword.health import inventory_rows
 from watchword.health.finding import Finding, Severity
 from watchword.health.formatting import format_timestamp
-from watchword.health.inventory_rows import (
-    ACCOUNT_TOKEN,
-    AUTHORITY,
-    PULL_SECRET,
-    AddonRow,
-    ClusterRow,
-    CredentialRow,
-    Inventory,
-)
 from watchword.health.states import InventoryHealth
 
 
-def inventory_findings(inventory: Inventory) -> Iterator[tuple[str, Finding]]:
+def inventory_findings(inventory: inventory_rows.Inventory) -> Iterator[tuple[str, Finding]]:
     """Yield what needs attention with the name of its table; a failing add-on stands for its credential."""
     failing = {(row.cluster, row.name) for row in inventory.addons if addon_finding(row) is not None}
     for cluster in inventory.clusters:
@@ -40,7 +32,7 @@ def decide_severity(health: InventoryHealth) -> Severity:
     return Severity.WARNING if health.needs_attention else Severity.OK
 
 
-def cluster_finding(row: ClusterRow) -> Finding | None:
+def cluster_finding(row: inventory_rows.ClusterRow) -> Finding | None:
     severity = decide_severity(row.health)
     if severity is Severity.OK:
         return None
@@ -51,7 +43,7 @@ def cluster_finding(row: ClusterRow) -> Finding | None:
     return Finding(severity, reason, row.note, command, f"cluster {row.name}", row.name)
 
 
-def addon_finding(row: AddonRow) -> Finding | None:
+def addon_finding(row: inventory_rows.AddonRow) -> Finding | None:
     severity = decide_severity(row.health)
     if severity is Severity.OK:
         return None
@@ -60,7 +52,7 @@ def addon_finding(row: AddonRow) -> Finding | None:
     return Finding(severity, f"AddOn{row.health.label}", row.note, command, about, row.cluster)
 
 
-def credential_finding(row: CredentialRow) -> Finding | None:
+def credential_finding(row: inventory_rows.CredentialRow) -> Finding | None:
     severity = decide_severity(row.health)
     if severity is Severity.OK:
         return None
@@ -69,7 +61,7 @@ def credential_finding(row: CredentialRow) -> Finding | None:
     return Finding(severity, f"Credential{row.health.label}", note, _command(row), about, row.cluster)
 
 
-def expiry_finding(row: CredentialRow, ends: datetime) -> Finding:
+def expiry_finding(row: inventory_rows.CredentialRow, ends: datetime) -> Finding:
     """Return a finding about a credential that ends and that nothing has announced to renew."""
     known = credential_finding(row)
     if known is not None:
@@ -79,14 +71,14 @@ def expiry_finding(row: CredentialRow, ends: datetime) -> Finding:
     return Finding(Severity.WARNING, "CredentialEnds", sentence, _command(row), about, row.cluster)
 
 
-def _command(row: CredentialRow) -> str:
+def _command(row: inventory_rows.CredentialRow) -> str:
     if row.command:
         return row.command
     cluster = shlex.quote(row.cluster)
     commands = {
-        AUTHORITY: "watchword init",
-        ACCOUNT_TOKEN: f"watchword serviceaccount show {shlex.quote(row.subject)} -n {cluster}",
-        PULL_SECRET: "watchword pull-secrets list --unhealthy",
+        inventory_rows.AUTHORITY: "watchword init",
+        inventory_rows.ACCOUNT_TOKEN: f"watchword serviceaccount show {shlex.quote(row.subject)} -n {cluster}",
+        inventory_rows.PULL_SECRET: "watchword pull-secrets list --unhealthy",
     }
     if row.kind in commands:
         return commands[row.kind]

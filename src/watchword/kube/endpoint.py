@@ -96,7 +96,10 @@ def normalize_server_url(text: str) -> str:
 
 
 def is_loopback(server: str) -> bool:
-    host = _split(server, "server").hostname or ""
+    return is_loopback_host(_split(server, "server").hostname or "")
+
+
+def is_loopback_host(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -13,18 +13,10 @@ from watchword.api.meta import Object
 from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.api.sensitive import Sensitive
 from watchword.api.yaml import YamlError, dump, load
+from watchword.kube import kubeconfig
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import VERSIONS, ExecPlugin
 from watchword.kube.files import read_small_file, write_private_file
-from watchword.kube.kubeconfig import (
-    ClusterEntry,
-    ContextEntry,
-    Impersonation,
-    Kubeconfig,
-    UserEntry,
-    merge,
-    to_document,
-)
 
 T = TypeVar("T")
 _MODES = ("Never", "IfAvailable", "Always")
@@ -33,18 +25,18 @@ _NOWHERE = Path("/nonexistent")
 
 def parse_kubeconfig(
     data: bytes, *, folder: Path | None = None, environment: Mapping[str, str] = os.environ
-) -> Kubeconfig:
+) -> kubeconfig.Kubeconfig:
     """Read a kubeconfig; relative file names in it start at `folder`."""
     try:
         document = load(data)
     except YamlError as cause:
         raise ConfigError(str(cause)) from cause
     if document is None:
-        return Kubeconfig()  # kubectl, too, accepts an empty file as an empty configuration
+        return kubeconfig.Kubeconfig()  # kubectl, too, accepts an empty file as an empty configuration
     fields = _Fields(document, "the kubeconfig", folder, restricted=bool(environment.get(RESTRICTED_KUBECONFIGS)))
     if fields.text("kind") not in {"", "Config"} or fields.text("apiVersion") not in {"", "v1"}:
         raise ConfigError("the kubeconfig is of another kind than Config v1")
-    return Kubeconfig(
+    return kubeconfig.Kubeconfig(
         clusters=fields.entries("clusters", "cluster", _cluster),
         users=fields.entries("users", "user", _user),
         contexts=fields.entries("contexts", "context", _context),
@@ -53,8 +45,8 @@ def parse_kubeconfig(
     )
 
 
-def _cluster(fields: _Fields) -> ClusterEntry:
-    return ClusterEntry(
+def _cluster(fields: _Fields) -> kubeconfig.ClusterEntry:
+    return kubeconfig.ClusterEntry(
         server=fields.text("server"),
         ca_data=fields.data("certificate-authority-data"),
         ca_file=fields.path("certificate-authority"),
@@ -65,15 +57,15 @@ def _cluster(fields: _Fields) -> ClusterEntry:
     )
 
 
-def _context(fields: _Fields) -> ContextEntry:
-    return ContextEntry(fields.text("cluster"), fields.text("user"), fields.text("namespace"), fields.rest())
+def _context(fields: _Fields) -> kubeconfig.ContextEntry:
+    return kubeconfig.ContextEntry(fields.text("cluster"), fields.text("user"), fields.text("namespace"), fields.rest())
 
 
-def _user(fields: _Fields) -> UserEntry:
+def _user(fields: _Fields) -> kubeconfig.UserEntry:
     if fields.take("auth-provider", dict, {}):
         raise ConfigError(f"{fields.what} uses auth-provider, which Kubernetes removed: use an exec plugin")
     key = fields.data("client-key-data")
-    return UserEntry(
+    return kubeconfig.UserEntry(
         token=_secret(fields.text("token")),
         token_file=fields.path("tokenFile"),
         certificate_data=fields.data("client-certificate-data"),
@@ -88,13 +80,13 @@ def _user(fields: _Fields) -> UserEntry:
     )
 
 
-def _impersonation(fields: _Fields) -> Impersonation:
+def _impersonation(fields: _Fields) -> kubeconfig.Impersonation:
     user, uid, groups = fields.text("as"), fields.text("as-uid"), fields.texts("as-groups")
     extra = fields.part("as-user-extra")
     values = {key: extra.texts(key) for key in list(extra.values)}
     if (uid or groups or values) and not user:
         raise ConfigError(f"{fields.what} impersonates groups or a uid without a user: set as")
-    return Impersonation(user, uid, groups, values)
+    return kubeconfig.Impersonation(user, uid, groups, values)
 
 
 def _plugin(fields: _Fields) -> ExecPlugin | None:
@@ -201,7 +193,7 @@ class _Fields:
         return self.values
 
 
-def read_kubeconfig(path: Path) -> Kubeconfig:
+def read_kubeconfig(path: Path) -> kubeconfig.Kubeconfig:
     """Read one file; `ConfigError` names it when it cannot be used."""
     data = read_small_file(path, "kubeconfig")
     if not data.strip():
@@ -218,7 +210,7 @@ def find_kubeconfigs(environment: Mapping[str, str] = os.environ) -> list[Path]:
     return named or [Path(environment.get("HOME") or "~").expanduser() / ".kube" / "config"]
 
 
-def load_kubeconfig(path: Path | None = None, environment: Mapping[str, str] = os.environ) -> Kubeconfig:
+def load_kubeconfig(path: Path | None = None, environment: Mapping[str, str] = os.environ) -> kubeconfig.Kubeconfig:
     """Read the named file, or merge the default ones; of several, missing and empty ones are skipped."""
     if path is not None:
         return read_kubeconfig(path)
@@ -230,12 +222,12 @@ def load_kubeconfig(path: Path | None = None, environment: Mapping[str, str] = o
     present = [candidate for candidate in paths if candidate.exists() and candidate.stat().st_size]
     if not present:
         raise ConfigError("none of the files in KUBECONFIG exists: " + ", ".join(map(str, paths[:5])))
-    return merge([read_kubeconfig(candidate) for candidate in present])
+    return kubeconfig.merge([read_kubeconfig(candidate) for candidate in present])
 
 
-def dump_kubeconfig(config: Kubeconfig) -> bytes:
+def dump_kubeconfig(config: kubeconfig.Kubeconfig) -> bytes:
     """Return the text of a kubeconfig, keys in the order in which client-go writes them; secrets are in it."""
-    return dump(_sorted(to_document(config))).encode()
+    return dump(_sorted(kubeconfig.to_document(config))).encode()
 
 
 def _sorted(value: Any) -> Any:
@@ -244,6 +236,6 @@ def _sorted(value: Any) -> Any:
     return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
-def write_kubeconfig(path: Path, config: Kubeconfig) -> None:
+def write_kubeconfig(path: Path, config: kubeconfig.Kubeconfig) -> None:
     """Write a kubeconfig atomically, readable by its owner alone."""
     write_private_file(path, dump_kubeconfig(config))

@@ -19,15 +19,8 @@ from watchword.api.http import Request, Response
 from watchword.api.json import limit_depth
 from watchword.api.meta import Object
 from watchword.api.time import parse_http_date
+from watchword.kube import errors
 from watchword.kube.backoff import Backoff, Throttle, retry_after
-from watchword.kube.errors import (
-    ApiStatusError,
-    MalformedResponse,
-    TimedOut,
-    Unreachable,
-    Untrusted,
-    error_from_status,
-)
 from watchword.kube.transport import Transport
 
 MEASURE_EVERY = 30.0
@@ -77,17 +70,17 @@ def is_idempotent(request: Request) -> bool:
     return request.method in _SAFE_METHODS or request.header("Content-Type") == _APPLY_TYPE
 
 
-def is_retryable(request: Request, outcome: Response | Unreachable) -> bool:
+def is_retryable(request: Request, outcome: Response | errors.Unreachable) -> bool:
     """Whether another attempt may succeed without the risk of doing the work twice."""
-    if isinstance(outcome, Unreachable):
-        return not isinstance(outcome, Untrusted) and (is_idempotent(request) or not outcome.maybe_processed)
+    if isinstance(outcome, errors.Unreachable):
+        return not isinstance(outcome, errors.Untrusted) and (is_idempotent(request) or not outcome.maybe_processed)
     if outcome.status == 429 or (outcome.status == 503 and retry_after(outcome) is not None):
         return True  # the server rejected the request before processing it
     return outcome.status in _TRANSIENT_STATUSES and is_idempotent(request)
 
 
 def choose_retry_delay(
-    policy: RetryPolicy, request: Request, outcome: Response | Unreachable, failures: int, random: Random
+    policy: RetryPolicy, request: Request, outcome: Response | errors.Unreachable, failures: int, random: Random
 ) -> float | None:
     """Return the seconds to wait before the next attempt; None when there should be none."""
     if failures >= policy.attempts or not is_retryable(request, outcome):
@@ -104,20 +97,20 @@ def decode(response: Response) -> Object:
     parsed = _parse(response.body)
     if isinstance(parsed, dict):
         return parsed
-    raise MalformedResponse(
+    raise errors.MalformedResponse(
         f"{_describe_body(response)}: is this address a Kubernetes API server, or a proxy in front of it?"
     )
 
 
-def refusal(response: Response) -> ApiStatusError | MalformedResponse:
+def refusal(response: Response) -> errors.ApiStatusError | errors.MalformedResponse:
     if response.status < 400:
-        return MalformedResponse(
+        return errors.MalformedResponse(
             f"the server answered {response.status}, a redirect that is not followed: use the API server's own address"
         )
     parsed = _parse(response.body)
     if not isinstance(parsed, dict):
         parsed = {"message": f"the server answered {response.status} without a Status ({_describe_body(response)})"}
-    error = error_from_status(response.status, parsed)
+    error = errors.error_from_status(response.status, parsed)
     asked = retry_after(response)
     if asked is not None:
         error.retry_after = asked
@@ -191,7 +184,7 @@ class RequestSender:
             if wait is None or now() + wait >= give_up_at or (held_back and wait > self._policy.backoff.limit):
                 break  # a long pause does not keep the caller from other work
             await asyncio.sleep(wait)
-        if isinstance(outcome, Unreachable):
+        if isinstance(outcome, errors.Unreachable):
             raise outcome
         return outcome
 
@@ -210,7 +203,7 @@ class RequestSender:
                 raise
             raise self._timed_out() from cause
 
-    async def _attempt(self, request: Request, give_up_at: float) -> Response | Unreachable:
+    async def _attempt(self, request: Request, give_up_at: float) -> Response | errors.Unreachable:
         now = asyncio.get_running_loop().time
         sent_at = now()
         response = None
@@ -219,15 +212,17 @@ class RequestSender:
                 response = await self.transport.send(request)
         except TimeoutError:
             return self._timed_out()
-        except Unreachable as error:
+        except errors.Unreachable as error:
             return error
         finally:
             self._throttle.observe(request, response, now())
         self.skew.observe(response, sent_at=sent_at, received_at=now())
         return response
 
-    def _timed_out(self) -> TimedOut:
-        return TimedOut(f"no response within {self._policy.attempt_timeout:g} seconds: is the API server overloaded?")
+    def _timed_out(self) -> errors.TimedOut:
+        return errors.TimedOut(
+            f"no response within {self._policy.attempt_timeout:g} seconds: is the API server overloaded?"
+        )
 
 
 async def _read_body(response: Response) -> Response:

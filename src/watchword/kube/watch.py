@@ -13,20 +13,9 @@ from msgspec import Struct
 from msgspec import field as struct_field
 
 from watchword.api.meta import Resource
+from watchword.kube import errors
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
-from watchword.kube.errors import (
-    ApiStatusError,
-    BadRequest,
-    CredentialReplaced,
-    Forbidden,
-    Gone,
-    Invalid,
-    KubeError,
-    ServerError,
-    Stalled,
-    Unreachable,
-)
 from watchword.kube.packed_objects import PackedObjects
 from watchword.kube.watch_stream import WatchEvent, WatchQuery, key_of_raw_object, watch_events
 
@@ -69,7 +58,7 @@ class Bookmark(Struct, frozen=True):
 WatchUpdate: TypeAlias = Snapshot | ObjectChange | Bookmark
 
 
-def _ignore(_error: KubeError) -> None:
+def _ignore(_error: errors.KubeError) -> None:
     return None
 
 
@@ -90,7 +79,7 @@ class WatchOptions(Struct, frozen=True):
     backoff: Backoff = struct_field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
     collect: frozenset[Resource] = frozenset()  # kinds whose events may come a moment later, many at a time
     random: Random = struct_field(default_factory=Random)
-    on_error: Callable[[KubeError], None] = _ignore
+    on_error: Callable[[errors.KubeError], None] = _ignore
     reduce: Callable[[bytes], bytes | None] = _whole  # what a snapshot keeps of an object, from the moment it arrives
 
 
@@ -113,7 +102,7 @@ def list_and_watch(
     return _ListWatcher(client, resource, query, options or WatchOptions()).run()
 
 
-class _RelistRequired(KubeError):
+class _RelistRequired(errors.KubeError):
     """The watch cannot be continued: the stream contradicts earlier events or is not what was requested."""
 
 
@@ -141,26 +130,26 @@ class _ListWatcher:
     async def run(self) -> AsyncGenerator[WatchUpdate, None]:
         while True:
             started = asyncio.get_running_loop().time()
-            problem: KubeError | None = None
+            problem: errors.KubeError | None = None
             try:
                 async with aclosing(self._session()) as facts:
                     async for fact in facts:
                         self.failures = self.stalls = 0
                         yield fact
                         del fact  # a snapshot is large, and the next event may be minutes away
-            except CredentialReplaced:
+            except errors.CredentialReplaced:
                 continue
-            except KubeError as error:
+            except errors.KubeError as error:
                 problem = error
             except asyncio.CancelledError as error:
                 if is_cancellation_requested():
                     raise
                 # The transport cancelled the request when its connections closed; this task itself was not cancelled.
                 # If it ended here, its reader would wait for ever, because a cancelled task is not reported.
-                problem = Unreachable("the request was cancelled when its connection was closed")
+                problem = errors.Unreachable("the request was cancelled when its connection was closed")
                 problem.__cause__ = error
             if problem is None and asyncio.get_running_loop().time() - started < SHORTEST_SESSION:
-                problem = Unreachable("the server ended the watch immediately")
+                problem = errors.Unreachable("the server ended the watch immediately")
             if problem is not None:
                 await self._back_off(problem)
 
@@ -239,14 +228,14 @@ class _ListWatcher:
         self.changed = event.resource_version
         return None if repeated else ObjectChange(event.type, event.raw, event.resource_version)
 
-    async def _back_off(self, error: KubeError) -> None:
+    async def _back_off(self, error: errors.KubeError) -> None:
         self.failures += 1
-        self.stalls += isinstance(error, Stalled)
+        self.stalls += isinstance(error, errors.Stalled)
         if self.initial is not None and is_unable_to_stream(error):
             self.streams = self.client.server.supports_watch_list = False
             self.initial = None
             return
-        if isinstance(error, Forbidden) and self._is_only_listing_allowed():
+        if isinstance(error, errors.Forbidden) and self._is_only_listing_allowed():
             await self._wait_to_poll(error)
             return
         self.initial = None
@@ -254,7 +243,7 @@ class _ListWatcher:
             self.version = ""
         self.options.on_error(error)
         pause = self.options.backoff.delay(self.failures, self.options.random)
-        asked = error.retry_after if isinstance(error, ApiStatusError) else None
+        asked = error.retry_after if isinstance(error, errors.ApiStatusError) else None
         await asyncio.sleep(pause + min(asked or 0.0, self.options.backoff.limit))
 
     def _is_only_listing_allowed(self) -> bool:
@@ -268,19 +257,19 @@ class _ListWatcher:
             return self.refused_watches >= REFUSED_WATCHES_BEFORE_POLLING
         return False
 
-    async def _wait_to_poll(self, error: KubeError) -> None:
+    async def _wait_to_poll(self, error: errors.KubeError) -> None:
         if self.refused_watches == REFUSED_WATCHES_BEFORE_POLLING:
             self.options.on_error(error)
         self.version = ""
         await asyncio.sleep(self.options.poll_every * self.options.random.uniform(0.8, 1.2))
 
 
-def is_unable_to_stream(error: KubeError) -> bool:
+def is_unable_to_stream(error: errors.KubeError) -> bool:
     """Whether a server refuses or ignores the request for its initial state, so that it must be listed instead.
 
     A server whose etcd cannot report progress responds with 500; one with another problem responds so to the list, too.
     """
-    return isinstance(error, BadRequest | Invalid | ServerError | Stalled | _RelistRequired)
+    return isinstance(error, errors.BadRequest | errors.Invalid | errors.ServerError | errors.Stalled | _RelistRequired)
 
 
 def is_older(version: str, than: str) -> bool:
@@ -289,19 +278,21 @@ def is_older(version: str, than: str) -> bool:
     return numbers and int(version) < int(than)
 
 
-def is_relist_required(error: KubeError, *, failures: int, stalls: int) -> bool:
+def is_relist_required(error: errors.KubeError, *, failures: int, stalls: int) -> bool:
     """Whether the watch cannot continue from the last revision.
 
     A restored server may wait silently for a revision that it has not reached yet, hence the count of stalls.
     """
-    if isinstance(error, Gone | BadRequest | _RelistRequired):
+    if isinstance(error, errors.Gone | errors.BadRequest | _RelistRequired):
         return True
-    if isinstance(error, Stalled):
+    if isinstance(error, errors.Stalled):
         return stalls >= STALLS_BEFORE_RELIST
-    return isinstance(error, ApiStatusError) and (is_revision_too_large(error) or failures >= REFUSALS_BEFORE_RELIST)
+    return isinstance(error, errors.ApiStatusError) and (
+        is_revision_too_large(error) or failures >= REFUSALS_BEFORE_RELIST
+    )
 
 
-def is_revision_too_large(error: ApiStatusError) -> bool:
+def is_revision_too_large(error: errors.ApiStatusError) -> bool:
     """Whether the server reports that it has not reached our revision."""
     details = error.status.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None

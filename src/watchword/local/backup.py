@@ -15,16 +15,10 @@ from watchword.admin.backup_archive import Backup, BackupContent, BackupHeader, 
 from watchword.admin.errors import InvalidInput, OperationRefused
 from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.instance import BACKUP_PATH, require_private_directory
+from watchword.apiserver.store import snapshot
 from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.log import FileLock, RevisionLog
 from watchword.apiserver.store.model import StoreLocked, StoreOpenError
-from watchword.apiserver.store.snapshot import (
-    RestoreMarker,
-    SnapshotSummary,
-    extend_snapshot,
-    read_snapshot,
-    write_marker,
-)
 from watchword.kube.connect import connect
 from watchword.kube.errors import NotFound
 from watchword.local.cloud import read_cloud_files
@@ -68,7 +62,7 @@ async def back_up_directory(root: Path, now: datetime) -> Backup:
     contents: list[BackupContent] = []
     for plane in planes:
         data = await copy_plane(plane)
-        summary = read_snapshot(data, f"the copy of {plane.path / DATA_FILE}")
+        summary = snapshot.read_snapshot(data, f"the copy of {plane.path / DATA_FILE}")
         contents.append(BackupContent(plane.name or "apiserver", len(summary.rows), summary.revision))
         files |= {f"{plane.prefix}{DATA_FILE}": data, **_key_files(plane)}
     if (root / LAYOUT_FILE).exists():
@@ -152,7 +146,7 @@ def prepare_restore(
     _require_usable(target, replace=replace)
     with ExitStack() as locks:
         saved = {
-            name: read_snapshot(data, name)
+            name: snapshot.read_snapshot(data, name)
             for name, data in backup.files.items()
             if PurePosixPath(name).name == DATA_FILE
         }
@@ -177,7 +171,7 @@ def prepare_restore(
         files = {
             **backup.files,
             **{
-                name: extend_snapshot(
+                name: snapshot.extend_snapshot(
                     backup.files[name],
                     name,
                     [cipher.encrypt(each.row(number)) for number, each in enumerate(found, saved[name].revision + 1)],
@@ -210,7 +204,7 @@ def carry_out(restore: Restore, now: datetime) -> Path | None:
 
 
 def compare(
-    saved: Mapping[str, SnapshotSummary], present: Mapping[str, SnapshotSummary], kept: set[str]
+    saved: Mapping[str, snapshot.SnapshotSummary], present: Mapping[str, snapshot.SnapshotSummary], kept: set[str]
 ) -> Differences:
     returning, lost, undone = set[str](), set[str](), set[str]()
     for name in present.keys() & saved.keys():
@@ -240,11 +234,11 @@ def _require_usable(target: Path, *, replace: bool) -> None:
         )
 
 
-def _lock_and_read(target: Path, locks: ExitStack) -> tuple[dict[str, SnapshotSummary], str]:
+def _lock_and_read(target: Path, locks: ExitStack) -> tuple[dict[str, snapshot.SnapshotSummary], str]:
     """Return what each control plane holds, and why one of them cannot be read."""
     if (target / LAYOUT_FILE).exists():
         locks.enter_context(FleetDirectory(target).lock())
-    found: dict[str, SnapshotSummary] = {}
+    found: dict[str, snapshot.SnapshotSummary] = {}
     unreadable = ""
     for plane in find_planes(target):
         try:
@@ -253,7 +247,9 @@ def _lock_and_read(target: Path, locks: ExitStack) -> tuple[dict[str, SnapshotSu
             raise OperationRefused(f"a control plane runs in {plane.path}: stop it first") from cause
         locks.callback(lock.release)
         try:
-            found[f"{plane.prefix}{DATA_FILE}"] = read_snapshot(copy_stopped(plane), str(plane.path / DATA_FILE))
+            found[f"{plane.prefix}{DATA_FILE}"] = snapshot.read_snapshot(
+                copy_stopped(plane), str(plane.path / DATA_FILE)
+            )
         except StoreOpenError as cause:
             unreadable = str(cause)
     return found, unreadable
@@ -273,7 +269,7 @@ def _write_files(staging: Path, restore: Restore) -> None:
     for name, revision in restore.revisions.items():
         path = staging.joinpath(*PurePosixPath(name).parts)
         # The marker names no file: the store then knows that its file was restored, and continues above the revision.
-        write_marker(path.with_name(f"{DATA_FILE}.mark"), RestoreMarker(0, 0, revision))
+        snapshot.write_marker(path.with_name(f"{DATA_FILE}.mark"), snapshot.RestoreMarker(0, 0, revision))
     for folder in folders:
         _sync(staging / folder)
 
@@ -286,5 +282,5 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _revision(summary: SnapshotSummary | None) -> int:
+def _revision(summary: snapshot.SnapshotSummary | None) -> int:
     return summary.revision if summary is not None else 0

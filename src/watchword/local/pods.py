@@ -54,10 +54,7 @@ class RunningTask(Struct):
         await asyncio.wait({self.task})
         if self.task.cancelled():
             return KILLED
-        problem = self.task.exception()
-        if problem is None:
-            return 0
-        return 1
+        return 0 if self.task.exception() is None else 1
 
     def terminate(self) -> None:
         self.stop.set()

@@ -9,24 +9,11 @@ import orjson
 from msgspec.structs import replace
 
 from watchword.admin.hub_restore import intersect_grants, restore_cluster
+from watchword.api import resources
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_PREFIX
 from watchword.api.meta import Object, is_deleting, uid_of
 from watchword.api.pull_secrets import SERVICE_ACCOUNT_TOKEN_TYPE
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CONFIG_MAPS,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTERS,
-    NODES,
-    PODS,
-    ROLE_BINDINGS,
-    ROLES,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-)
 from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.snapshot import Row, SnapshotSummary
@@ -54,10 +41,6 @@ class Correction(HiddenFields, frozen=True):
 
 Rule = Callable[[Object, Object | None], Object | None]
 """Takes an object of the backup and the same one of today, None when it was deleted; returns what is restored."""
-
-
-def keep_present(_: Object, present: Object | None) -> Object | None:
-    return present
 
 
 def stay_deleted(saved: Object, present: Object | None) -> Object | None:
@@ -96,18 +79,18 @@ def _intersect(saved: Object, present: Object | None, field: str) -> Object | No
 
 
 RULES: Mapping[str, Rule] = {
-    MANAGED_CLUSTERS.group_resource: restore_cluster,
-    **{kind.group_resource: stay_deleted for kind in (*ACCOUNT_KINDS, MANAGED_CLUSTER_ADDONS)},
-    CONFIG_MAPS.group_resource: intersect_grants,
-    CERTIFICATE_SIGNING_REQUESTS.group_resource: keep_present,
-    SERVICE_ACCOUNTS.group_resource: invalidate,
-    SECRETS.group_resource: restore_secret,
-    PODS.group_resource: invalidate,
-    NODES.group_resource: invalidate,
-    ROLE_BINDINGS.group_resource: intersect_subjects,
-    CLUSTER_ROLE_BINDINGS.group_resource: intersect_subjects,
-    ROLES.group_resource: intersect_rules,
-    CLUSTER_ROLES.group_resource: intersect_rules,
+    resources.MANAGED_CLUSTERS.group_resource: restore_cluster,
+    **{kind.group_resource: stay_deleted for kind in (*ACCOUNT_KINDS, resources.MANAGED_CLUSTER_ADDONS)},
+    resources.CONFIG_MAPS.group_resource: intersect_grants,
+    resources.CERTIFICATE_SIGNING_REQUESTS.group_resource: lambda _, present: present,
+    resources.SERVICE_ACCOUNTS.group_resource: invalidate,
+    resources.SECRETS.group_resource: restore_secret,
+    resources.PODS.group_resource: invalidate,
+    resources.NODES.group_resource: invalidate,
+    resources.ROLE_BINDINGS.group_resource: intersect_subjects,
+    resources.CLUSTER_ROLE_BINDINGS.group_resource: intersect_subjects,
+    resources.ROLES.group_resource: intersect_rules,
+    resources.CLUSTER_ROLES.group_resource: intersect_rules,
 }
 
 

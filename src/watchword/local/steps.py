@@ -36,23 +36,14 @@ from watchword.discovery.polling import PollAgain, PollOptions, ignore_progress,
 from watchword.discovery.token_secret import TokenStore
 from watchword.health.facts import EVENT_SOURCE
 from watchword.health.hub_observer import observe_hub
+from watchword.local import examples
 from watchword.local.control_plane import LocalControlPlane
 from watchword.local.examples import (
     PULLING_ACCOUNT as ACCOUNT,
 )
-from watchword.local.examples import (
-    REGISTRY,
-    await_pull_secret,
-    await_reports,
-    is_addon_ready,
-    start_accounts,
-    start_pull_secrets,
-    start_sample_addon,
-    use_account,
-)
 from watchword.local.fleet import LocalFleet, for_each
 from watchword.local.trials import CLUSTER_SETTINGS, HUB_SETTINGS, JOIN_SETTINGS
-from watchword.processes.hub import LEASE as HUB_LEASE
+from watchword.processes.hub import HUB_LEASE
 from watchword.registration.catalog import CATALOG
 from watchword.registration.driver import RequestsCertificate
 
@@ -264,26 +255,26 @@ async def await_members(fleet: LocalFleet, report: ReportDetail) -> str:
 
 async def enable_addon(fleet: LocalFleet, report: ReportDetail) -> str:
     """Enable the sample add-on; where the hub signs, with a token on one cluster and a certificate on the other."""
-    members = await start_sample_addon(fleet)
+    members = await examples.start_sample_addon(fleet)
     await _await_addon(fleet, SAMPLE_ADDON, members, report)
     ways = [f"{member.name} by {addon_drivers(fleet)[member.name]}" for member in members]
     return f"sample-addon at work on {' and '.join(ways)}"
 
 
 async def report_tokens(fleet: LocalFleet, report: ReportDetail) -> str:
-    members = await start_accounts(fleet)
+    members = await examples.start_accounts(fleet)
     report("waiting for the tokens at the hub")
-    names = await use_account(fleet, members)
-    await await_reports(fleet, members, report)
+    names = await examples.use_account(fleet, members)
+    await examples.await_reports(fleet, members, report)
     await _await_addon(fleet, ADDON_NAME, members, report)
     return f"{names[0]} on {' and '.join(member.name for member in members)}, by tokens from the hub"
 
 
 async def issue_pull_secrets(fleet: LocalFleet, report: ReportDetail) -> str:
     member = fleet.clusters[0]
-    await start_pull_secrets(member)
-    name = await await_pull_secret(member, fleet.clock, report)
-    return f"Secret {name} of ServiceAccount {ACCOUNT} on {member.name} has a token for {REGISTRY}"
+    await examples.start_pull_secrets(member)
+    name = await examples.await_pull_secret(member, fleet.clock, report)
+    return f"Secret {name} of ServiceAccount {ACCOUNT} on {member.name} has a token for {examples.REGISTRY}"
 
 
 async def _await_addon(
@@ -292,7 +283,7 @@ async def _await_addon(
 
     def served() -> bool:
         addons = {ObjectKey.of(addon): addon for addon in fleet.hub_observer.addons()}
-        ready = [member for member in members if is_addon_ready(addons.get(ObjectKey(member.name, name)))]
+        ready = [member for member in members if examples.is_addon_ready(addons.get(ObjectKey(member.name, name)))]
         report(f"{len(ready)} of {len(members)} at work")
         return len(ready) == len(members)
 

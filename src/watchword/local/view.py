@@ -70,13 +70,15 @@ def render_view(view: FleetView, size: TerminalSize) -> list[StyledLine]:
     if inventory is None:
         return [*head, *foot]
     clusters = _cluster_cells(inventory.clusters)
-    credentials = _credential_cells(inventory.credentials, view, with_kind=size.columns >= KIND_FROM)
+    with_kind = size.columns >= KIND_FROM
+    headers = ("CREDENTIALS", *(("KIND",) if with_kind else ()), "LEFT", "RENEWAL", "HEALTH")
+    credentials = _credential_cells(inventory.credentials, view, with_kind=with_kind)
     for_clusters, for_credentials, for_events = _divide_rows(space, len(clusters), len(credentials))
     body = [
         *_table(
             ("CLUSTERS", "ACCEPTED", "JOINED", "AVAILABLE", "NOTE"), clusters, TerminalSize(size.columns, for_clusters)
         ),
-        *_table(_credential_headers(size), credentials, TerminalSize(size.columns, for_credentials)),
+        *_table(headers, credentials, TerminalSize(size.columns, for_credentials)),
         *_event_rows(view.recent_events, for_events),
     ]
     return [*head, *body, *foot]
@@ -122,10 +124,6 @@ def _cluster_cells(rows: Sequence[ClusterRow]) -> list[Sequence[Cell]]:
         ]
         for row in rows
     ]
-
-
-def _credential_headers(size: TerminalSize) -> Sequence[str]:
-    return ("CREDENTIALS", *(("KIND",) if size.columns >= KIND_FROM else ()), "LEFT", "RENEWAL", "HEALTH")
 
 
 def _credential_cells(rows: Sequence[CredentialRow], view: FleetView, *, with_kind: bool) -> list[Sequence[Cell]]:

@@ -7,15 +7,9 @@ from watchword.api.meta import Manifest, ObjectKey
 from watchword.api.names import ADDON_GROUP, CLUSTER_GROUP, HUB_NAMESPACE, IMAGE, WORK_GROUP
 from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, NAMESPACES, RBAC_GROUP
+from watchword.operator import rendering
 from watchword.operator.cluster_manager_manifests import CONTROLLER
 from watchword.operator.rbac import ACCOUNTS_ROLE, ELECTION_RIGHTS, READ
-from watchword.operator.rendering import (
-    Workload,
-    cluster_role_with_binding,
-    deployment,
-    role_with_binding,
-    service_account,
-)
 
 MANAGER = ObjectKey(HUB_NAMESPACE, f"{ADDON_NAME}-addon-manager")
 MANAGER_ROLE = f"open-cluster-management:watchword:{ADDON_NAME}-manager"
@@ -82,17 +76,17 @@ MANAGER_RIGHTS = (
 
 
 def hub_service_rights() -> list[Manifest]:
-    return list(cluster_role_with_binding(ACCOUNTS_ROLE, rules_of(ACCOUNTS_RIGHTS), CONTROLLER))
+    return list(rendering.cluster_role_with_binding(ACCOUNTS_ROLE, rules_of(ACCOUNTS_RIGHTS), CONTROLLER))
 
 
 def manager_bundle(*, image: str = IMAGE) -> list[Manifest]:
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
-        service_account(MANAGER.name, MANAGER.namespace),
-        *cluster_role_with_binding(MANAGER_ROLE, rules_of(MANAGER_RIGHTS), MANAGER),
-        *role_with_binding(ObjectKey(MANAGER.namespace, MANAGER_ROLE), rules_of(ELECTION_RIGHTS), MANAGER),
-        deployment(
-            Workload(
+        rendering.service_account(MANAGER.name, MANAGER.namespace),
+        *rendering.cluster_role_with_binding(MANAGER_ROLE, rules_of(MANAGER_RIGHTS), MANAGER),
+        *rendering.role_with_binding(ObjectKey(MANAGER.namespace, MANAGER_ROLE), rules_of(ELECTION_RIGHTS), MANAGER),
+        rendering.deployment(
+            rendering.Workload(
                 key=MANAGER,
                 image=image,
                 arguments=[ADDON_NAME, "--manager", f"--image={image}"],

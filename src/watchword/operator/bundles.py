@@ -4,36 +4,18 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from watchword.api import resources
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.crds.operator import CLUSTER_MANAGER
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, IMAGE, Label
 from watchword.api.rbac import rules_of
-from watchword.api.resources import (
-    CLUSTER_MANAGERS,
-    CLUSTER_ROLES,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    KLUSTERLETS,
-    NAMESPACES,
-)
 from watchword.kube.client import Client
 from watchword.operator import rbac as rules
+from watchword.operator import rendering
 from watchword.operator.account_manifests import ACCOUNTS_RIGHTS
 from watchword.operator.cluster_manager_manifests import CONTROLLER
 from watchword.operator.klusterlet_manifests import addon_namespace, namespace_of
-from watchword.operator.rendering import (
-    MANAGED_BY,
-    OPERATOR,
-    PodSettings,
-    Workload,
-    WorkloadAccess,
-    cluster_binding,
-    cluster_role_with_binding,
-    deployment,
-    labels_for,
-    role_with_binding,
-    service_account,
-)
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.manifests import establish_crds
 
@@ -42,7 +24,7 @@ DEFINITIONS: tuple[Object, ...] = (*MANAGED_CRDS, CLUSTER_MANAGER)
 
 async def install_crds(client: Client) -> None:
     """Apply the definitions that are missing or differ, and wait until their kinds are served."""
-    await establish_crds(client, DEFINITIONS, manager=MANAGED_BY)
+    await establish_crds(client, DEFINITIONS, manager=rendering.MANAGED_BY)
 
 
 class BundleOptions(Struct, frozen=True):
@@ -53,8 +35,8 @@ class BundleOptions(Struct, frozen=True):
     for_hub: bool = True
     for_agent: bool = True
     more_agent_namespaces: tuple[str, ...] = ()  # of a cluster that belongs to several hubs
-    pods: PodSettings = field(default_factory=PodSettings)  # of the operator
-    access: WorkloadAccess = field(default_factory=WorkloadAccess)
+    pods: rendering.PodSettings = field(default_factory=rendering.PodSettings)  # of the operator
+    access: rendering.WorkloadAccess = field(default_factory=rendering.WorkloadAccess)
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -67,33 +49,33 @@ def operator_bundle(options: BundleOptions | None = None) -> list[Manifest]:
     """Return the kinds, namespaces and roles, and the operator itself, in an order in which they can be applied."""
     options = options or BundleOptions()
     return [
-        *((CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS),
+        *((resources.CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS),
         *(
-            (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name)))
-            for name in (OPERATOR.namespace, *options.namespaces)
+            (resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(name)))
+            for name in (rendering.OPERATOR.namespace, *options.namespaces)
         ),
         *_deployable_roles(options),
-        service_account(OPERATOR.name, OPERATOR.namespace),
+        rendering.service_account(rendering.OPERATOR.name, rendering.OPERATOR.namespace),
         *_operator_rights(options),
         _operator_deployment(options),
-        *options.access.rows(OPERATOR),
+        *options.access.rows(rendering.OPERATOR),
     ]
 
 
 def hub_bundle(manager: Object | None = None, options: BundleOptions | None = None) -> list[Manifest]:
     options = options or BundleOptions(for_agent=False)
-    wanted = manager or CLUSTER_MANAGERS.manifest(
+    wanted = manager or resources.CLUSTER_MANAGERS.manifest(
         ObjectKey.cluster("cluster-manager"), spec={"imagePullSpec": options.image}
     )
     controllers = ObjectKey(HUB_NAMESPACE, f"{wanted['metadata']['name']}-controller")
-    return [*operator_bundle(options), *options.access.rows(controllers), (CLUSTER_MANAGERS, wanted)]
+    return [*operator_bundle(options), *options.access.rows(controllers), (resources.CLUSTER_MANAGERS, wanted)]
 
 
 def agent_bundle(klusterlet: Object, options: BundleOptions | None = None) -> list[Manifest]:
     """Return the operator and its Klusterlet; the bootstrap Secret is created by the joining user."""
     options = options or BundleOptions(for_hub=False)
     agent = ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent")
-    return [*operator_bundle(options), *options.access.rows(agent), (KLUSTERLETS, klusterlet)]
+    return [*operator_bundle(options), *options.access.rows(agent), (resources.KLUSTERLETS, klusterlet)]
 
 
 def _deployable_roles(options: BundleOptions) -> list[Manifest]:
@@ -107,16 +89,18 @@ def _deployable_roles(options: BundleOptions) -> list[Manifest]:
         roles |= {rules.ACCOUNTS_ROLE: rules_of(ACCOUNTS_RIGHTS)}
     rows: list[Manifest] = [
         (
-            CLUSTER_ROLES,
-            CLUSTER_ROLES.manifest(
-                ObjectKey.cluster(name), metadata={"labels": labels_for(OPERATOR.name)}, rules=list(rows)
+            resources.CLUSTER_ROLES,
+            resources.CLUSTER_ROLES.manifest(
+                ObjectKey.cluster(name),
+                metadata={"labels": rendering.labels_for(rendering.OPERATOR.name)},
+                rules=list(rows),
             ),
         )
         for name, rows in roles.items()
     ]
     own = {"kube-system": rules.HUB_TOKENS_RIGHTS, "kube-public": rules.HUB_INFO_RIGHTS} if options.for_hub else {}
     for namespace, rights in own.items():
-        rows += role_with_binding(ObjectKey(namespace, rules.HUB_TOKENS_ROLE), rules_of(rights), CONTROLLER)
+        rows += rendering.role_with_binding(ObjectKey(namespace, rules.HUB_TOKENS_ROLE), rules_of(rights), CONTROLLER)
     return [*rows, *_addon_grants()] if options.for_hub else rows
 
 
@@ -126,28 +110,32 @@ def _addon_grants() -> list[Manifest]:
     The API server keeps its rules; a manifest with rules would remove them with each apply.
     """
     selected = {"clusterRoleSelectors": [{"matchLabels": {Label.ADDON_GRANTABLE: "true"}}]}
-    key, metadata = ObjectKey.cluster(rules.HUB_GRANTS_ROLE), {"labels": labels_for(OPERATOR.name)}
-    role = CLUSTER_ROLES.manifest(key, metadata=metadata, aggregationRule=selected)
-    return [(CLUSTER_ROLES, role), cluster_binding(key.name, key.name, CONTROLLER)]
+    key, metadata = ObjectKey.cluster(rules.HUB_GRANTS_ROLE), {"labels": rendering.labels_for(rendering.OPERATOR.name)}
+    role = resources.CLUSTER_ROLES.manifest(key, metadata=metadata, aggregationRule=selected)
+    return [(resources.CLUSTER_ROLES, role), rendering.cluster_binding(key.name, key.name, CONTROLLER)]
 
 
 def _operator_rights(options: BundleOptions) -> list[Manifest]:
     everywhere = rules_of(rules.OPERATOR_RIGHTS)
-    rows: list[Manifest] = list(cluster_role_with_binding(rules.OPERATOR_ROLE, everywhere, OPERATOR))
+    rows: list[Manifest] = list(
+        rendering.cluster_role_with_binding(rules.OPERATOR_ROLE, everywhere, rendering.OPERATOR)
+    )
     for namespace in options.namespaces:
         own = rules_of(rules.OPERATOR_OWN_RIGHTS)
-        rows += role_with_binding(ObjectKey(namespace, rules.OPERATOR_OWN_ROLE), own, OPERATOR)
+        rows += rendering.role_with_binding(ObjectKey(namespace, rules.OPERATOR_OWN_ROLE), own, rendering.OPERATOR)
     election = rules_of(rules.ELECTION_RIGHTS)
-    rows += role_with_binding(ObjectKey(OPERATOR.namespace, rules.OPERATOR_OWN_ROLE), election, OPERATOR)
+    rows += rendering.role_with_binding(
+        ObjectKey(rendering.OPERATOR.namespace, rules.OPERATOR_OWN_ROLE), election, rendering.OPERATOR
+    )
     return rows
 
 
 def _operator_deployment(options: BundleOptions) -> Manifest:
-    return deployment(
-        Workload(
-            key=OPERATOR,
+    return rendering.deployment(
+        rendering.Workload(
+            key=rendering.OPERATOR,
             image=options.image,
-            arguments=["operator", f"--namespace={OPERATOR.namespace}"],
+            arguments=["operator", f"--namespace={rendering.OPERATOR.namespace}"],
             replicas=options.pods.replicas,
             pod=options.pods.fields,
             resources=options.pods.resources or {"requests": {"cpu": "2m", "memory": "64Mi"}},

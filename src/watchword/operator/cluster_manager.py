@@ -17,10 +17,11 @@ from watchword.kube.errors import ApiStatusError, Conflict
 from watchword.operator import conditions
 from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
 from watchword.operator.cluster_manager_manifests import accounts_binding, hub_manifests
-from watchword.operator.conditions import add_finalizer, describe_failure, remove_finalizer, report_status
+from watchword.operator.conditions import describe_failure, report_status
 from watchword.operator.feature_gates import HUB_FEATURES, is_enabled
 from watchword.operator.rendering import OPERATOR, image_of_operator
 from watchword.operator.validation import validate_cluster_manager
+from watchword.runtime.ensure import add_finalizer, remove_finalizer
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter

@@ -13,18 +13,10 @@ from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
 from watchword.api.resources import CRON_JOBS, NAMESPACES, SERVICES
 from watchword.api.validation import DurationError, parse_duration
 from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
+from watchword.operator import rendering
 from watchword.operator.feature_gates import HUB_FEATURES, format_gates, is_enabled
 from watchword.operator.klusterlet_manifests import pod_fields, resources_of
 from watchword.operator.rbac import ACCOUNTS_ROLE, CLEANER_ROLE, HUB_ROLE
-from watchword.operator.rendering import (
-    JOB_DEADLINE,
-    Workload,
-    cluster_binding,
-    deployment,
-    labels_for,
-    role_with_binding,
-    service_account,
-)
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import AnnotatesHubAccount, ClusterDriver, HasServer, HubServer
 
@@ -40,14 +32,14 @@ def server_bindings(manager: Object, server: HubServer, controller: ObjectKey) -
     prefix = f"open-cluster-management:operated:{manager['metadata']['name']}:{server.name}"
     account = ObjectKey(HUB_NAMESPACE, server.service_account)
     rows: list[Manifest] = [
-        service_account(account.name, account.namespace),
-        cluster_binding(prefix, server.role, account),
+        rendering.service_account(account.name, account.namespace),
+        rendering.cluster_binding(prefix, server.role, account),
     ]
     if server.signer_rules:
-        rows.append(cluster_binding(f"{prefix}-signer", server.signer_role, controller))
+        rows.append(rendering.cluster_binding(f"{prefix}-signer", server.signer_role, controller))
     if server.controller_rules:
         key = ObjectKey(HUB_NAMESPACE, f"{server.name}-controller")
-        rows += role_with_binding(key, [], controller, existing_role=server.controller_role)
+        rows += rendering.role_with_binding(key, [], controller, existing_role=server.controller_role)
     return rows
 
 
@@ -55,7 +47,7 @@ def server_workload(manager: Object, server: HubServer, image: str) -> list[Mani
     spec: Mapping[str, Any] = manager.get("spec") or {}
     own: Mapping[str, Any] = spec.get("serverConfiguration") or {}
     name = server_name(manager, server)
-    workload = Workload(
+    workload = rendering.Workload(
         key=ObjectKey(HUB_NAMESPACE, name),
         service_account=server.service_account,
         image=str(own.get("imagePullSpec") or spec.get("imagePullSpec") or image),
@@ -66,7 +58,7 @@ def server_workload(manager: Object, server: HubServer, image: str) -> list[Mani
         pod=pod_fields(manager),
         resources=resources_of(spec),
     )
-    return [deployment(workload), service(name, server.port, is_balanced=_is_balanced(own, server.exposure))]
+    return [rendering.deployment(workload), service(name, server.port, is_balanced=_is_balanced(own, server.exposure))]
 
 
 def service(name: str, port: int, *, is_balanced: bool) -> Manifest:
@@ -78,7 +70,7 @@ def service(name: str, port: int, *, is_balanced: bool) -> Manifest:
         "ports": ports,
     }
     key = ObjectKey(HUB_NAMESPACE, name)
-    return SERVICES, SERVICES.manifest(key, metadata={"labels": labels_for(name)}, spec=spec)
+    return SERVICES, SERVICES.manifest(key, metadata={"labels": rendering.labels_for(name)}, spec=spec)
 
 
 def _is_balanced(configuration: Mapping[str, Any], protocol: str) -> bool:
@@ -165,10 +157,10 @@ def hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
     prefix = f"open-cluster-management:operated:{manager['metadata']['name']}"
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
-        service_account(CONTROLLER.name, HUB_NAMESPACE, account_annotations(manager)),
-        cluster_binding(f"{prefix}:controller", HUB_ROLE, CONTROLLER),
-        service_account(CLEANER.name, HUB_NAMESPACE),
-        cluster_binding(f"{prefix}:cluster-cleaner", CLEANER_ROLE, CLEANER),
+        rendering.service_account(CONTROLLER.name, HUB_NAMESPACE, account_annotations(manager)),
+        rendering.cluster_binding(f"{prefix}:controller", HUB_ROLE, CONTROLLER),
+        rendering.service_account(CLEANER.name, HUB_NAMESPACE),
+        rendering.cluster_binding(f"{prefix}:cluster-cleaner", CLEANER_ROLE, CLEANER),
         *(row for server in enabled_servers(manager) for row in server_bindings(manager, server, CONTROLLER)),
         *([accounts_binding(manager)] if is_enabled(manager, ACCOUNTS_GATE) else []),
         *_workloads(manager, image),
@@ -178,13 +170,13 @@ def hub_manifests(manager: Object, *, image: str = IMAGE) -> list[Manifest]:
 def accounts_binding(manager: Object) -> Manifest:
     """Return what lets the hub serve managed service accounts: the right to their Secrets, and to them."""
     name = f"open-cluster-management:operated:{manager['metadata']['name']}:accounts"
-    return cluster_binding(name, ACCOUNTS_ROLE, CONTROLLER)
+    return rendering.cluster_binding(name, ACCOUNTS_ROLE, CONTROLLER)
 
 
 def _workloads(manager: Object, image: str) -> list[Manifest]:
     spec: Mapping[str, Any] = manager.get("spec") or {}
     chosen = str(spec.get("imagePullSpec") or image)
-    workload = Workload(
+    workload = rendering.Workload(
         key=ObjectKey(HUB_NAMESPACE, f"{manager['metadata']['name']}-controller"),
         service_account=CONTROLLER.name,
         image=chosen,
@@ -195,7 +187,7 @@ def _workloads(manager: Object, image: str) -> list[Manifest]:
     )
     servers = [row for server in enabled_servers(manager) for row in server_workload(manager, server, image)]
     return [
-        deployment(workload),
+        rendering.deployment(workload),
         cleaner_job(chosen, left_cluster_retention(manager), pod_fields(manager)),
         *servers,
     ]
@@ -226,7 +218,9 @@ def cleaner_job(image: str, retention: str = "", pod_fields: Mapping[str, Any] |
         "schedule": "*/10 * * * *",
         "concurrencyPolicy": "Forbid",
         # A Job that cannot start, of an image that cannot be pulled, makes room for the next.
-        "jobTemplate": {"spec": {"backoffLimit": 1, "activeDeadlineSeconds": JOB_DEADLINE, "template": {"spec": pod}}},
+        "jobTemplate": {
+            "spec": {"backoffLimit": 1, "activeDeadlineSeconds": rendering.JOB_DEADLINE, "template": {"spec": pod}}
+        },
     }
     key = ObjectKey(HUB_NAMESPACE, CLEANER_JOB)
-    return CRON_JOBS, CRON_JOBS.manifest(key, metadata={"labels": labels_for(CLEANER_JOB)}, spec=spec)
+    return CRON_JOBS, CRON_JOBS.manifest(key, metadata={"labels": rendering.labels_for(CLEANER_JOB)}, spec=spec)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from watchword.api.conditions import Condition, is_true
-from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, finalizers_of
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
 from watchword.api.resources import NAMESPACES
 from watchword.api.time import rfc3339
@@ -19,7 +19,6 @@ from watchword.operator.applier import generations, related_resources
 from watchword.operator.feature_gates import gates_of
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
-from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.status import StatusChange, StatusWriter
 
 APPLIED, AVAILABLE, PROGRESSING = "Applied", "Available", "Progressing"
@@ -152,23 +151,3 @@ async def describe_failure(client: Client, error: Exception, namespace: str, *, 
     if found is not None:
         return str(error)
     return f"the namespace {namespace} is gone, and with it the rights of the operator in it: run `{remedy}` again"
-
-
-async def add_finalizer(client: Client, resource: Resource, found: Object, finalizer: str) -> Object:
-    """Make sure that nothing of the object is forgotten when it is deleted; return it as it then is."""
-    if finalizer in finalizers_of(found):
-        return found
-    patch = with_preconditions(found, {"metadata": {"finalizers": [*finalizers_of(found), finalizer]}})
-    return await client.patch(resource, ObjectKey.of(found), patch)
-
-
-async def remove_finalizer(client: Client, resource: Resource, found: Object, finalizer: str) -> None:
-    kept = [name for name in finalizers_of(found) if name != finalizer]
-    if len(kept) == len(finalizers_of(found)):
-        return
-    try:
-        await client.patch(
-            resource, ObjectKey.of(found), with_preconditions(found, {"metadata": {"finalizers": kept or None}})
-        )
-    except NotFound:
-        return

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from watchword.api import resources
 from watchword.api.bootstrap import CLUSTER_INFO, TOKEN_SECRET_NAMESPACE
 from watchword.api.meta import Manifest, ObjectKey
 from watchword.api.names import ADDON_GROUP, BOOTSTRAP_NAMESPACE, CLUSTER_GROUP, IMAGE
 from watchword.api.rbac import RbacRule, rules_of
-from watchword.api.resources import (
-    CLUSTER_MANAGERS,
-    MANAGED_SERVICE_ACCOUNTS,
-    NAMESPACES,
-    OCM_MANAGED_SERVICE_ACCOUNTS,
-    SERVICES,
-    VALIDATING_ADMISSION_POLICIES,
-    VALIDATING_ADMISSION_POLICY_BINDINGS,
-)
+from watchword.operator import rendering
 from watchword.operator.rbac import READ
-from watchword.operator.rendering import (
-    Workload,
-    cluster_role_with_binding,
-    deployment,
-    labels_for,
-    role_with_binding,
-    service_account,
-)
 
 DASHBOARD = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-dashboard")
 DASHBOARD_ROLE = "watchword:dashboard"
@@ -42,18 +27,20 @@ DASHBOARD_RIGHTS = (
     RbacRule("shows who requested which certificate", "certificates.k8s.io", ("certificatesigningrequests",), READ),
     *(
         RbacRule("shows managed service accounts, without tokens", kind.group, (kind.plural,), READ)
-        for kind in (MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS)
+        for kind in (resources.MANAGED_SERVICE_ACCOUNTS, resources.OCM_MANAGED_SERVICE_ACCOUNTS)
     ),
     RbacRule("shows what happened", "events.k8s.io", ("events",), READ),
     RbacRule("finds processes that do not run", "apps", ("deployments",), READ),
     RbacRule("finds pods that do not run, and namespaces without a cluster", "", ("pods", "namespaces"), READ),
     RbacRule("finds processes and agents that stopped", "coordination.k8s.io", ("leases",), READ),
     RbacRule("finds Jobs that do not end", "batch", ("jobs",), READ),
-    RbacRule("shows what the operator reports", CLUSTER_MANAGERS.group, (CLUSTER_MANAGERS.plural,), READ),
+    RbacRule(
+        "shows what the operator reports", resources.CLUSTER_MANAGERS.group, (resources.CLUSTER_MANAGERS.plural,), READ
+    ),
     RbacRule(
         "finds a missing admission policy",
-        VALIDATING_ADMISSION_POLICIES.group,
-        (VALIDATING_ADMISSION_POLICIES.plural, VALIDATING_ADMISSION_POLICY_BINDINGS.plural),
+        resources.VALIDATING_ADMISSION_POLICIES.group,
+        (resources.VALIDATING_ADMISSION_POLICIES.plural, resources.VALIDATING_ADMISSION_POLICY_BINDINGS.plural),
         READ,
     ),
 )
@@ -89,13 +76,20 @@ def dashboard_bundle(options: DashboardBundleOptions) -> list[Manifest]:
     """Return the account, its rights, the Deployment and the Service; Secrets are readable only on request."""
     spec = {"selector": {"app": DASHBOARD.name}, "ports": [{"name": "http", "port": PORT, "targetPort": PORT}]}
     return [
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(DASHBOARD.namespace))),
-        service_account(DASHBOARD.name, DASHBOARD.namespace),
-        *cluster_role_with_binding(DASHBOARD_ROLE, rules_of(DASHBOARD_RIGHTS), DASHBOARD),
-        *role_with_binding(ObjectKey(CLUSTER_INFO.namespace, AUTHORITY_ROLE), rules_of(AUTHORITY_RIGHTS), DASHBOARD),
+        (resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(DASHBOARD.namespace))),
+        rendering.service_account(DASHBOARD.name, DASHBOARD.namespace),
+        *rendering.cluster_role_with_binding(DASHBOARD_ROLE, rules_of(DASHBOARD_RIGHTS), DASHBOARD),
+        *rendering.role_with_binding(
+            ObjectKey(CLUSTER_INFO.namespace, AUTHORITY_ROLE), rules_of(AUTHORITY_RIGHTS), DASHBOARD
+        ),
         *_secret_roles(options),
-        (SERVICES, SERVICES.manifest(DASHBOARD, metadata={"labels": labels_for(DASHBOARD.name)}, spec=spec)),
-        deployment(_workload(options)),
+        (
+            resources.SERVICES,
+            resources.SERVICES.manifest(
+                DASHBOARD, metadata={"labels": rendering.labels_for(DASHBOARD.name)}, spec=spec
+            ),
+        ),
+        rendering.deployment(_workload(options)),
     ]
 
 
@@ -103,14 +97,14 @@ def _secret_roles(options: DashboardBundleOptions) -> list[Manifest]:
     tokens, pull_secrets = rules_of(TOKENS_RIGHTS), rules_of(PULL_SECRETS_RIGHTS)
     rows: list[Manifest] = []
     if options.join_tokens:
-        rows += role_with_binding(ObjectKey(TOKEN_SECRET_NAMESPACE, TOKENS_ROLE), tokens, DASHBOARD)
+        rows += rendering.role_with_binding(ObjectKey(TOKEN_SECRET_NAMESPACE, TOKENS_ROLE), tokens, DASHBOARD)
     if options.pull_secrets:
-        rows += cluster_role_with_binding(PULL_SECRETS_ROLE, pull_secrets, DASHBOARD)
+        rows += rendering.cluster_role_with_binding(PULL_SECRETS_ROLE, pull_secrets, DASHBOARD)
     return rows
 
 
-def _workload(options: DashboardBundleOptions) -> Workload:
-    return Workload(
+def _workload(options: DashboardBundleOptions) -> rendering.Workload:
+    return rendering.Workload(
         key=DASHBOARD,
         image=options.image,
         arguments=[

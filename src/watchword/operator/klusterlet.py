@@ -20,13 +20,13 @@ from watchword.kube.errors import ApiStatusError, Conflict, KubeError, NotFound
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.operator import conditions
 from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
-from watchword.operator.conditions import add_finalizer, describe_failure, remove_finalizer, report_status
+from watchword.operator.conditions import describe_failure, report_status
 from watchword.operator.feature_gates import AGENT_FEATURES
 from watchword.operator.klusterlet_manifests import addon_namespace, agent_manifests, namespace_of
 from watchword.operator.rendering import OPERATOR, image_of_operator
 from watchword.operator.validation import validate_klusterlet
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import add_finalizer, remove_finalizer
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
@@ -80,12 +80,8 @@ class KlusterletRemoval(Struct, frozen=True):
 
     async def _delete_record(self, record: Object) -> None:
         """Remove the finalizer of a record whose agent is gone; the garbage collector does the rest."""
-        key = ObjectKey.of(record)
         try:
-            kept = [name for name in finalizers_of(record) if name != Finalizer.APPLIED_WORK]
-            if len(kept) != len(finalizers_of(record)):
-                patch = with_preconditions(record, {"metadata": {"finalizers": kept or None}})
-                await self.client.patch(APPLIED_MANIFEST_WORKS, key, patch)
+            await remove_finalizer(self.client, APPLIED_MANIFEST_WORKS, record, Finalizer.APPLIED_WORK)
             if not is_deleting(record):
                 await delete_exact(self.client, APPLIED_MANIFEST_WORKS, record)
         except (NotFound, Conflict):

@@ -17,15 +17,9 @@ from watchword.api.names import (
 )
 from watchword.api.resources import NAMESPACES
 from watchword.credentials.driver_options import Side, settings_from_spec, settings_to_flags
+from watchword.operator import rendering
 from watchword.operator.feature_gates import AGENT_FEATURES, format_gates
 from watchword.operator.rbac import AGENT_OWN_ROLE, AGENT_ROLE, EXECUTION_ROLE
-from watchword.operator.rendering import (
-    Workload,
-    cluster_binding,
-    deployment,
-    role_with_binding,
-    service_account,
-)
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import AnnotatesAgentAccount, ClusterDriver
 
@@ -105,12 +99,12 @@ def agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = 
     places = (namespace, addon_namespace(namespace))
     return [
         *_namespaces_and_account(klusterlet),
-        cluster_binding(f"{prefix}:agent", AGENT_ROLE, subject),
-        cluster_binding(f"{prefix}:work", EXECUTION_ROLE, subject),
+        rendering.cluster_binding(f"{prefix}:agent", AGENT_ROLE, subject),
+        rendering.cluster_binding(f"{prefix}:work", EXECUTION_ROLE, subject),
         *(
             binding
             for place in places
-            for binding in role_with_binding(
+            for binding in rendering.role_with_binding(
                 ObjectKey(place, f"{prefix}:agent"), (), subject, existing_role=AGENT_OWN_ROLE
             )
         ),
@@ -118,26 +112,26 @@ def agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = 
     ]
 
 
-def service_account_of(klusterlet: Object, catalog: Catalog = CATALOG) -> ObjectKey:
+def service_account_of(klusterlet: Object) -> ObjectKey:
     """Return the ServiceAccount that the agent runs as; a driver may expect another name than the usual one."""
-    driver = _choose_driver(_registration_of(klusterlet), catalog)
+    driver = _choose_driver(_registration_of(klusterlet))
     suffix = driver.account_suffix if isinstance(driver, AnnotatesAgentAccount) else DEFAULT_ACCOUNT_SUFFIX
     return ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-{suffix}")
 
 
-def _namespaces_and_account(klusterlet: Object, catalog: Catalog = CATALOG) -> list[Manifest]:
+def _namespaces_and_account(klusterlet: Object) -> list[Manifest]:
     namespace, subject = namespace_of(klusterlet), service_account_of(klusterlet)
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace))),
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(addon_namespace(namespace)))),
-        service_account(subject.name, namespace, _account_annotations(_registration_of(klusterlet), catalog)),
+        rendering.service_account(subject.name, namespace, _account_annotations(_registration_of(klusterlet))),
     ]
 
 
 def agent_deployment(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = "") -> Manifest:
     spec: Mapping[str, Any] = klusterlet.get("spec") or {}
-    return deployment(
-        Workload(
+    return rendering.deployment(
+        rendering.Workload(
             key=ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent"),
             service_account=service_account_of(klusterlet).name,
             image=str(spec.get("imagePullSpec") or image),
@@ -156,9 +150,9 @@ def addon_namespace(namespace: str) -> str:
     return ADDON_NAMESPACE if namespace == AGENT_NAMESPACE else f"{namespace}-addon"
 
 
-def _account_annotations(registration: Mapping[str, Any], catalog: Catalog) -> dict[str, str]:
-    settings = settings_from_spec(catalog.options(Side.CLUSTER), registration)
-    driver = _choose_driver(registration, catalog)
+def _account_annotations(registration: Mapping[str, Any]) -> dict[str, str]:
+    settings = settings_from_spec(CATALOG.options(Side.CLUSTER), registration)
+    driver = _choose_driver(registration)
     return dict(driver.account_annotations(settings)) if isinstance(driver, AnnotatesAgentAccount) else {}
 
 
@@ -166,10 +160,10 @@ def _registration_of(klusterlet: Object) -> Mapping[str, Any]:
     return (klusterlet.get("spec") or {}).get("registrationConfiguration") or {}
 
 
-def _choose_driver(registration: Mapping[str, Any], catalog: Catalog) -> ClusterDriver:
+def _choose_driver(registration: Mapping[str, Any]) -> ClusterDriver:
     """Return the driver that the spec names; the default when it names none, or an unknown one."""
     named = str((registration.get("registrationDriver") or {}).get("authType"))
-    return next(iter(catalog.known([named])), catalog.find(""))
+    return next(iter(CATALOG.known([named])), CATALOG.find(""))
 
 
 def pod_fields(deployed: Object) -> dict[str, Any]:

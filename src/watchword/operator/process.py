@@ -8,21 +8,9 @@ from random import Random
 
 from msgspec import Struct, field
 
+from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, BOOTSTRAP_NAMESPACE, HUB_KUBECONFIG_SECRET, Label
-from watchword.api.resources import (
-    APPLIED_MANIFEST_WORKS,
-    CLUSTER_MANAGERS,
-    CLUSTER_ROLE_BINDINGS,
-    CRON_JOBS,
-    DEPLOYMENTS,
-    KLUSTERLETS,
-    NAMESPACES,
-    ROLE_BINDINGS,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-    SERVICES,
-)
 from watchword.kube.client import Client
 from watchword.operator.applier import OWNER_ANNOTATION, owners_of
 from watchword.operator.bundles import install_crds
@@ -43,8 +31,15 @@ from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Trigger
 
 DEPLOYED = (
-    *(DEPLOYMENTS, CRON_JOBS, SERVICE_ACCOUNTS, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, NAMESPACES),
-    *((SERVICES,) if CATALOG.servers else ()),
+    *(
+        resources.DEPLOYMENTS,
+        resources.CRON_JOBS,
+        resources.SERVICE_ACCOUNTS,
+        resources.ROLE_BINDINGS,
+        resources.CLUSTER_ROLE_BINDINGS,
+        resources.NAMESPACES,
+    ),
+    *((resources.SERVICES,) if CATALOG.servers else ()),
 )
 OURS = WatchScope(labels=f"{Label.MANAGED_BY}={MANAGED_BY}")
 AGENT_SECRETS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
@@ -52,12 +47,12 @@ AGENT_SECRETS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
 
 def register_informers(cache: Cache) -> None:
     """Register the informers of everything that the operator reads: of Secrets, only the agent's two."""
-    for resource in (KLUSTERLETS, CLUSTER_MANAGERS, APPLIED_MANIFEST_WORKS):
+    for resource in (resources.KLUSTERLETS, resources.CLUSTER_MANAGERS, resources.APPLIED_MANIFEST_WORKS):
         cache.informer(resource)
     for resource in DEPLOYED:
         cache.informer(resource, OURS)
     for name in AGENT_SECRETS:
-        cache.informer(SECRETS, WatchScope(fields=f"metadata.name={name}"))
+        cache.informer(resources.SECRETS, WatchScope(fields=f"metadata.name={name}"))
 
 
 def controllers(connection: ApiServerConnection, clock: Clock, *, image: str = "") -> list[ControllerSpec]:
@@ -67,10 +62,10 @@ def controllers(connection: ApiServerConnection, clock: Clock, *, image: str = "
     hubs = ClusterManagerReconciler(cache, connection.client, connection.status, image)
     to_agent = tuple(Trigger(resource, _owned_by("Klusterlet")) for resource in DEPLOYED)
     to_hub = tuple(Trigger(resource, _owned_by("ClusterManager")) for resource in DEPLOYED)
-    secrets = Trigger(SECRETS, lambda secret: _agents_in(cache, secret))
+    secrets = Trigger(resources.SECRETS, lambda secret: _agents_in(cache, secret))
     return [
-        ControllerSpec("klusterlet", KLUSTERLETS, agents, (*to_agent, secrets), workers=2),
-        ControllerSpec("cluster-manager", CLUSTER_MANAGERS, hubs, to_hub, workers=1),
+        ControllerSpec("klusterlet", resources.KLUSTERLETS, agents, (*to_agent, secrets), workers=2),
+        ControllerSpec("cluster-manager", resources.CLUSTER_MANAGERS, hubs, to_hub, workers=1),
     ]
 
 
@@ -84,10 +79,10 @@ def _owned_by(kind: str) -> Callable[[Object], Iterable[ObjectKey]]:
 
 def _agents_in(cache: Cache, secret: Object) -> Iterable[ObjectKey]:
     namespace = secret["metadata"]["namespace"]
-    return [ObjectKey.of(each) for each in cache.list(KLUSTERLETS) if namespace_of(each) == namespace]
+    return [ObjectKey.of(each) for each in cache.list(resources.KLUSTERLETS) if namespace_of(each) == namespace]
 
 
-LEASE = "watchword-operator-lock"
+OPERATOR_LEASE = "watchword-operator-lock"
 
 
 class OperatorOptions(Struct, frozen=True):
@@ -115,7 +110,7 @@ async def run_operator(
         ManagerOptions(
             name="watchword.dev/operator",
             identity=options.identity,
-            lease=ObjectKey(options.namespace, LEASE) if options.elect else None,
+            lease=ObjectKey(options.namespace, OPERATOR_LEASE) if options.elect else None,
             timing=options.timing,
             health=options.health,
         ),

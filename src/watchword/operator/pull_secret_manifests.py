@@ -11,17 +11,8 @@ from watchword.api.names import IMAGE
 from watchword.api.pull_secrets import CONFIGURATION, PULL_SECRETS_NAMESPACE, REGISTRY_SERVICES
 from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES
+from watchword.operator import rendering
 from watchword.operator.rbac import READ
-from watchword.operator.rendering import (
-    PodSettings,
-    Workload,
-    WorkloadAccess,
-    cluster_role_with_binding,
-    deployment,
-    labels_for,
-    role_with_binding,
-    service_account,
-)
 
 PULL_SECRETS = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-pull-secrets")
 REGISTRY_AUTH = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-registry-auth")
@@ -74,8 +65,8 @@ class PullSecretBundleOptions(Struct, frozen=True):
     registries: tuple[str, ...] = ()
     audience: str = ""
     only_used: bool = False
-    pods: PodSettings = field(default_factory=lambda: PodSettings(replicas=2))
-    access: WorkloadAccess = field(default_factory=WorkloadAccess)
+    pods: rendering.PodSettings = field(default_factory=lambda: rendering.PodSettings(replicas=2))
+    access: rendering.WorkloadAccess = field(default_factory=rendering.WorkloadAccess)
 
 
 def pull_secret_bundle(options: PullSecretBundleOptions) -> list[Manifest]:
@@ -83,14 +74,14 @@ def pull_secret_bundle(options: PullSecretBundleOptions) -> list[Manifest]:
     data = {"enabled": "true", "registries": "\n".join(options.registries), "audience": options.audience}
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(PULL_SECRETS.namespace))),
-        service_account(PULL_SECRETS.name, PULL_SECRETS.namespace),
-        *cluster_role_with_binding(PULL_SECRETS_ROLE, rules_of(rights), PULL_SECRETS),
-        *role_with_binding(
+        rendering.service_account(PULL_SECRETS.name, PULL_SECRETS.namespace),
+        *rendering.cluster_role_with_binding(PULL_SECRETS_ROLE, rules_of(rights), PULL_SECRETS),
+        *rendering.role_with_binding(
             ObjectKey(PULL_SECRETS.namespace, PULL_SECRETS_OWN_ROLE), rules_of(PULL_SECRETS_OWN_RIGHTS), PULL_SECRETS
         ),
         (CONFIG_MAPS, CONFIG_MAPS.manifest(CONFIGURATION, data={name: text for name, text in data.items() if text})),
-        deployment(
-            Workload(
+        rendering.deployment(
+            rendering.Workload(
                 key=PULL_SECRETS,
                 image=options.image,
                 arguments=["pull-secrets", *(["--only-used"] if options.only_used else [])],
@@ -118,16 +109,16 @@ def registry_auth_bundle(options: RegistryAuthBundleOptions) -> list[Manifest]:
 
     The signing key is not among them, so that all can be applied again: registries trust its certificate.
     """
-    labels = labels_for(REGISTRY_AUTH.name)
+    labels = rendering.labels_for(REGISTRY_AUTH.name)
     ports = [{"name": "token", "port": TOKEN_PORT, "targetPort": TOKEN_PORT}]
     service = {"selector": {"app": REGISTRY_AUTH.name}, "ports": ports}
     return [
         (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(REGISTRY_AUTH.namespace))),
-        service_account(REGISTRY_AUTH.name, REGISTRY_AUTH.namespace),
-        *cluster_role_with_binding(REGISTRY_AUTH_ROLE, rules_of(REGISTRY_AUTH_RIGHTS), REGISTRY_AUTH),
+        rendering.service_account(REGISTRY_AUTH.name, REGISTRY_AUTH.namespace),
+        *rendering.cluster_role_with_binding(REGISTRY_AUTH_ROLE, rules_of(REGISTRY_AUTH_RIGHTS), REGISTRY_AUTH),
         *([_image_role(IMAGE_PULLER, ["get"]), _image_role(IMAGE_PUSHER, ["get", "update"])]),
         (SERVICES, SERVICES.manifest(REGISTRY_AUTH, metadata={"labels": labels}, spec=service)),
-        deployment(_registry_auth_workload(options)),
+        rendering.deployment(_registry_auth_workload(options)),
     ]
 
 
@@ -143,9 +134,9 @@ def signing_secret(key: bytes, certificate: bytes) -> Object:
     return SECRETS.manifest(where, type="kubernetes.io/tls", stringData=data, immutable=True)
 
 
-def _registry_auth_workload(options: RegistryAuthBundleOptions) -> Workload:
+def _registry_auth_workload(options: RegistryAuthBundleOptions) -> rendering.Workload:
     folder = "/etc/registry-auth"
-    return Workload(
+    return rendering.Workload(
         key=REGISTRY_AUTH,
         image=options.image,
         arguments=[

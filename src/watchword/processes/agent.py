@@ -467,7 +467,7 @@ def validate_agent_options(options: AgentOptions, catalog: Catalog = CATALOG) ->
     return [objection for objection in objections if objection]
 
 
-def agent_option_warnings(options: AgentOptions, catalog: Catalog = CATALOG) -> list[str]:
-    known = (*catalog.options(Side.CLUSTER), *ADDON_CATALOG.options)
+def agent_option_warnings(options: AgentOptions) -> list[str]:
+    known = (*CATALOG.options(Side.CLUSTER), *ADDON_CATALOG.options)
     rows = [(option, option.read(options.settings)) for option in known]
     return [warning for option, value in rows if value and (warning := option.warn(value))]

@@ -19,7 +19,7 @@ from watchword.addons.hub.controllers import AddonHubContext, hub_addon_controll
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import HUB_LOCK, HUB_NAMESPACE
+from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, LEASES
 from watchword.credentials.driver import HubContext
 from watchword.credentials.driver_options import Settings
@@ -53,7 +53,7 @@ from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec
 from watchword.work.hub import work_controllers
 
-LEASE = ObjectKey(HUB_NAMESPACE, HUB_LOCK)
+HUB_LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
 
 
 class HubControllerContext(Struct, frozen=True):
@@ -139,7 +139,7 @@ async def run_hub(
         ManagerOptions(
             name="watchword.dev/hub",
             identity=options.identity,
-            lease=LEASE if options.elect else None,
+            lease=HUB_LEASE if options.elect else None,
             timing=options.timing,
             health=options.health,
             quarantine=options.quarantine,

@@ -6,16 +6,8 @@ import contextlib
 
 from msgspec import Struct
 
+from watchword.api import pull_secrets
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
-from watchword.api.pull_secrets import (
-    ANNOTATION_ACCOUNT_NAME,
-    ANNOTATION_BINDING,
-    ANNOTATION_CREATED_BY,
-    CREATED_BY_LEGACY_CONTROLLER,
-    LEGACY,
-    LEGACY_TOKEN,
-    SERVICE_ACCOUNT_TOKEN_TYPE,
-)
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
@@ -37,8 +29,8 @@ class LegacyTokenReconciler(Struct, frozen=True):
         if secret is None or settings is None or is_deleting(secret) or not is_legacy_token(secret):
             return Done()
         wanted = "true" if settings.enabled else None
-        if labels_of(secret).get(LEGACY_TOKEN) != wanted:
-            patch = {"metadata": {"uid": uid_of(secret), "labels": {LEGACY_TOKEN: wanted}}}
+        if labels_of(secret).get(pull_secrets.LEGACY_TOKEN) != wanted:
+            patch = {"metadata": {"uid": uid_of(secret), "labels": {pull_secrets.LEGACY_TOKEN: wanted}}}
             with contextlib.suppress(NotFound):  # deleted meanwhile
                 await self.client.patch(SECRETS, key, patch)
         return Done()
@@ -62,7 +54,7 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
         if found is None or secret is None or not secret.is_legacy or settings is None:
             return Done()
         if secret.deleting:
-            if LEGACY_TOKEN in secret.finalizers:
+            if pull_secrets.LEGACY_TOKEN in secret.finalizers:
                 await self._delete_token(secret, deliberate=settings.enabled)
                 await self._patch(secret, marked=False)
             return Done()
@@ -78,7 +70,7 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
     async def _delete_token(self, secret: PullSecret, *, deliberate: bool) -> None:
         key = ObjectKey(secret.key.namespace, secret.legacy_token)
         token = self.reader.get(SECRETS, key)
-        same = token is not None and annotations_of(token).get(ANNOTATION_ACCOUNT_NAME) == secret.account
+        same = token is not None and annotations_of(token).get(pull_secrets.ANNOTATION_ACCOUNT_NAME) == secret.account
         if deliberate and token is not None and same and is_legacy_token(token):
             with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
                 await self.client.delete(SECRETS, key, uid=uid_of(token))
@@ -90,17 +82,21 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
         return self.reader.get(SECRETS, key) is None and await self.client.find(SECRETS, key) is None
 
     async def _patch(self, secret: PullSecret, *, marked: bool) -> None:
-        finalizers = [name for name in secret.finalizers if name != LEGACY_TOKEN]
+        finalizers = [name for name in secret.finalizers if name != pull_secrets.LEGACY_TOKEN]
         if marked:
-            finalizers = list(secret.finalizers) if LEGACY_TOKEN in secret.finalizers else [*finalizers, LEGACY_TOKEN]
-        binding = LEGACY if marked or secret.deleting else ""
+            finalizers = (
+                list(secret.finalizers)
+                if pull_secrets.LEGACY_TOKEN in secret.finalizers
+                else [*finalizers, pull_secrets.LEGACY_TOKEN]
+            )
+        binding = pull_secrets.LEGACY if marked or secret.deleting else ""
         if finalizers == list(secret.finalizers) and binding == secret.binding:
             return
         metadata: Object = {
             "uid": secret.uid,
             "resourceVersion": secret.version,
             "finalizers": finalizers,
-            "annotations": {ANNOTATION_BINDING: binding or None},
+            "annotations": {pull_secrets.ANNOTATION_BINDING: binding or None},
         }
         with contextlib.suppress(NotFound):  # deleted meanwhile
             await self.client.patch(SECRETS, secret.key, {"metadata": metadata})
@@ -109,7 +105,7 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
 def is_legacy_token(secret: Object) -> bool:
     annotations = annotations_of(secret)
     return (
-        secret.get("type") == SERVICE_ACCOUNT_TOKEN_TYPE
-        and annotations.get(ANNOTATION_CREATED_BY) == CREATED_BY_LEGACY_CONTROLLER
-        and bool(annotations.get(ANNOTATION_ACCOUNT_NAME))
+        secret.get("type") == pull_secrets.SERVICE_ACCOUNT_TOKEN_TYPE
+        and annotations.get(pull_secrets.ANNOTATION_CREATED_BY) == pull_secrets.CREATED_BY_LEGACY_CONTROLLER
+        and bool(annotations.get(pull_secrets.ANNOTATION_ACCOUNT_NAME))
     )

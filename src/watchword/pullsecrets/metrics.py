@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from watchword.credentials.token_metrics import TokenRefreshMetrics, TokenTimes, TokenValidityMetrics
 from watchword.pullsecrets.dockercfg import Credentials
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.runtime.prometheus import CollectorRegistry, Gauge, Histogram
+from watchword.runtime.token_metrics import TokenRefreshMetrics, TokenTimes, TokenValidityMetrics
 
 WHERE = "in a pull secret"
 

@@ -21,7 +21,7 @@ from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
 
-LEASE = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-pull-secrets-lock")
+PULL_SECRETS_LEASE = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-pull-secrets-lock")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ async def run_pull_secrets(
         ManagerOptions(
             name="watchword.dev/pull-secrets",
             identity=options.identity,
-            lease=LEASE if options.elect else None,
+            lease=PULL_SECRETS_LEASE if options.elect else None,
             timing=options.timing,
             health=options.health,
             follow=options.follow,

@@ -6,25 +6,13 @@ import contextlib
 
 from msgspec import Struct
 
+from watchword.api import pull_secrets
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, owner_reference, uid_of
-from watchword.api.pull_secrets import (
-    ANNOTATION_PULL_SECRET,
-    DISABLED,
-    DOCKERCFG_KEY,
-    DOCKERCFG_TYPE,
-    LABEL_PULL_SECRETS,
-)
 from watchword.api.resources import NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.kube.client import FIELD_MANAGER, Client
 from watchword.kube.errors import AlreadyExists, Conflict, NotFound
+from watchword.pullsecrets import pull_secret
 from watchword.pullsecrets.account_plan import AccountPlan, decide_account, is_disabled
-from watchword.pullsecrets.pull_secret import (
-    PullSecret,
-    account_annotations,
-    default_secret_name,
-    named_account,
-    owner_uid_of,
-)
 from watchword.pullsecrets.settings import Settings, SettingsReader
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
@@ -33,7 +21,7 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 ACCOUNT_INDEX = "account"
-OPT_OUT = f"{LABEL_PULL_SECRETS}={DISABLED}"
+OPT_OUT = f"{pull_secrets.LABEL_PULL_SECRETS}={pull_secrets.DISABLED}"
 EMPTY_DOCKERCFG = "e30="  # {}
 
 
@@ -104,8 +92,8 @@ class ServiceAccountReconciler(Struct, frozen=True):
         wanted = SECRETS.manifest(
             key,
             metadata=_identity_of(account),
-            type=DOCKERCFG_TYPE,
-            data={DOCKERCFG_KEY: EMPTY_DOCKERCFG},
+            type=pull_secrets.DOCKERCFG_TYPE,
+            data={pull_secrets.DOCKERCFG_KEY: EMPTY_DOCKERCFG},
         )
         try:
             await self.client.create(SECRETS, wanted)
@@ -121,40 +109,40 @@ class ServiceAccountReconciler(Struct, frozen=True):
         if is_owned_by(found, account):
             await self._restore(account, found)
             return
-        default = default_secret_name(ObjectKey.of(account), uid_of(account))
+        default = pull_secret.default_secret_name(ObjectKey.of(account), uid_of(account))
         note = f"Secret {key} exists and is not the pull secret of this ServiceAccount"
         if key.name == default:
             self.events.warning(account, "PullSecretNameTaken", f"{note}: delete it")
             raise NameConflict(f"{note}: delete it, and the pull secret is made")
         self.events.warning(account, "PullSecretReferenceRefused", f"{note}: {default} is used instead")
-        changes = {"metadata": {"annotations": {ANNOTATION_PULL_SECRET: default}}}
+        changes = {"metadata": {"annotations": {pull_secrets.ANNOTATION_PULL_SECRET: default}}}
         await self._patch(account, changes)
 
     async def _restore(self, account: Object, secret: Object) -> None:
         """Give an owned Secret its annotations back; with them it is in the cache already, or soon."""
-        if named_account(annotations_of(secret)) != account["metadata"]["name"]:
+        if pull_secret.named_account(annotations_of(secret)) != account["metadata"]["name"]:
             patch = with_preconditions(secret, {"metadata": _identity_of(account)})
             await self.client.patch(SECRETS, ObjectKey.of(secret), patch)
 
-    async def _mend(self, account: Object, secret: PullSecret) -> None:
+    async def _mend(self, account: Object, secret: pull_secret.PullSecret) -> None:
         """Restore owner and annotations; the credential is not part of the patch, so no old token returns."""
         patch = {"metadata": {**_identity_of(account), "uid": secret.uid, "resourceVersion": secret.version}}
         await self.client.patch(SECRETS, secret.key, patch)
 
 
-def secrets_of(reader: Reader, account: ObjectKey) -> list[PullSecret]:
+def secrets_of(reader: Reader, account: ObjectKey) -> list[pull_secret.PullSecret]:
     """Return every pull secret that names an account, whether it is the account's or not."""
-    found = (PullSecret.read(secret) for secret in reader.by_index(SECRETS, ACCOUNT_INDEX, str(account)))
+    found = (pull_secret.PullSecret.read(secret) for secret in reader.by_index(SECRETS, ACCOUNT_INDEX, str(account)))
     return [secret for secret in found if secret is not None]
 
 
 def is_owned_by(secret: Object, account: Object) -> bool:
-    return secret.get("type") == DOCKERCFG_TYPE and owner_uid_of(secret) == uid_of(account)
+    return secret.get("type") == pull_secrets.DOCKERCFG_TYPE and pull_secret.owner_uid_of(secret) == uid_of(account)
 
 
 def _identity_of(account: Object) -> Object:
     return {
-        "annotations": account_annotations(account["metadata"]["name"]),
+        "annotations": pull_secret.account_annotations(account["metadata"]["name"]),
         "ownerReferences": [owner_reference(account)],
     }
 

@@ -12,24 +12,7 @@ from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, REGISTER_GROUP, ConditionType, Label, agent_user
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
-from watchword.credentials.certificates.approval import (
-    APPROVED,
-    APPROVED_REASON,
-    DENIED,
-    is_approved,
-    is_approved_by_hub,
-    is_pending,
-    with_decision,
-)
-from watchword.credentials.certificates.name_ownership import (
-    NameOwner,
-    approved_by_others_at,
-    choose_name_owner,
-    first_requests,
-    name_owner_patch,
-    read_name_owner,
-    validate_name_ownership,
-)
+from watchword.credentials.certificates import approval, name_ownership
 from watchword.credentials.certificates.request import CertificateRequestRefused
 from watchword.credentials.certificates.request_validation import ClusterRequest, read_cluster_request, requester_of
 from watchword.credentials.credential_kind import CredentialCondition, CredentialKind
@@ -75,7 +58,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         csr = self.context.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or Label.ADDON_NAME in labels_of(csr) or not self._is_own(csr):
             return Done()
-        if not is_pending(csr):
+        if not approval.is_pending(csr):
             return await self._record_external_approval(csr)
         try:
             request = read_cluster_request(csr)
@@ -103,14 +86,14 @@ class CertificateApprovalReconciler(Struct, frozen=True):
             return Done()  # waits for an administrator: `accept`
         if cluster is None:
             return RetryAfter(AWAITING_CLUSTER)
-        objection = validate_name_ownership(
-            cluster, request, choose_name_owner(cluster, self.requests_of(request.cluster))
+        objection = name_ownership.validate_name_ownership(
+            cluster, request, name_ownership.choose_name_owner(cluster, self.requests_of(request.cluster))
         )
         if objection is None:
             objection = await self.context.validate_registration(request.requester, request.cluster)
         if objection and self._is_superseded(csr, request):
             message = "the agent has renewed its certificate since, and does not need this one"
-            return await self._decide(csr, DENIED, SUPERSEDED, message)
+            return await self._decide(csr, approval.DENIED, SUPERSEDED, message)
         if objection:
             self.context.events.refusal(csr, "NameAlreadyOwned", objection)
             return Done()  # repeated ever more rarely: rights and limits of tokens change without a trigger
@@ -119,24 +102,24 @@ class CertificateApprovalReconciler(Struct, frozen=True):
 
     async def _record_owner(self, cluster: Object, request: ClusterRequest) -> None:
         """Note the key before it is approved: of two at once, seen by two hubs even, one meets the other's note."""
-        noted = read_name_owner(cluster)
+        noted = name_ownership.read_name_owner(cluster)
         if noted is None or not noted.is_of(request):
-            await self._write_owner(cluster, NameOwner.of(request, self.context.clock.now()))
+            await self._write_owner(cluster, name_ownership.NameOwner.of(request, self.context.clock.now()))
 
-    async def _write_owner(self, cluster: Object, owner: NameOwner) -> None:
-        note = with_preconditions(cluster, name_owner_patch(cluster, owner))
+    async def _write_owner(self, cluster: Object, owner: name_ownership.NameOwner) -> None:
+        note = with_preconditions(cluster, name_ownership.name_owner_patch(cluster, owner))
         await self.context.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), note)
 
     async def _record_external_approval(self, csr: Object) -> Outcome:
         """Record who got the name by another approver: requests are soon deleted, certificates stay valid."""
-        if approved_by_others_at(csr) is None:
+        if name_ownership.approved_by_others_at(csr) is None:
             return Done()
         name = labels_of(csr).get(Label.CLUSTER_NAME, "")
         cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         if cluster is None or is_deleting(cluster):
             return Done()
-        owner = choose_name_owner(cluster, self.requests_of(name))
-        if owner is None or owner == read_name_owner(cluster):
+        owner = name_ownership.choose_name_owner(cluster, self.requests_of(name))
+        if owner is None or owner == name_ownership.read_name_owner(cluster):
             return Done()
         if not Cluster.read(cluster).accepted and self.context.clock.now() - owner.since < AWAITING_ACCEPTANCE:
             return RetryAfter(AWAITING_ACCEPTANCE)
@@ -159,16 +142,17 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         renewals = (
             other
             for other in self.requests_of(request.cluster)
-            if requester_of(other).user == agent_user(request.cluster, request.agent) and is_approved_by_hub(other)
+            if requester_of(other).user == agent_user(request.cluster, request.agent)
+            and approval.is_approved_by_hub(other)
         )
         created = str(csr["metadata"].get("creationTimestamp") or "")
         return any(str(other["metadata"].get("creationTimestamp") or "") >= created for other in renewals)
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
-        return await self._decide(csr, APPROVED, APPROVED_REASON, message)
+        return await self._decide(csr, approval.APPROVED, approval.APPROVED_REASON, message)
 
     async def _decide(self, csr: Object, verdict: str, reason: str, message: str) -> Outcome:
-        decided = with_decision(csr, verdict, reason, message, now=self.context.clock.now())
+        decided = approval.with_decision(csr, verdict, reason, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, decided, subresource="approval")
         self.context.events.normal(csr, reason, message)
         return Done()
@@ -207,11 +191,11 @@ class CertificateHubDriver(Struct, frozen=True):
 
     def is_auto_accepted(self, cluster: Cluster) -> bool:
         """Whether this very cluster, and no earlier one of its name, was given a certificate by allow-list."""
-        noted = read_name_owner(cluster.object)
+        noted = name_ownership.read_name_owner(cluster.object)
         if noted is None:
             return False
-        found = first_requests(self.approvals.requests_of(cluster.name))
-        return any(is_approved(csr) and noted.is_of(row) and self.approvals.allows(row) for csr, row in found)
+        found = name_ownership.first_requests(self.approvals.requests_of(cluster.name))
+        return any(approval.is_approved(csr) and noted.is_of(row) and self.approvals.allows(row) for csr, row in found)
 
     def controllers(self) -> Iterable[ControllerSpec]:
         yield ControllerSpec(
@@ -219,11 +203,11 @@ class CertificateHubDriver(Struct, frozen=True):
             root=CERTIFICATE_SIGNING_REQUESTS,
             reconciler=self.approvals,
             triggers=(Trigger(MANAGED_CLUSTERS, self._pending_requests),),
-            concerns=lambda csr: not (Label.ADDON_NAME in labels_of(csr) or is_approved_by_hub(csr)),
+            concerns=lambda csr: not (Label.ADDON_NAME in labels_of(csr) or approval.is_approved_by_hub(csr)),
             acts_on_deletion=False,
         )
 
     def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:
         name = cluster["metadata"]["name"]
         found = self.approvals.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
-        return [ObjectKey.of(csr) for csr in found if is_pending(csr)]
+        return [ObjectKey.of(csr) for csr in found if approval.is_pending(csr)]

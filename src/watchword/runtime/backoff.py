@@ -26,8 +26,8 @@ class Quarantine(Struct, frozen=True):
     def holds(self, failures: int) -> bool:
         return failures >= self.after
 
-
-def choose_requeue_delay(failures: int, random: Random, *, backoff: Backoff, quarantine: Quarantine) -> float:
-    if quarantine.holds(failures):
-        return quarantine.backoff.delay(failures - quarantine.after + 1, random)
-    return backoff.delay(failures, random)
+    def delay(self, failures: int, random: Random) -> float:
+        """Return the delay after the latest of so many failures."""
+        if self.holds(failures):
+            return self.backoff.delay(failures - self.after + 1, random)
+        return REQUEUE_BACKOFF.delay(failures, random)

@@ -15,23 +15,13 @@ from msgspec import Struct
 from watchword.api.meta import Object, ObjectKey
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
 from watchword.kube.watch import is_cancellation_requested
+from watchword.runtime import reconcile
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.errors import ControllerRuntimeError, FieldContested
 from watchword.runtime.informer import DeltaHandler
 from watchword.runtime.metrics import Metrics, ReconcileResult
 from watchword.runtime.raw_objects import Delta
-from watchword.runtime.reconcile import (
-    FIRST_RECHECK,
-    LONGEST_RECHECK,
-    ControllerSpec,
-    Done,
-    Outcome,
-    RetryAfter,
-    Terminal,
-    Trigger,
-    collect_refusals,
-)
 from watchword.runtime.work_queue import WorkQueue
 
 KEYS_IN_A_TURN = 2
@@ -54,7 +44,7 @@ def decide_requeue(error: BaseException, *, overdue: bool) -> RequeueDecision:
     """Decide what happens to a key whose reconcile raised."""
     if overdue:
         return RequeueDecision(ReconcileResult.DEADLINE)
-    if isinstance(error, Terminal):
+    if isinstance(error, reconcile.Terminal):
         return RequeueDecision(ReconcileResult.TERMINAL, retry=False)
     if isinstance(error, Conflict):
         return RequeueDecision(ReconcileResult.CONFLICT)
@@ -73,7 +63,7 @@ class Controller:
 
     def __init__(
         self,
-        spec: ControllerSpec,
+        spec: reconcile.ControllerSpec,
         *,
         metrics: Metrics,
         random: Random,
@@ -136,7 +126,7 @@ class Controller:
         except Exception:  # noqa: BLE001 - an unexpected object: its reconcile reports what is wrong with it
             return True
 
-    def _enqueue_related(self, trigger: Trigger) -> DeltaHandler:
+    def _enqueue_related(self, trigger: reconcile.Trigger) -> DeltaHandler:
         def handle(delta: Delta) -> None:
             if trigger.facts is not None and not delta.changes(trigger.facts):
                 return
@@ -177,7 +167,7 @@ class Controller:
         deadline = asyncio.timeout(self.spec.deadline.total_seconds())
         try:
             async with deadline:
-                refusals = collect_refusals()
+                refusals = reconcile.collect_refusals()
                 outcome = await self.spec.reconciler.reconcile(key)
         except asyncio.CancelledError as error:
             if is_cancellation_requested():
@@ -186,22 +176,22 @@ class Controller:
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this key alone
             self._failed(key, error, decide_requeue(error, overdue=deadline.expired()), loop.time() - started)
         else:
-            if refusals and isinstance(outcome, Done):
+            if refusals and isinstance(outcome, reconcile.Done):
                 outcome = self._recheck(key)
             else:
                 self._refused.pop(key, None)
             self._succeeded(key, outcome, loop.time() - started)
 
-    def _recheck(self, key: ObjectKey) -> RetryAfter:
+    def _recheck(self, key: ObjectKey) -> reconcile.RetryAfter:
         """Return when a refused key is looked at again: what it waits for may trigger nothing."""
         now = asyncio.get_running_loop().time()
         refused_for = timedelta(seconds=now - self._refused.setdefault(key, now))
-        longest = min(max(refused_for, FIRST_RECHECK), LONGEST_RECHECK)
-        return RetryAfter(longest * self._random.uniform(0.8, 1.0))
+        longest = min(max(refused_for, reconcile.FIRST_RECHECK), reconcile.LONGEST_RECHECK)
+        return reconcile.RetryAfter(longest * self._random.uniform(0.8, 1.0))
 
-    def _succeeded(self, key: ObjectKey, outcome: Outcome, seconds: float) -> None:
+    def _succeeded(self, key: ObjectKey, outcome: reconcile.Outcome, seconds: float) -> None:
         self.queue.forget(key)
-        if isinstance(outcome, RetryAfter):
+        if isinstance(outcome, reconcile.RetryAfter):
             self.queue.add_after(key, outcome.delay.total_seconds())
             self._metrics.observe(ReconcileResult.RETRY_AFTER, seconds)
             self._log.debug(

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import orjson
 from msgspec import Struct
 
-from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists
+from watchword.kube.errors import AlreadyExists, NotFound
 from watchword.runtime.diff import Comparison, choose_changes, choose_owner_references, current_values
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Reader
@@ -117,6 +117,30 @@ def with_preconditions(present: Object, patch: Mapping[str, Any]) -> Object:
     metadata = present["metadata"]
     own = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     return {**patch, "metadata": {**patch.get("metadata", {}), **own}}
+
+
+async def add_finalizer(client: ObjectWriter, resource: Resource, obj: Object, finalizer: str) -> Object:
+    """Keep an object until its controller has let go of it; return it as it then is."""
+    held = finalizers_of(obj)
+    if finalizer in held:
+        return obj
+    patch = with_preconditions(obj, {"metadata": {"finalizers": [*held, finalizer]}})
+    return await client.patch(resource, ObjectKey.of(obj), patch)
+
+
+async def remove_finalizer(client: ObjectWriter, resource: Resource, obj: Object, *finalizers: str) -> None:
+    """Let go of an object; one that is gone is no error."""
+    kept = [name for name in finalizers_of(obj) if name not in finalizers]
+    if len(kept) != len(finalizers_of(obj)):
+        patch = with_preconditions(obj, {"metadata": {"finalizers": kept or None}})
+        with suppress(NotFound):
+            await client.patch(resource, ObjectKey.of(obj), patch)
+
+
+async def delete_object(client: ObjectWriter, resource: Resource, obj: Object) -> None:
+    """Delete exactly this object; one that is gone is no error."""
+    with suppress(NotFound):
+        await client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
 
 
 def _without_preconditions(obj: Object) -> Object:

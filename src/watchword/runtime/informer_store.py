@@ -13,16 +13,7 @@ import structlog
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.selectors import parse_label_selector
 from watchword.kube.packed_objects import PackedObjects
-from watchword.runtime.raw_objects import (
-    Delta,
-    ObjectHead,
-    Projection,
-    decode,
-    head_of,
-    is_newer,
-    projected,
-    without_managed_fields,
-)
+from watchword.runtime import raw_objects
 
 IndexFunction: TypeAlias = Callable[[Object], Iterable[str]]
 """Returns the values of an object from its content alone: those of its old version are removed when it changes."""
@@ -41,7 +32,7 @@ class InformerStore:
     later, or when it is absent and the last snapshot is newer.
     """
 
-    def __init__(self, resource: Resource, *, project: Projection | None = None) -> None:
+    def __init__(self, resource: Resource, *, project: raw_objects.Projection | None = None) -> None:
         self._resource = resource
         self._project = project
         self._objects = PackedObjects()
@@ -62,7 +53,7 @@ class InformerStore:
         if found is not None:
             return found
         raw = self._objects.get(key)
-        return None if raw is None else self._remember(key, decode(raw, self._resource))
+        return None if raw is None else self._remember(key, raw_objects.decode(raw, self._resource))
 
     def _shared(self, key: ObjectKey) -> Object | None:
         """Return the object that earlier readers got, if it is still at hand."""
@@ -71,7 +62,7 @@ class InformerStore:
             shared, stored = self._compared.get(key, (None, None))
             if shared is not found:  # each version is decoded once: 5 % of the simulation's processor time
                 raw = self._objects.get(key)
-                stored = None if raw is None else decode(raw, self._resource)
+                stored = None if raw is None else raw_objects.decode(raw, self._resource)
                 self._compared[key] = found, stored
             if found != stored:
                 raise AssertionError(
@@ -91,17 +82,17 @@ class InformerStore:
         """Yield the matching objects, in no order."""
         selector = parse_label_selector(labels)
         for key, raw in self._objects.items(namespace=namespace):
-            if not labels or selector.matches(head_of(raw).labels):
-                yield key, self._shared(key) or decode(raw, self._resource)
+            if not labels or selector.matches(raw_objects.head_of(raw).labels):
+                yield key, self._shared(key) or raw_objects.decode(raw, self._resource)
 
     def object_keys(self) -> list[ObjectKey]:
         return self._objects.object_keys()
 
     def labels(self) -> Iterator[Mapping[str, str]]:
         for raw in self._objects:
-            yield head_of(raw).labels
+            yield raw_objects.head_of(raw).labels
 
-    def everything(self) -> Iterator[Delta]:
+    def everything(self) -> Iterator[raw_objects.Delta]:
         for key in self._objects.object_keys():
             yield self._delta(key, None)
 
@@ -117,10 +108,10 @@ class InformerStore:
 
     def reduce(self, raw: bytes) -> bytes | None:
         """Return what is stored of an object; None when it is not stored."""
-        whole = without_managed_fields(raw)
-        return whole if self._project is None else projected(whole, self._project)
+        whole = raw_objects.without_managed_fields(raw)
+        return whole if self._project is None else raw_objects.projected(whole, self._project)
 
-    def replace(self, items: Iterable[bytes], version: str, *, reduced: bool = False) -> Iterator[Delta]:
+    def replace(self, items: Iterable[bytes], version: str, *, reduced: bool = False) -> Iterator[raw_objects.Delta]:
         """Replace all objects with these, as of that version; yields what changed, decoded one after the other.
 
         `reduced`: the objects are what `reduce` returned for them.
@@ -138,7 +129,7 @@ class InformerStore:
                 continue
             gone.discard(head.key)
             stored = self._objects.get(head.key)
-            if stored is None or _identity(head_of(stored)) != _identity(head):
+            if stored is None or _identity(raw_objects.head_of(stored)) != _identity(head):
                 delta = self._put(head, raw if reduced else self.reduce(raw), head.version)
                 changed += [] if delta is None else [(delta.key, delta.old_raw)]
         deltas = (self._remove(key) for key in gone)
@@ -146,7 +137,7 @@ class InformerStore:
         for key, old in changed:
             yield self._delta(key, old)
 
-    def _adopt(self, items: PackedObjects) -> Iterator[Delta]:
+    def _adopt(self, items: PackedObjects) -> Iterator[raw_objects.Delta]:
         """Store the first snapshot as it was collected, instead of compressing every object once more."""
         self._objects = items
         for delta in self.everything():
@@ -156,39 +147,39 @@ class InformerStore:
             else:
                 yield self._indexed(delta)
 
-    def put(self, raw: bytes, version: str) -> Delta | None:
+    def put(self, raw: bytes, version: str) -> raw_objects.Delta | None:
         head = self._read(raw)
         if head is None or self._is_old(head.key, version):
             return None
         return self._put(head, self.reduce(raw), version)
 
-    def remove(self, raw: bytes, version: str) -> Delta | None:
+    def remove(self, raw: bytes, version: str) -> raw_objects.Delta | None:
         head = self._read(raw)
         if head is None:
             return None
         stored = self._objects.get(head.key)
-        if stored is not None and is_newer(head_of(stored).version, version):
+        if stored is not None and raw_objects.is_newer(raw_objects.head_of(stored).version, version):
             return None
         self._bury(head.key, version)
         return self._remove(head.key)
 
-    def _delta(self, key: ObjectKey, old: bytes | None) -> Delta:
-        delta = Delta(self._resource, key, old, self._objects.get(key))
+    def _delta(self, key: ObjectKey, old: bytes | None) -> raw_objects.Delta:
+        delta = raw_objects.Delta(self._resource, key, old, self._objects.get(key))
         if delta.new is not None:
             self._remember(key, delta.new)
         return delta
 
-    def _read(self, raw: bytes) -> ObjectHead | None:
+    def _read(self, raw: bytes) -> raw_objects.ObjectHead | None:
         try:
-            return head_of(raw)
+            return raw_objects.head_of(raw)
         except msgspec.MsgspecError as error:
             self._log.warning("object without identity ignored", error=str(error))
             return None
 
     def _is_old(self, key: ObjectKey, version: str) -> bool:
         stored = self._objects.get(key)
-        known = self._tombstones.get(key, self._floor) if stored is None else head_of(stored).version
-        return bool(known) and not is_newer(version, known)
+        known = self._tombstones.get(key, self._floor) if stored is None else raw_objects.head_of(stored).version
+        return bool(known) and not raw_objects.is_newer(version, known)
 
     def _bury(self, key: ObjectKey, version: str) -> None:
         self._tombstones[key] = version
@@ -196,7 +187,7 @@ class InformerStore:
         if len(self._tombstones) > TOMBSTONES_KEPT:
             self._tombstones.popitem(last=False)
 
-    def _put(self, head: ObjectHead, kept: bytes | None, version: str) -> Delta | None:
+    def _put(self, head: raw_objects.ObjectHead, kept: bytes | None, version: str) -> raw_objects.Delta | None:
         key = head.key
         if kept is None:  # not kept by the projection
             self._bury(key, version)
@@ -205,20 +196,20 @@ class InformerStore:
         self._objects.put(key, kept)
         self._decoded.pop(key, None)
         self._tombstones.pop(key, None)
-        return self._indexed(Delta(self._resource, key, old, kept))
+        return self._indexed(raw_objects.Delta(self._resource, key, old, kept))
 
-    def _remove(self, key: ObjectKey) -> Delta | None:
+    def _remove(self, key: ObjectKey) -> raw_objects.Delta | None:
         old = self._objects.get(key)
         self._objects.remove(key)
         self._decoded.pop(key, None)
-        return None if old is None else self._indexed(Delta(self._resource, key, old, None))
+        return None if old is None else self._indexed(raw_objects.Delta(self._resource, key, old, None))
 
-    def _indexed(self, delta: Delta) -> Delta:
+    def _indexed(self, delta: raw_objects.Delta) -> raw_objects.Delta:
         for index in self._indexes.values():
             self._reindex(index, delta)
         return delta
 
-    def _reindex(self, index: _Index, delta: Delta) -> None:
+    def _reindex(self, index: _Index, delta: raw_objects.Delta) -> None:
         before, now = (self._values(index, delta.key, obj) for obj in (delta.old, delta.new))
         index.change(delta.key, before, now)
 
@@ -268,5 +259,5 @@ class _Index:
             del self._by_value[value]
 
 
-def _identity(head: ObjectHead) -> tuple[str, str]:
+def _identity(head: raw_objects.ObjectHead) -> tuple[str, str]:
     return head.metadata.uid, head.version

@@ -73,9 +73,7 @@ if TYPE_CHECKING:
     from structlog.typing import Processor
 
 
-def configure_logging(
-    *, level: str = "info", stream: TextIO | None = None, json: bool | None = None, clock: Clock | None = None
-) -> None:
+def configure_logging(*, level: str = "info", stream: TextIO | None = None, json: bool | None = None) -> None:
     """Set up logging for the whole process; call it once, at the start of a program.
 
     Lines of libraries that use the standard library's logging go through the same processors, so that they
@@ -85,7 +83,7 @@ def configure_logging(
     number = logging.getLevelNamesMapping()[level.upper()]
     as_json = json if json is not None else not target.isatty()
     render = _renderer(as_json=as_json, colors=target.isatty())
-    shared = _shared(clock or SystemClock())
+    shared = _shared(SystemClock())
     kept = cast("TextIO", NonFailingStream(target))
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, *shared, *render],

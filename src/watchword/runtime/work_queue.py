@@ -9,8 +9,7 @@ from collections.abc import Callable, Hashable
 from random import Random
 from typing import Generic, TypeVar
 
-from watchword.kube.backoff import Backoff
-from watchword.runtime.backoff import REQUEUE_BACKOFF, Quarantine, choose_requeue_delay
+from watchword.runtime.backoff import Quarantine
 
 K = TypeVar("K", bound=Hashable)
 
@@ -107,12 +106,10 @@ class WorkQueue(Generic[K]):
         *,
         random: Random,
         lane: Callable[[K], Hashable] | None = None,
-        backoff: Backoff | None = None,
         quarantine: Quarantine | None = None,
     ) -> None:
         self._random = random
         self._lane = lane or (lambda key: key)
-        self._backoff = backoff or REQUEUE_BACKOFF
         self._quarantine = quarantine or Quarantine()
         self._lanes: OrderedDict[Hashable, list[K]] = OrderedDict()  # lists: a start enqueues every key of a fleet
         self._deferred: OrderedDict[Hashable, list[K]] = OrderedDict()  # lanes that come after the others
@@ -170,9 +167,7 @@ class WorkQueue(Generic[K]):
     def retry(self, key: K, *, at_least: float = 0.0) -> float:
         """Enqueue a key that has failed, with backoff; returns the delay in seconds."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = max(
-            choose_requeue_delay(failures, self._random, backoff=self._backoff, quarantine=self._quarantine), at_least
-        )
+        delay = max(self._quarantine.delay(failures, self._random), at_least)
         if self._quarantine.holds(failures):
             self._held[key] = asyncio.get_running_loop().time() + min(delay, self._quarantine.patience)
         self._delay_queue.drop(key)

@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, finalizers_of, is_deleting, rows_at, uid_of
+from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, finalizers_of, is_deleting, rows_at
 from watchword.api.names import Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, NotFound
-from watchword.runtime.ensure import with_preconditions
+from watchword.kube.errors import AlreadyExists
+from watchword.runtime.ensure import delete_object, remove_finalizer, with_preconditions
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -121,19 +121,12 @@ class AppliedWorkStore(Struct, frozen=True):
         return await self.status.write(APPLIED_MANIFEST_WORKS, record, StatusChange(fields=fields))
 
     async def delete(self, record: Object) -> None:
-        if is_deleting(record):
-            return
-        try:
-            await self.client.delete(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), uid=uid_of(record))
-        except NotFound:
-            return  # another client was faster
+        if not is_deleting(record):
+            await delete_object(self.client, APPLIED_MANIFEST_WORKS, record)
 
     async def remove_finalizer(self, record: Object) -> None:
         """Let the API server delete a record: no object that it lists is left."""
-        kept = [name for name in finalizers_of(record) if name != Finalizer.APPLIED_WORK]
-        if len(kept) != len(finalizers_of(record)):
-            patch = with_preconditions(record, {"metadata": {"finalizers": kept or None}})
-            await self.client.patch(APPLIED_MANIFEST_WORKS, ObjectKey.of(record), patch)
+        await remove_finalizer(self.client, APPLIED_MANIFEST_WORKS, record, Finalizer.APPLIED_WORK)
 
 
 def choose_stale_resources(recorded: Iterable[AppliedResource], wanted: Iterable[ObjectRef]) -> list[AppliedResource]:

@@ -12,16 +12,8 @@ from msgspec.structs import replace
 
 from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource
 from watchword.api.names import Annotation
+from watchword.kube import errors
 from watchword.kube.client import Client
-from watchword.kube.errors import (
-    AlreadyExists,
-    ApiStatusError,
-    BadRequest,
-    Conflict,
-    Forbidden,
-    MethodNotAllowed,
-    UnsupportedMediaType,
-)
 from watchword.runtime.api_errors import describe_api_error, is_field_conflict
 from watchword.runtime.diff import Comparison, choose_changes
 from watchword.runtime.ensure import ApplyPolicy, apply_object, difference_digest, with_preconditions
@@ -67,7 +59,7 @@ class ExecutorWriter(Struct, frozen=True):
         if executor is not None and is_escalating(target):
             try:
                 await write(self.permissions.impersonating(executor))
-            except Forbidden as cause:
+            except errors.Forbidden as cause:
                 raise NotPermitted(f"the executor {executor} may not grant what {target} grants") from cause
         return await write(None)
 
@@ -101,8 +93,8 @@ class Applier(Struct):
             return ApplyOutcome.failed(str(refusal), RetryMode.ON_CHANGE, AppliedReason.IGNORE_FIELD_ERROR)
         except (BeingDeleted, FieldContested) as refusal:
             return ApplyOutcome.failed(str(refusal), RetryMode.WITH_BACKOFF)
-        except ApiStatusError as refusal:
-            final = isinstance(refusal, Conflict) and is_field_conflict(refusal)
+        except errors.ApiStatusError as refusal:
+            final = isinstance(refusal, errors.Conflict) and is_field_conflict(refusal)
             retry = RetryMode.ON_CHANGE if final else RetryMode.WITH_BACKOFF
             older = f"; it is also applied by the older ManifestWork {step.deciding_work}" if step.deciding_work else ""
             return ApplyOutcome.failed(describe_api_error(refusal, step.target) + older, retry, error=refusal)
@@ -115,7 +107,7 @@ class Applier(Struct):
             Strategy.UPDATE: self._update,
             Strategy.CREATE_ONLY: self._create_only,
             Strategy.SERVER_SIDE_APPLY: self._server_side_apply,
-            Strategy.READ_ONLY: self._read_only,
+            Strategy.READ_ONLY: lambda step: self.objects.read(step.target),
         }[step.config.strategy]
 
     async def _yield(self, step: ApplyStep) -> ApplyOutcome | None:
@@ -144,14 +136,11 @@ class Applier(Struct):
         body, policy = step.with_owner_references(identity), _policy(step, Comparison.CONTAINS)
         return await apply_object(self._writer(step), step.target.resource, body, present, policy)
 
-    async def _read_only(self, step: ApplyStep) -> Object | None:
-        return await self.objects.read(step.target)
-
     async def _create_only(self, step: ApplyStep) -> Object:
         target, writer = step.target, self._writer(step)
         present = await self.objects.read(target) if step.recorded else None
         if present is None:
-            with suppress(AlreadyExists):
+            with suppress(errors.AlreadyExists):
                 return await writer.create(target.resource, step.with_owner_references(step.wanted))
             present = await writer.get(target.resource, target.key)
         return await self._set_owner(step, present)
@@ -171,7 +160,7 @@ class Applier(Struct):
         policy = replace(policy, manager=FIELD_MANAGER, force=True, accepted=before.accepted if known else "")
         try:
             stored = await self._apply(step, body, present, policy)
-        except ApiStatusError as refusal:
+        except errors.ApiStatusError as refusal:
             if not is_apply_unsupported(refusal):
                 raise
             stored = await self._patch(step, body)
@@ -232,10 +221,10 @@ def _with_digest(applied: Object, digest: str) -> Object:
     return {**applied, "metadata": {**applied["metadata"], "annotations": annotations}}
 
 
-def is_apply_unsupported(refusal: ApiStatusError) -> bool:
+def is_apply_unsupported(refusal: errors.ApiStatusError) -> bool:
     """Whether a server may take the manifest in another way: with misspelt fields, or with repeated keys.
 
     It answers those with 500 and no reason; its other internal errors have one.
     """
     bare = refusal.code == 500 and not refusal.reason
-    return bare or isinstance(refusal, BadRequest | MethodNotAllowed | UnsupportedMediaType)
+    return bare or isinstance(refusal, errors.BadRequest | errors.MethodNotAllowed | errors.UnsupportedMediaType)

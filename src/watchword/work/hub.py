@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime
 
 from msgspec import Struct
 
 from watchword.api.conditions import conditions_of
-from watchword.api.meta import Object, ObjectKey, is_deleting, mapping_at, uid_of
+from watchword.api.meta import Object, ObjectKey, is_deleting, mapping_at
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANIFEST_WORKS
 from watchword.api.time import parse_rfc3339
 from watchword.api.validation import parse_seconds
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import delete_object
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter
 
 
@@ -38,8 +37,7 @@ class WorkExpiryReconciler(Struct, frozen=True):
             return Done()
         if due > self.clock.now():
             return RetryAfter(due - self.clock.now())
-        with suppress(NotFound):  # another writer was faster
-            await self.client.delete(MANIFEST_WORKS, key, uid=uid_of(work))
+        await delete_object(self.client, MANIFEST_WORKS, work)
         return Done()
 
 

@@ -14,11 +14,10 @@ from watchword.api.meta import Object, ObjectKey, ObjectRef, finalizers_of, is_d
 from watchword.api.names import ConditionType, Finalizer
 from watchword.api.resources import MANIFEST_WORKS
 from watchword.kube.backoff import Backoff
-from watchword.kube.errors import NotFound
 from watchword.kube.rest_mapper import RestMapper
 from watchword.runtime.api_errors import is_kind_missing
 from watchword.runtime.api_server_connection import ApiServerConnection
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import add_finalizer, remove_finalizer
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 from watchword.work.applied_work_store import AppliedResource, AppliedWorkStore, read_applied_resources
 from watchword.work.applier import Applier
@@ -70,7 +69,8 @@ class WorkReconciler(Struct):
             if work is None or not is_deleting(work):
                 return Done()
             return await WorkFinalizer(self.hub, self.applied_work_store, self.remover).finalize(work)
-        work = await self._add_finalizer(work)
+        # The work cannot vanish before its objects do.
+        work = await add_finalizer(self.hub.client, MANIFEST_WORKS, work, Finalizer.MANIFEST_WORK)
         record = await self.applied_work_store.ensure(key.name)
         if is_deleting(record):  # it is being removed; everything is applied again once it is gone
             return RetryAfter(RECHECK)
@@ -83,13 +83,6 @@ class WorkReconciler(Struct):
         if failure is not None:
             raise failure.error
         return RetryAfter(min(waiting, RECHECK if left else NEVER, self._requeue_delay(key, plan, outcomes)))
-
-    async def _add_finalizer(self, work: Object) -> Object:
-        """Make sure that the work cannot vanish before its objects do."""
-        if Finalizer.MANIFEST_WORK in finalizers_of(work):
-            return work
-        patch = with_preconditions(work, {"metadata": {"finalizers": [*finalizers_of(work), Finalizer.MANIFEST_WORK]}})
-        return await self.hub.client.patch(MANIFEST_WORKS, ObjectKey.of(work), patch)
 
     async def _apply(self, key: ObjectKey, plan: ApplyPlan) -> ApplyOutcomes:
         await self._watch_objects(key, plan)
@@ -166,7 +159,7 @@ class WorkFinalizer(Struct, frozen=True):
         name = work["metadata"]["name"]
         record = self.applied_work_store.find(name)
         if record is None:
-            await self._remove_finalizer(work)
+            await remove_finalizer(self.hub.client, MANIFEST_WORKS, work, Finalizer.MANIFEST_WORK)
             return Done()
         record = await self.applied_work_store.adopt(record, name)
         if not is_deleting(record):
@@ -191,11 +184,3 @@ class WorkFinalizer(Struct, frozen=True):
         kept = {one: target for one, target in located.items() if is_orphaned(spec, target)}
         _, refusal = await self.remover.remove(kept, owner_reference(record), keep=lambda _: True)
         return refusal
-
-    async def _remove_finalizer(self, work: Object) -> None:
-        kept = [name for name in finalizers_of(work) if name != Finalizer.MANIFEST_WORK]
-        patch = with_preconditions(work, {"metadata": {"finalizers": kept or None}})
-        try:
-            await self.hub.client.patch(MANIFEST_WORKS, ObjectKey.of(work), patch)
-        except NotFound:
-            return  # it is gone already

@@ -63,7 +63,7 @@ def _allowed(user: User) -> set[str]:
 @pytest.mark.parametrize(
     ("user", "expected"),
     [
-        pytest.param(User("system:anonymous", groups=("system:unauthenticated",)), set(), id="strangers"),
+        pytest.param(User("system:anonymous", groups=("system:unauthenticated",)), set(), id="anonymous"),
         pytest.param(User("bob", groups=("system:authenticated",)), SELF, id="any user"),
         pytest.param(
             User("system:bootstrap:abcdef", groups=("system:bootstrappers", "system:authenticated")),

@@ -9,6 +9,7 @@ import pytest
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from watchword.apiserver.bootstrap_policy import default_cluster_roles, ensure_bootstrap_policy, restore_defaults
+from watchword.apiserver.controllers.cluster_role_aggregation import union_of
 
 pytestmark = pytest.mark.timeout(20)
 ADDED = {"apiGroups": ["acme.test"], "resources": ["rockets"], "verbs": ["get"]}
@@ -31,6 +32,22 @@ def test_role_that_opted_out_is_left_alone() -> None:
     own = _role("system:basic-user", ADDED, auto_update=False)
 
     assert restore_defaults(own, wanted) == own
+
+
+@pytest.mark.parametrize("name", ["view", "edit", "admin"])
+def test_aggregated_role_begins_with_what_it_selects(name: str) -> None:
+    roles = default_cluster_roles()
+    role = next(each for each in roles if each["metadata"]["name"] == name)
+
+    assert role["rules"]
+    assert union_of(role, roles) == role["rules"]
+
+
+def test_rules_of_an_aggregated_role_are_left_to_what_it_selects() -> None:
+    wanted = next(each for each in default_cluster_roles() if each["metadata"]["name"] == "view")
+    reduced = _role("view", ADDED)
+
+    assert restore_defaults(reduced, wanted) == reduced
 
 
 async def test_second_start_writes_only_what_is_missing(harness: Any) -> None:

@@ -146,12 +146,12 @@ def test_a_directory_that_others_may_read_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_time
-async def test_the_socket_answers_the_administrator_and_refuses_strangers(tmp_path: Path) -> None:
+async def test_the_socket_answers_the_administrator_and_refuses_anonymous_requests(tmp_path: Path) -> None:
     async with running(tmp_path / "data") as instance, aiohttp.ClientSession() as client:
         url = f"{instance.server}{NAMESPACES}"
         token = {"Authorization": f"Bearer {instance.material.admin_token.reveal()}"}
-        async with client.get(url, headers=token, ssl=False) as welcome, client.get(url, ssl=False) as stranger:
-            assert (welcome.status, stranger.status) == (200, 403)
+        async with client.get(url, headers=token, ssl=False) as welcome, client.get(url, ssl=False) as anonymous:
+            assert (welcome.status, anonymous.status) == (200, 403)
     lines = (tmp_path / "audit.log").read_text().splitlines()
     assert any(orjson.loads(line)["user"]["username"] == "kubernetes-admin" for line in lines)
 

@@ -21,7 +21,7 @@ from watchword.pki.subjects import SERVING_USAGES, CertificateSubject
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-CA, STRANGER = Authority.make("ca", now=NOW), Authority.make("ca", now=NOW)
+CA, OTHER_CA = Authority.make("ca", now=NOW), Authority.make("ca", now=NOW)
 KEY, OTHER = PrivateKey.generate(), PrivateKey.generate()
 WHO = CertificateSubject("system:a:b", ("system:a", "system:c"))
 WISH = CertificateSpec(WHO, lifetime=HOUR)
@@ -50,7 +50,7 @@ ITSELF = Authority.make("system:a:b", now=NOW, key=KEY).certificate
         ),
         pytest.param(SERVING, "not for client authentication", id="a server's certificate"),
         pytest.param(issue(life=24 * HOUR), "longer than", id="too long a life"),
-        pytest.param(issue(by=STRANGER), "no trusted authority", id="another authority"),
+        pytest.param(issue(by=OTHER_CA), "no trusted authority", id="another authority"),
         pytest.param(
             CA.issue_client(KEY.public, WHO, now=NOW + HOUR, lifetime=HOUR), "not valid yet", id="from later on"
         ),

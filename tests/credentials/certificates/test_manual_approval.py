@@ -82,7 +82,7 @@ def a_joined_cluster() -> Object:
             "victim",
             id="the chosen one of two lies",
         ),
-        pytest.param([a_request(by="mallory")], ApprovalTerms(), "--requesters mallory", id="a stranger asks"),
+        pytest.param([a_request(by="mallory")], ApprovalTerms(), "--requesters mallory", id="unknown requester"),
         pytest.param(
             [a_request(by=TOKEN_USER, spec={"groups": []})],
             ApprovalTerms(),
@@ -122,7 +122,12 @@ def test_what_is_refused(requests: list[Object], terms: ApprovalTerms, complaint
         pytest.param(
             [a_request("r0", subject="victim"), a_request()], ApprovalTerms(), ["r1"], id="beside one whose label lies"
         ),
-        pytest.param([a_request("r0", by="mallory"), a_request()], ApprovalTerms(), ["r1"], id="beside a stranger's"),
+        pytest.param(
+            [a_request("r0", by="mallory"), a_request()],
+            ApprovalTerms(),
+            ["r1"],
+            id="beside one of an unknown requester",
+        ),
         pytest.param(
             [a_request(), a_request("r2", key=1)], ApprovalTerms(chosen="r2"), ["r2"], id="one of two was chosen"
         ),
@@ -150,7 +155,7 @@ def test_what_is_approved(requests: list[Object], terms: ApprovalTerms, names: l
     ("other", "complaint"),
     [
         pytest.param(a_request("r2", subject="victim"), "watchword deny --request r2", id="label lies"),
-        pytest.param(a_request("r2", by="mallory", key=1), "--requesters mallory", id="a stranger asks"),
+        pytest.param(a_request("r2", by="mallory", key=1), "--requesters mallory", id="unknown requester"),
     ],
 )
 def test_request_that_is_left_pending_is_reported(other: Object, complaint: str) -> None:

@@ -83,8 +83,8 @@ async def test_without_a_credential_nothing_is_sent() -> None:
     ("method", "own", "sent"),
     [
         pytest.param("POST", True, True, id="a write as itself"),
-        pytest.param("POST", False, False, id="a write as a stranger"),
-        pytest.param("GET", False, True, id="a look as a stranger"),
+        pytest.param("POST", False, False, id="write without a credential"),
+        pytest.param("GET", False, True, id="read without a credential"),
     ],
 )
 async def test_writes_pass_only_in_the_own_name(method: str, own: bool, sent: bool) -> None:  # noqa: FBT001 - columns

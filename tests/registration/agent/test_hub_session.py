@@ -209,7 +209,7 @@ async def test_a_running_agent_uses_the_new_address_of_its_bootstrap_kubeconfig_
     assert session.connector.used == [(A.server, b"old"), (B.server, b"old")]
 
 
-@pytest.mark.parametrize("authority", [None, Authority.make("stranger", now=datetime(2026, 1, 1, tzinfo=UTC))])
+@pytest.mark.parametrize("authority", [None, Authority.make("other", now=datetime(2026, 1, 1, tzinfo=UTC))])
 async def test_an_address_that_proves_nothing_is_not_used(authority: Authority | None) -> None:
     session = Session(RecordingConnector(B))
     session.serve(A)

@@ -135,9 +135,9 @@ async def test_next_process_continues_with_what_was_changed(tmp_path: Path) -> N
 
 
 async def test_role_is_not_made_before_the_role_of_the_agent(account: Account) -> None:
-    stranger = ClusterIdentity("edge-2", "uid", HUB, arn_of("edge-2"))
+    other = ClusterIdentity("edge-2", "uid", HUB, arn_of("edge-2"))
 
     with pytest.raises(AwsRefused) as refusal:
-        await RoleWriter(account.api(), Random(1)).create(stranger.role)
+        await RoleWriter(account.api(), Random(1)).create(other.role)
 
     assert refusal.value.code == "MalformedPolicyDocument"

@@ -78,27 +78,27 @@ def call(h2: H2Connection) -> None:
         pytest.param(lambda h2: h2.increment_flow_control_window(1), id="window updates"),
     ],
 )
-async def test_stranger_that_floods_the_server_loses_its_connection(
+async def test_unauthenticated_client_that_floods_the_server_loses_its_connection(
     hub: GrpcHub, flood: Callable[[H2Connection], None]
 ) -> None:
     await hub.start()
-    stranger = await RawClient.connect(hub)
+    client = await RawClient.connect(hub)
 
     async with asyncio.timeout(60):
-        _, code = await stranger.until_closed(flood)
+        _, code = await client.until_closed(flood)
 
     assert code is ErrorCodes.ENHANCE_YOUR_CALM
     async with hub.agent(await hub.accepted()).subscribed(LEASE):
         pass  # others are served
 
 
-async def test_stranger_that_never_authenticates_loses_its_connection(hub: GrpcHub) -> None:
+async def test_unauthenticated_client_that_never_authenticates_loses_its_connection(hub: GrpcHub) -> None:
     await hub.start(hub.limits(authentication_seconds=0.2))
-    stranger = await RawClient.connect(hub)
-    stranger.writer.write(stranger.h2.data_to_send())
+    client = await RawClient.connect(hub)
+    client.writer.write(client.h2.data_to_send())
 
     async with asyncio.timeout(60):
-        _, code = await stranger.until_closed(lambda _: None)
+        _, code = await client.until_closed(lambda _: None)
 
     assert code is ErrorCodes.ENHANCE_YOUR_CALM
 
@@ -108,7 +108,7 @@ async def test_agent_that_cancels_many_calls_keeps_its_connection(hub: GrpcHub) 
     agent = hub.agent(await hub.accepted())
 
     async with agent.subscribed(LEASE) as first:
-        for _ in range(150):  # calls and resets together exceed what a stranger may send at once
+        for _ in range(150):  # calls and resets together exceed what an unauthenticated client may send at once
             async with agent.subscribed(LEASE):
                 pass
 

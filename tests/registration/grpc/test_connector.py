@@ -113,12 +113,12 @@ async def test_configured_endpoint_is_adopted_once_its_server_proved_itself(
 async def test_endpoint_is_kept_while_the_configured_server_does_not_prove_itself(
     folder: Path, server: ScriptedServer, protocol: PublishedProtocol
 ) -> None:
-    stranger = ScriptedServer(protocol).authority.certificate.pem
+    other_ca = ScriptedServer(protocol).authority.certificate.pem
     connector = a_connector(folder)
     connector.restore_endpoint({"config.yaml": hub_config(RECORDED, "tls.crt", "tls.key")})
 
     for wrong in (
-        replace(server.endpoint, ca_data=stranger),
+        replace(server.endpoint, ca_data=other_ca),
         replace(server.endpoint, ca_data=b"no certificate"),
         replace(server.endpoint, url="localhost:1"),
     ):

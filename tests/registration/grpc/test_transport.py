@@ -129,10 +129,10 @@ async def test_refusal_is_that_of_an_api_server(
 
 async def test_server_of_another_authority_is_not_trusted(server: ScriptedServer, protocol: PublishedProtocol) -> None:
     other = ScriptedServer(protocol)
-    stranger = connect(server, ca_data=other.authority.certificate.pem)
+    client = connect(server, ca_data=other.authority.certificate.pem)
 
     with pytest.raises(Untrusted, match="signed by an authority that is not trusted"):
-        await stranger.get(MANAGED_CLUSTERS, KEY)
+        await client.get(MANAGED_CLUSTERS, KEY)
     assert server.metadata == []
 
 

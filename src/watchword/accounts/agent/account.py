@@ -13,12 +13,11 @@ from watchword.api.accounts import Account, choose_declaration, resource_of
 from watchword.api.conditions import Condition
 from watchword.api.credential_report import format_issued
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
-from watchword.api.names import Annotation, ConditionType, Label
+from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.credentials.evidence import TokenRequest
 from watchword.credentials.lifecycle import Decision, Keep, Obtain, Reason
-from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from watchword.runtime.clock import Clock
@@ -26,6 +25,7 @@ from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import FIRST_RECHECK, Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
+from watchword.runtime.token_metrics import TokenRefreshMetrics
 
 PRESENT, SECRET, REPORTED, SCHEDULED = (
     ConditionType.ALL_ACCOUNTS_PRESENT,
@@ -59,7 +59,8 @@ class AccountReconciler(Struct, frozen=True):
         for obj in leaving:  # the other object still declares the account, so there is nothing to revoke
             await self._write(obj, revoked_account(str(self._local_key(key))))
         if account.objection:
-            await self._report(account, declared, invalid_account(account.objection))
+            refused = Condition.false(REPORTED, "InvalidAccount", account.objection)
+            await self._report(account, declared, StatusChange(conditions=(refused,)))
             return Done()
         return await self._keep(account, declared)
 
@@ -71,7 +72,7 @@ class AccountReconciler(Struct, frozen=True):
             await self._report(account, declared, absent_account("BeingReplaced", str(error)))
             return Done()
         except NameConflict as conflict:
-            await self._report(account, declared, absent_account("NameConflict", str(conflict)))
+            await self._report(account, declared, absent_account(NAME_CONFLICT, str(conflict)))
             return Done()
         except KubeError as error:
             if not isinstance(error, Conflict):
@@ -132,7 +133,7 @@ class AccountReconciler(Struct, frozen=True):
                 return RetryAfter(SHORTEST_DELAY)
         except NameConflict as conflict:
             for obj in declared:
-                await self._write(obj, absent_account("NameConflict", str(conflict)))
+                await self._write(obj, absent_account(NAME_CONFLICT, str(conflict)))
             return RetryAfter(FIRST_RECHECK)
         self.secrets.forget(key)
         for obj in declared:
@@ -308,10 +309,6 @@ def _scheduled(held: HeldToken, renew_at: datetime | None) -> Condition:
     return Condition.true(SCHEDULED, "RotationScheduled", "the token is renewed before it expires")
 
 
-def invalid_account(objection: str) -> StatusChange:
-    return StatusChange(conditions=(Condition.false(REPORTED, "InvalidAccount", objection),))
-
-
 def absent_account(reason: str, message: str) -> StatusChange:
     return StatusChange(
         conditions=(
@@ -324,7 +321,7 @@ def absent_account(reason: str, message: str) -> StatusChange:
 def unstored_token(message: str) -> StatusChange:
     return StatusChange(
         conditions=(
-            Condition.false(SECRET, "NameConflict", message),
+            Condition.false(SECRET, NAME_CONFLICT, message),
             Condition.false(REPORTED, "TokenReportFailed", "the token was not stored on the hub"),
         )
     )

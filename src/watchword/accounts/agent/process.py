@@ -25,7 +25,6 @@ from watchword.credentials.evidence import (
     connect_with_token,
     learn_published_keys,
 )
-from watchword.credentials.token_metrics import TokenRefreshMetrics
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
@@ -40,6 +39,7 @@ from watchword.runtime.event_loop import run_until_stopped, running
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
+from watchword.runtime.token_metrics import TokenRefreshMetrics
 
 CLUSTER = "cluster"  # the name of the connection to the agent's own cluster
 KINDS_EVERY = 60.0  # seconds between two questions whether the hub serves the other group of accounts, too

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -11,23 +10,14 @@ from msgspec import Struct
 from watchword.accounts.grants import GRANTS, find_rights, grant_work
 from watchword.accounts.hub.definition import SECRETS_ROLE
 from watchword.accounts.hub.replicas import BY_SOURCE
+from watchword.api import resources
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, is_owned_by
 from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference, uid_of
 from watchword.api.names import Annotation, Label
-from watchword.api.resources import (
-    CONFIG_MAPS,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTERS,
-    MANAGED_SERVICE_ACCOUNTS,
-    MANIFEST_WORKS,
-    ROLES,
-    SECRETS,
-)
 from watchword.api.time import parse_rfc3339
-from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import Ensurer
+from watchword.runtime.ensure import Ensurer, delete_object
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 
 BY_GRANT = "grant"  # works by the account whose right they grant
@@ -43,19 +33,18 @@ class AccountGrantReconciler(Struct, frozen=True):
         found = [self.reader.get(kind, key) for kind in ACCOUNT_KINDS]
         declared = [obj for obj in found if obj is not None and not is_deleting(obj)]
         wanted = {ObjectKey.of(work): work for work in self._wanted(key, declared)}
-        for work in self.reader.by_index(MANIFEST_WORKS, BY_GRANT, str(key)):
+        for work in self.reader.by_index(resources.MANIFEST_WORKS, BY_GRANT, str(key)):
             if ObjectKey.of(work) not in wanted and not is_deleting(work):
-                with contextlib.suppress(NotFound):
-                    await self.ensurer.client.delete(MANIFEST_WORKS, ObjectKey.of(work), uid=uid_of(work))
+                await delete_object(self.ensurer.client, resources.MANIFEST_WORKS, work)
         for work in wanted.values():
-            await self.ensurer.ensure(MANIFEST_WORKS, work, ours=lambda present: _grants(present, key))
+            await self.ensurer.ensure(resources.MANIFEST_WORKS, work, ours=lambda present: _grants(present, key))
         return Done()
 
     def _wanted(self, key: ObjectKey, declared: list[Object]) -> list[Object]:
-        rights = find_rights(self.reader.get(CONFIG_MAPS, GRANTS), key, {uid_of(obj) for obj in declared})
+        rights = find_rights(self.reader.get(resources.CONFIG_MAPS, GRANTS), key, {uid_of(obj) for obj in declared})
         works = []
         for cluster in self._clusters(key) if rights else ():
-            addon = self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON_NAME))
+            addon = self.reader.get(resources.MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON_NAME))
             if addon is None or is_deleting(addon):
                 continue
             namespace = Addon.read(addon).namespace_on_cluster()
@@ -64,9 +53,9 @@ class AccountGrantReconciler(Struct, frozen=True):
         return works
 
     def _clusters(self, key: ObjectKey) -> list[str]:
-        if self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace)) is not None:
+        if self.reader.get(resources.MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace)) is not None:
             return [key.namespace]
-        replicas = self.reader.by_index(MANAGED_SERVICE_ACCOUNTS, BY_SOURCE, str(key))
+        replicas = self.reader.by_index(resources.MANAGED_SERVICE_ACCOUNTS, BY_SOURCE, str(key))
         return sorted(obj["metadata"]["namespace"] for obj in replicas if not is_deleting(obj))
 
 
@@ -89,20 +78,20 @@ class SecretAccessReconciler(Struct, frozen=True):
     clock: Clock
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        addon = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        addon = self.reader.get(resources.MANAGED_CLUSTER_ADDONS, key)
         if addon is None or is_deleting(addon) or key.name != ADDON_NAME:
             return Done()  # the Role belongs to the add-on and goes with it
         secrets = [
             secret
-            for secret in self.reader.by_index(SECRETS, BY_NAMESPACE, key.namespace)
+            for secret in self.reader.by_index(resources.SECRETS, BY_NAMESPACE, key.namespace)
             if is_owned_by(secret, [self.reader.get(kind, ObjectKey.of(secret)) for kind in ACCOUNT_KINDS])
         ]
-        role = self.reader.get(ROLES, ObjectKey(key.namespace, SECRETS_ROLE))
+        role = self.reader.get(resources.ROLES, ObjectKey(key.namespace, SECRETS_ROLE))
         granted = {name for row in (role or {}).get("rules") or () for name in row.get("resourceNames") or ()}
         if role is not None and is_settling(secrets, granted, now=self.clock.now()):
             return RetryAfter(SETTLING)
         names = [secret["metadata"]["name"] for secret in secrets]
-        await self.ensurer.ensure(ROLES, role_manifest(addon, names), ours=_is_ours)
+        await self.ensurer.ensure(resources.ROLES, role_manifest(addon, names), ours=_is_ours)
         return Done()
 
 
@@ -121,8 +110,8 @@ def is_settling(secrets: Sequence[Object], granted: set[str], *, now: datetime) 
 
 def role_manifest(addon: Object, names: list[str]) -> Object:
     """Return the Role; without names it grants nothing, for an empty list of names would mean every Secret."""
-    rule = {"apiGroups": [""], "resources": [SECRETS.plural], "verbs": ["get", "patch", "update"]}
-    return ROLES.manifest(
+    rule = {"apiGroups": [""], "resources": [resources.SECRETS.plural], "verbs": ["get", "patch", "update"]}
+    return resources.ROLES.manifest(
         ObjectKey(addon["metadata"]["namespace"], SECRETS_ROLE),
         metadata={"labels": {Label.ADDON_NAME: ADDON_NAME}, "ownerReferences": [owner_reference(addon)]},
         rules=[{**rule, "resourceNames": sorted(names)}] if names else None,  # as servers keep it

@@ -30,7 +30,7 @@ from watchword.credentials.bound_token import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import add_finalizer, delete_object, remove_finalizer, with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -87,7 +87,8 @@ class AccountGuardReconciler(Struct, frozen=True):
             await self.status.write(self.kind, account.object, StatusChange(absent, fields=fields))
             await self._remove_secret(account, [self.reader.get(kind, account.key) for kind in ACCOUNT_KINDS])
         elif Finalizer.ACCOUNT not in finalizers_of(account.object):
-            await self._set_finalizers(account, [*finalizers_of(account.object), Finalizer.ACCOUNT])
+            with contextlib.suppress(NotFound):
+                await add_finalizer(self.client, self.kind, account.object, Finalizer.ACCOUNT)
         return addon is not None
 
     async def _release(self, account: Account, cluster: Object | None) -> Outcome:
@@ -100,8 +101,7 @@ class AccountGuardReconciler(Struct, frozen=True):
         addon = self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(account.key.namespace, ADDON_NAME))
         ends = lives_on or cluster is None or addon is None
         if ends or is_confirmed(account.object) or is_kept_by_ocm(account.object):
-            kept = [name for name in finalizers_of(account.object) if name != Finalizer.ACCOUNT]
-            await self._set_finalizers(account, kept)
+            await remove_finalizer(self.client, self.kind, account.object, Finalizer.ACCOUNT)
             deleted = deletion_of(account.object)
             if deleted is not None and is_confirmed(account.object):
                 self.metrics.revocation.observe((self.clock.now() - deleted).total_seconds())
@@ -122,16 +122,10 @@ class AccountGuardReconciler(Struct, frozen=True):
             await self.status.set_condition(self.kind, account.object, pending)
         return Done()
 
-    async def _set_finalizers(self, account: Account, names: list[str]) -> None:
-        patch = with_preconditions(account.object, {"metadata": {"finalizers": names or None}})
-        with contextlib.suppress(NotFound):
-            await self.client.patch(self.kind, account.key, patch)
-
     async def _remove_secret(self, account: Account, declared: Iterable[Object | None]) -> None:
         secret = self.reader.get(SECRETS, account.key)
         if secret is not None and is_owned_by(secret, list(declared)):
-            with contextlib.suppress(NotFound):
-                await self.client.delete(SECRETS, account.key, uid=uid_of(secret))
+            await delete_object(self.client, SECRETS, secret)
 
     async def _check_secret(self, account: Account, cluster: Object) -> bool:
         """Keep the server address right; return whether the agent has to write another token."""

@@ -25,23 +25,12 @@ from watchword.addons.hub.definition_controllers import (
     no_definitions,
     single_addon_lookup,
 )
+from watchword.api import resources
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR, read_token_validity
 from watchword.api.addon import SERVED_IN_HUB, is_served_in_hub
 from watchword.api.credential_report import CredentialValidity, format_validity
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.names import Label
-from watchword.api.resources import (
-    CLUSTER_MANAGEMENT_ADDONS,
-    CONFIG_MAPS,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTER_SET_BINDINGS,
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTERS,
-    MANAGED_SERVICE_ACCOUNTS,
-    MANIFEST_WORKS,
-    ROLES,
-    SECRETS,
-)
 from watchword.kube.client import Client
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
@@ -114,27 +103,22 @@ def register_informers(cache: Cache) -> None:
     for kind in ACCOUNT_KINDS:
         cache.informer(kind)
         cache.index(kind, BY_NAMESPACE, _namespace)
-    cache.index(MANAGED_SERVICE_ACCOUNTS, BY_SOURCE, lambda obj: map(str, replicas.source_of_replica(obj)))
-    cache.informer(SECRETS, WatchScope(labels=SELECTOR))
-    cache.index(SECRETS, BY_NAMESPACE, _namespace)
-    cache.informer(CONFIG_MAPS, WatchScope(namespace=GRANTS.namespace, fields=f"metadata.name={GRANTS.name}"))
-    cache.index(MANIFEST_WORKS, BY_GRANT, lambda obj: map(str, account_of_work(obj)))
-    cache.informer(MANAGED_CLUSTER_SETS)
-    cache.informer(MANAGED_CLUSTER_SET_BINDINGS)
-    cache.index(MANAGED_CLUSTER_SET_BINDINGS, BY_NAMESPACE, _namespace)
-    cache.index(MANAGED_CLUSTER_SET_BINDINGS, BY_SET, lambda obj: [replicas.set_of(obj)])
-
-
-def register_own_informers(cache: Cache) -> None:
-    """Ask for what a hub follows anyway, and a process of its own does not."""
-    cache.informer(MANIFEST_WORKS, WatchScope(labels=Label.ACCOUNT_GRANT))
+    cache.index(resources.MANAGED_SERVICE_ACCOUNTS, BY_SOURCE, lambda obj: map(str, replicas.source_of_replica(obj)))
+    cache.informer(resources.SECRETS, WatchScope(labels=SELECTOR))
+    cache.index(resources.SECRETS, BY_NAMESPACE, _namespace)
+    cache.informer(resources.CONFIG_MAPS, WatchScope(namespace=GRANTS.namespace, fields=f"metadata.name={GRANTS.name}"))
+    cache.index(resources.MANIFEST_WORKS, BY_GRANT, lambda obj: map(str, account_of_work(obj)))
+    cache.informer(resources.MANAGED_CLUSTER_SETS)
+    cache.informer(resources.MANAGED_CLUSTER_SET_BINDINGS)
+    cache.index(resources.MANAGED_CLUSTER_SET_BINDINGS, BY_NAMESPACE, _namespace)
+    cache.index(resources.MANAGED_CLUSTER_SET_BINDINGS, BY_SET, lambda obj: [replicas.set_of(obj)])
 
 
 def register_shared_informers(cache: Cache) -> None:
-    cache.informer(MANIFEST_WORKS)
-    cache.informer(MANAGED_CLUSTERS)
-    cache.informer(MANAGED_CLUSTER_ADDONS)
-    cache.informer(ROLES, USER_MANAGED_ROLES[ROLES])
+    cache.informer(resources.MANIFEST_WORKS)
+    cache.informer(resources.MANAGED_CLUSTERS)
+    cache.informer(resources.MANAGED_CLUSTER_ADDONS)
+    cache.informer(resources.ROLES, USER_MANAGED_ROLES[resources.ROLES])
 
 
 def controllers(parts: AddonParts, metrics: HubAccountMetrics) -> Iterable[ControllerSpec]:
@@ -149,9 +133,9 @@ def controllers(parts: AddonParts, metrics: HubAccountMetrics) -> Iterable[Contr
         telling = AccountEventReconciler(reader, parts.events, kind)
         yield ControllerSpec(f"account-events-{group}", kind, telling, workers=1)
     access = SecretAccessReconciler(reader, parts.ensurer, parts.clock)
-    of_secret = Trigger(SECRETS, lambda obj: [ObjectKey(obj["metadata"]["namespace"], ADDON_NAME)])
-    triggers = (of_secret, Trigger(ROLES, _own_role))
-    yield ControllerSpec("account-secret-access", MANAGED_CLUSTER_ADDONS, access, triggers)
+    of_secret = Trigger(resources.SECRETS, lambda obj: [ObjectKey(obj["metadata"]["namespace"], ADDON_NAME)])
+    triggers = (of_secret, Trigger(resources.ROLES, _own_role))
+    yield ControllerSpec("account-secret-access", resources.MANAGED_CLUSTER_ADDONS, access, triggers)
     granting = AccountGrantReconciler(reader, parts.ensurer)
     yield ControllerSpec("account-grants", ACCOUNT_KINDS[0], granting, _grant_triggers(reader))
     replicas = ReplicaWriter(reader, parts.ensurer)
@@ -163,32 +147,36 @@ def _guard_triggers(reader: Reader) -> tuple[Trigger, ...]:
     others = (Trigger(kind, lambda obj: [ObjectKey.of(obj)]) for kind in ACCOUNT_KINDS)
     return (
         *others,
-        Trigger(SECRETS, lambda obj: [ObjectKey.of(obj)]),
-        Trigger(MANAGED_CLUSTERS, lambda obj: accounts_of_namespace(reader, obj["metadata"]["name"])),
-        Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: accounts_of_namespace(reader, obj["metadata"]["namespace"])),
+        Trigger(resources.SECRETS, lambda obj: [ObjectKey.of(obj)]),
+        Trigger(resources.MANAGED_CLUSTERS, lambda obj: accounts_of_namespace(reader, obj["metadata"]["name"])),
+        Trigger(
+            resources.MANAGED_CLUSTER_ADDONS, lambda obj: accounts_of_namespace(reader, obj["metadata"]["namespace"])
+        ),
     )
 
 
 def _set_triggers(reader: Reader) -> tuple[Trigger, ...]:
     return (
         Trigger(ACCOUNT_KINDS[1], lambda obj: [ObjectKey.of(obj)]),
-        Trigger(MANAGED_SERVICE_ACCOUNTS, replicas.source_of_replica),
-        Trigger(SECRETS, _with(reader, replicas.accounts_of_secret)),
-        Trigger(MANAGED_CLUSTER_SET_BINDINGS, _with(reader, replicas.accounts_of_binding)),
-        Trigger(MANAGED_CLUSTER_SETS, _with(reader, replicas.accounts_of_set)),
-        Trigger(MANAGED_CLUSTERS, _with(reader, replicas.accounts_of_cluster)),
-        Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: _sources_on(reader, obj["metadata"]["namespace"])),
+        Trigger(resources.MANAGED_SERVICE_ACCOUNTS, replicas.source_of_replica),
+        Trigger(resources.SECRETS, _with(reader, replicas.accounts_of_secret)),
+        Trigger(resources.MANAGED_CLUSTER_SET_BINDINGS, _with(reader, replicas.accounts_of_binding)),
+        Trigger(resources.MANAGED_CLUSTER_SETS, _with(reader, replicas.accounts_of_set)),
+        Trigger(resources.MANAGED_CLUSTERS, _with(reader, replicas.accounts_of_cluster)),
+        Trigger(resources.MANAGED_CLUSTER_ADDONS, lambda obj: _sources_on(reader, obj["metadata"]["namespace"])),
     )
 
 
 def _grant_triggers(reader: Reader) -> tuple[Trigger, ...]:
     return (
         Trigger(ACCOUNT_KINDS[1], lambda obj: [ObjectKey.of(obj)]),
-        Trigger(MANAGED_SERVICE_ACCOUNTS, replicas.source_of_replica),
-        Trigger(CONFIG_MAPS, accounts_of_record),
-        Trigger(MANIFEST_WORKS, account_of_work),
-        Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: accounts_of_namespace(reader, obj["metadata"]["namespace"])),
-        Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: _sources_on(reader, obj["metadata"]["namespace"])),
+        Trigger(resources.MANAGED_SERVICE_ACCOUNTS, replicas.source_of_replica),
+        Trigger(resources.CONFIG_MAPS, accounts_of_record),
+        Trigger(resources.MANIFEST_WORKS, account_of_work),
+        Trigger(
+            resources.MANAGED_CLUSTER_ADDONS, lambda obj: accounts_of_namespace(reader, obj["metadata"]["namespace"])
+        ),
+        Trigger(resources.MANAGED_CLUSTER_ADDONS, lambda obj: _sources_on(reader, obj["metadata"]["namespace"])),
     )
 
 
@@ -197,7 +185,7 @@ def _with(reader: Reader, mapper: Callable[[Reader, Object], Iterable[ObjectKey]
 
 
 def _sources_on(reader: Reader, cluster: str) -> list[ObjectKey]:
-    found = reader.by_index(MANAGED_SERVICE_ACCOUNTS, BY_NAMESPACE, cluster)
+    found = reader.by_index(resources.MANAGED_SERVICE_ACCOUNTS, BY_NAMESPACE, cluster)
     return [key for obj in found for key in replicas.source_of_replica(obj)]
 
 
@@ -232,7 +220,7 @@ async def run_accounts_manager(
     manager = Manager(options.manager, clock=options.clock, random=options.random, metrics=options.metrics)
     hub = manager.connect(client)
     addons.register_informers(hub.cache, ADDON_NAME)
-    register_own_informers(hub.cache)
+    hub.cache.informer(resources.MANIFEST_WORKS, WatchScope(labels=Label.ACCOUNT_GRANT))  # the hub follows all anyway
     register_informers(hub.cache)
     metrics = HubAccountMetrics(manager.metrics.registry, now=options.clock.now)
     definitions = single_addon_lookup(options.definition)
@@ -256,7 +244,7 @@ class AccountsService(Struct, frozen=True):
             await install(hub.client, served=SERVED_IN_HUB)
         metrics = HubAccountMetrics(manager.metrics.registry, now=manager.clock.now)
         changed = asyncio.Event()
-        hub.cache.add_handler(CLUSTER_MANAGEMENT_ADDONS, lambda _: changed.set())
+        hub.cache.add_handler(resources.CLUSTER_MANAGEMENT_ADDONS, lambda _: changed.set())
         while True:
             changed.clear()  # before the look, so that no change is missed while the controllers end
             if _is_installed(hub):
@@ -284,4 +272,4 @@ class AccountsService(Struct, frozen=True):
 
 
 def _is_installed(hub: ApiServerConnection) -> bool:
-    return is_served_in_hub(hub.cache.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(ADDON_NAME)))
+    return is_served_in_hub(hub.cache.get(resources.CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(ADDON_NAME)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.addons.rbac import lease_manifests
+from watchword.api import resources
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.addon import SERVED_IN_PROCESS
 from watchword.api.admission_policy import PolicyName, bound_policy
@@ -11,17 +12,6 @@ from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import IMAGE, Annotation, Label
 from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
-from watchword.api.resources import (
-    CLUSTER_MANAGEMENT_ADDONS,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    DEPLOYMENTS,
-    MANAGED_SERVICE_ACCOUNTS,
-    RBAC_GROUP,
-    ROLE_BINDINGS,
-    ROLES,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-)
 from watchword.kube.client import Client
 from watchword.runtime.manifests import apply_manifests
 
@@ -35,7 +25,7 @@ SECRETS_ROLE = f"open-cluster-management:{ADDON_NAME}:own-secrets"
 
 CREATION = "secret-creation"
 _GROUPS = [kind.group for kind in ACCOUNT_KINDS]
-_ACCOUNTS = MANAGED_SERVICE_ACCOUNTS.plural
+_ACCOUNTS = resources.MANAGED_SERVICE_ACCOUNTS.plural
 
 GRANTS = (
     Grant(
@@ -46,7 +36,7 @@ GRANTS = (
         ),
     ),
     # RBAC cannot narrow creation to a name; an admission policy does.
-    Grant(CREATION, rules=({"apiGroups": [""], "resources": [SECRETS.plural], "verbs": ["create"]},)),
+    Grant(CREATION, rules=({"apiGroups": [""], "resources": [resources.SECRETS.plural], "verbs": ["create"]},)),
     Grant("own-secrets", role=SECRETS_ROLE, role_kind="Role"),
 )
 """What the agent may do on the hub, in the namespace of its cluster: nothing else."""
@@ -71,14 +61,14 @@ def _account_rights(instance: AddonInstance) -> list[Object]:
     key = ObjectKey(namespace, f"{ADDON_NAME}-accounts")
     verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
     rules = [
-        {"apiGroups": [""], "resources": [SERVICE_ACCOUNTS.plural], "verbs": verbs},
-        {"apiGroups": [""], "resources": [f"{SERVICE_ACCOUNTS.plural}/token"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": [resources.SERVICE_ACCOUNTS.plural], "verbs": verbs},
+        {"apiGroups": [""], "resources": [f"{resources.SERVICE_ACCOUNTS.plural}/token"], "verbs": ["create"]},
     ]
     return [
-        ROLES.manifest(key, rules=rules),
-        ROLE_BINDINGS.manifest(
+        resources.ROLES.manifest(key, rules=rules),
+        resources.ROLE_BINDINGS.manifest(
             key,
-            roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": key.name},
+            roleRef={"apiGroup": resources.RBAC_GROUP, "kind": "Role", "name": key.name},
             subjects=[{"kind": "ServiceAccount", "namespace": namespace, "name": ADDON_NAME}],
         ),
     ]
@@ -100,7 +90,7 @@ def _deployment(instance: AddonInstance, image: str) -> Object:
         "volumes": [{"name": "hub", "secret": {"secretName": CREDENTIAL_SECRET}}],
     }
     labels = {"addon-agent": ADDON_NAME}
-    return DEPLOYMENTS.manifest(
+    return resources.DEPLOYMENTS.manifest(
         ObjectKey(namespace, DEPLOYMENT),
         spec={
             "replicas": 1,
@@ -123,7 +113,8 @@ _IS_AGENT = (
 _VERSIONS = ", ".join(f"'{kind.api_version}'" for kind in ACCOUNT_KINDS)
 _OWNERS = "object.metadata.ownerReferences"
 _OWNED = (
-    f"has({_OWNERS}) && {_OWNERS}.size() > 0 && {_OWNERS}.all(owner, owner.kind == '{MANAGED_SERVICE_ACCOUNTS.kind}'"
+    f"has({_OWNERS}) && {_OWNERS}.size() > 0"
+    f" && {_OWNERS}.all(owner, owner.kind == '{resources.MANAGED_SERVICE_ACCOUNTS.kind}'"
     f" && owner.name == object.metadata.name && owner.apiVersion in [{_VERSIONS}])"
 )
 _SECRET_RULES = {
@@ -150,11 +141,11 @@ def manifests(*, served: str = SERVED_IN_PROCESS) -> list[Manifest]:
         "displayName": "Managed service accounts",
         "description": "Keeps service accounts on clusters and reports their tokens to the hub.",
     }
-    addon = CLUSTER_MANAGEMENT_ADDONS.manifest(
+    addon = resources.CLUSTER_MANAGEMENT_ADDONS.manifest(
         ObjectKey.cluster(ADDON_NAME),
         metadata={"annotations": {Annotation.ADDON_MANAGER: served}},
         spec={"addOnMeta": about},
     )
-    definitions = [(CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in ACCOUNT_CRDS]
-    policy = bound_policy(PolicyName.ACCOUNT_SECRETS, ("", SECRETS.plural), _SECRET_RULES, only_for=_IS_AGENT)
-    return [*definitions, *policy, (CLUSTER_MANAGEMENT_ADDONS, addon)]
+    definitions = [(resources.CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in ACCOUNT_CRDS]
+    policy = bound_policy(PolicyName.ACCOUNT_SECRETS, ("", resources.SECRETS.plural), _SECRET_RULES, only_for=_IS_AGENT)
+    return [*definitions, *policy, (resources.CLUSTER_MANAGEMENT_ADDONS, addon)]

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 
 from msgspec import Struct
 
-from watchword.api.accounts import (
-    ACCOUNT_KINDS,
-    ADDON_NAME,
-    Account,
-    AccountSecret,
-    copy_name,
-    is_owned_by,
-    lost_its_owner,
-    split_copy_name,
-)
+from watchword.api import accounts, resources
 from watchword.api.cluster import Cluster, is_accepted, is_member
 from watchword.api.conditions import find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference, uid_of
-from watchword.api.names import Annotation, ConditionType, Finalizer, Label
-from watchword.api.resources import (
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTER_SET_BINDINGS,
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTERS,
-    MANAGED_SERVICE_ACCOUNTS,
-    OCM_MANAGED_SERVICE_ACCOUNTS,
-    SECRETS,
-)
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference
+from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Finalizer, Label
 from watchword.api.validation import format_duration
-from watchword.kube.errors import KubeError, NotFound
-from watchword.runtime.ensure import Ensurer
+from watchword.kube.errors import KubeError
+from watchword.runtime.ensure import Ensurer, delete_object
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Reader
 
@@ -42,9 +23,6 @@ COPIED = (
     Annotation.TOKEN_REQUEST,
     Annotation.TOKEN_DIGEST,
 )
-
-
-NAME_CONFLICT = "NameConflict"
 
 
 class ReplicaState(Struct, frozen=True):
@@ -62,18 +40,20 @@ class ReplicaWriter(Struct, frozen=True):
     reader: Reader
     ensurer: Ensurer
 
-    async def ensure(self, account: Account, cluster: str) -> ReplicaState:
+    async def ensure(self, account: accounts.Account, cluster: str) -> ReplicaState:
         """Bring one cluster in line with the account; what goes wrong concerns this cluster alone."""
         key = ObjectKey(cluster, account.key.name)
         try:
-            if self.reader.get(OCM_MANAGED_SERVICE_ACCOUNTS, key) is not None:
-                raise NameConflict(f"{OCM_MANAGED_SERVICE_ACCOUNTS.group_resource} {key} declares an account already")
+            if self.reader.get(resources.OCM_MANAGED_SERVICE_ACCOUNTS, key) is not None:
+                raise NameConflict(
+                    f"{resources.OCM_MANAGED_SERVICE_ACCOUNTS.group_resource} {key} declares an account already"
+                )
             await self._remove_predecessor(account, key)
             wanted = replica_manifest(account, cluster)
-            if self.reader.get(MANAGED_SERVICE_ACCOUNTS, key) is None:
+            if self.reader.get(resources.MANAGED_SERVICE_ACCOUNTS, key) is None:
                 wanted["metadata"]["finalizers"] = [Finalizer.ACCOUNT]  # held from its first instant, without a request
             replica = await self.ensurer.ensure(
-                MANAGED_SERVICE_ACCOUNTS, wanted, ours=lambda present: is_replica_of(present, account)
+                resources.MANAGED_SERVICE_ACCOUNTS, wanted, ours=lambda present: is_replica_of(present, account)
             )
             await self._copy_secret(account, replica)
         except NameConflict as conflict:
@@ -87,40 +67,39 @@ class ReplicaWriter(Struct, frozen=True):
     async def remove(self, replica: Object) -> None:
         """Delete a replica; its own finalizer holds it until the cluster has revoked it."""
         if not is_deleting(replica):
-            with contextlib.suppress(NotFound):
-                key = ObjectKey.of(replica)
-                await self.ensurer.client.delete(MANAGED_SERVICE_ACCOUNTS, key, uid=uid_of(replica))
+            await delete_object(self.ensurer.client, resources.MANAGED_SERVICE_ACCOUNTS, replica)
 
-    async def remove_copy(self, account: Account, secret: Object) -> None:
-        if is_owned_by(secret, [account.object]) and not is_deleting(secret):
-            with contextlib.suppress(NotFound):
-                await self.ensurer.client.delete(SECRETS, ObjectKey.of(secret), uid=uid_of(secret))
+    async def remove_copy(self, account: accounts.Account, secret: Object) -> None:
+        if accounts.is_owned_by(secret, [account.object]) and not is_deleting(secret):
+            await delete_object(self.ensurer.client, resources.SECRETS, secret)
 
-    async def _remove_predecessor(self, account: Account, key: ObjectKey) -> None:
-        found = self.reader.get(MANAGED_SERVICE_ACCOUNTS, key)
+    async def _remove_predecessor(self, account: accounts.Account, key: ObjectKey) -> None:
+        found = self.reader.get(resources.MANAGED_SERVICE_ACCOUNTS, key)
         if found is None or labels_of(found).get(Label.ACCOUNT_NAMESPACE) != account.key.namespace:
             return
         if annotations_of(found).get(Annotation.ACCOUNT_UID) != account.uid:
             await self.remove(found)
             raise BeingDeleted(f"account {key} replicates a deleted account of that name and is being removed")
 
-    async def _copy_secret(self, account: Account, replica: Object) -> None:
-        found = self.reader.get(SECRETS, ObjectKey.of(replica))
-        if found is None or not is_owned_by(found, [replica]):
+    async def _copy_secret(self, account: accounts.Account, replica: Object) -> None:
+        found = self.reader.get(resources.SECRETS, ObjectKey.of(replica))
+        if found is None or not accounts.is_owned_by(found, [replica]):
             return
-        secret = AccountSecret.read(found)
+        secret = accounts.AccountSecret.read(found)
         if secret.is_intact:
             wanted = copy_manifest(account, secret)
             await self.ensurer.ensure(
-                SECRETS,
+                resources.SECRETS,
                 wanted,
-                ours=lambda present: is_owned_by(present, [account.object]) or lost_its_owner(present),
+                ours=lambda present: (
+                    accounts.is_owned_by(present, [account.object]) or accounts.lost_its_owner(present)
+                ),
             )
 
     def _state(self, replica: Object, cluster: str) -> ReplicaState:
         if is_true(replica, ConditionType.ALL_ACCOUNTS_PRESENT):
             return ReplicaState(cluster)
-        if self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON_NAME)) is None:
+        if self.reader.get(resources.MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, accounts.ADDON_NAME)) is None:
             return ReplicaState(cluster, "AddonNotEnabled")
         said = find_condition(replica, ConditionType.ALL_ACCOUNTS_PRESENT)
         if said is None:
@@ -128,21 +107,23 @@ class ReplicaWriter(Struct, frozen=True):
         return ReplicaState(cluster, said.reason, conflicts=said.reason == NAME_CONFLICT)
 
 
-def replica_manifest(account: Account, cluster: str) -> Object:
+def replica_manifest(account: accounts.Account, cluster: str) -> Object:
     annotations = {Annotation.ACCOUNT_UID: account.uid}
     spec: Object = {"rotation": {"enabled": account.rotates, "validity": format_duration(account.validity)}}
     if account.audiences:
         spec["audiences"] = list(account.audiences)
     labels = {Label.ACCOUNT_NAMESPACE: account.key.namespace}
     metadata: Object = {"labels": labels, "annotations": annotations}
-    return MANAGED_SERVICE_ACCOUNTS.manifest(ObjectKey(cluster, account.key.name), metadata=metadata, spec=spec)
+    return resources.MANAGED_SERVICE_ACCOUNTS.manifest(
+        ObjectKey(cluster, account.key.name), metadata=metadata, spec=spec
+    )
 
 
-def copy_manifest(account: Account, secret: AccountSecret) -> Object:
+def copy_manifest(account: accounts.Account, secret: accounts.AccountSecret) -> Object:
     cluster = secret.key.namespace
     data = secret.object.get("data") or {}
-    return SECRETS.manifest(
-        ObjectKey(account.key.namespace, copy_name(cluster, account.key.name)),
+    return resources.SECRETS.manifest(
+        ObjectKey(account.key.namespace, accounts.copy_name(cluster, account.key.name)),
         metadata={
             "labels": {
                 Label.MANAGED_ACCOUNT: "true",
@@ -160,7 +141,7 @@ def copy_manifest(account: Account, secret: AccountSecret) -> Object:
     )
 
 
-def is_replica_of(present: Object, account: Account) -> bool:
+def is_replica_of(present: Object, account: accounts.Account) -> bool:
     return (
         labels_of(present).get(Label.ACCOUNT_NAMESPACE) == account.key.namespace
         and annotations_of(present).get(Annotation.ACCOUNT_UID) == account.uid
@@ -174,11 +155,11 @@ BY_SET = "set"  # bindings by their set
 
 def find_members(reader: Reader, namespace: str) -> list[Cluster] | None:
     """Return the accepted clusters of the sets that a namespace is bound to, None when it is bound to none."""
-    bindings = reader.by_index(MANAGED_CLUSTER_SET_BINDINGS, BY_NAMESPACE, namespace)
+    bindings = reader.by_index(resources.MANAGED_CLUSTER_SET_BINDINGS, BY_NAMESPACE, namespace)
     sets = [found for binding in bindings if (found := _bound_set(reader, binding)) is not None]
     if not sets:
         return None
-    clusters = [Cluster.read(obj) for obj in reader.list(MANAGED_CLUSTERS)]
+    clusters = [Cluster.read(obj) for obj in reader.list(resources.MANAGED_CLUSTERS)]
     return [
         cluster
         for cluster in clusters
@@ -193,7 +174,7 @@ def _bound_set(reader: Reader, binding: Object) -> Object | None:
     name = set_of(binding)
     if is_deleting(binding) or binding["metadata"]["name"] != name:
         return None
-    found = reader.get(MANAGED_CLUSTER_SETS, ObjectKey.cluster(name))
+    found = reader.get(resources.MANAGED_CLUSTER_SETS, ObjectKey.cluster(name))
     return None if found is None or is_deleting(found) else found
 
 
@@ -202,7 +183,9 @@ def set_of(binding: Object) -> str:
 
 
 def accounts_of_namespace(reader: Reader, namespace: str) -> list[ObjectKey]:
-    return [ObjectKey.of(obj) for kind in ACCOUNT_KINDS for obj in reader.by_index(kind, BY_NAMESPACE, namespace)]
+    return [
+        ObjectKey.of(obj) for kind in accounts.ACCOUNT_KINDS for obj in reader.by_index(kind, BY_NAMESPACE, namespace)
+    ]
 
 
 def accounts_of_binding(reader: Reader, binding: Object) -> list[ObjectKey]:
@@ -211,7 +194,7 @@ def accounts_of_binding(reader: Reader, binding: Object) -> list[ObjectKey]:
 
 
 def accounts_of_set(reader: Reader, cluster_set: Object) -> list[ObjectKey]:
-    bindings = reader.by_index(MANAGED_CLUSTER_SET_BINDINGS, BY_SET, cluster_set["metadata"]["name"])
+    bindings = reader.by_index(resources.MANAGED_CLUSTER_SET_BINDINGS, BY_SET, cluster_set["metadata"]["name"])
     return [key for binding in bindings for key in accounts_of_binding(reader, binding)]
 
 
@@ -220,7 +203,7 @@ def accounts_of_cluster(reader: Reader, cluster: Object) -> list[ObjectKey]:
 
     The controller asks with the cluster as it was and as it is, so that both sides of a move are found.
     """
-    sets = [found for found in reader.list(MANAGED_CLUSTER_SETS) if is_member(found, labels_of(cluster))]
+    sets = [found for found in reader.list(resources.MANAGED_CLUSTER_SETS) if is_member(found, labels_of(cluster))]
     return [key for found in sets for key in accounts_of_set(reader, found)]
 
 
@@ -232,9 +215,9 @@ def source_of_replica(account: Object) -> list[ObjectKey]:
 
 def accounts_of_secret(reader: Reader, secret: Object) -> Iterable[ObjectKey]:
     key = ObjectKey.of(secret)
-    replica = reader.get(MANAGED_SERVICE_ACCOUNTS, key)
+    replica = reader.get(resources.MANAGED_SERVICE_ACCOUNTS, key)
     if replica is not None:
         return source_of_replica(replica)
     if Label.ACCOUNT_NAMESPACE in labels_of(secret):
-        return [ObjectKey(key.namespace, split_copy_name(key.name)[1])]
+        return [ObjectKey(key.namespace, accounts.split_copy_name(key.name)[1])]
     return []

@@ -13,13 +13,13 @@ from watchword.accounts.hub.account_guard import remaining_patience
 from watchword.accounts.hub.replicas import BY_NAMESPACE, BY_SOURCE, ReplicaState, ReplicaWriter, find_members
 from watchword.api.accounts import ACCOUNT_KINDS, Account, choose_declaration, resource_of, split_copy_name
 from watchword.api.conditions import Condition
-from watchword.api.meta import Object, ObjectKey, finalizers_of
-from watchword.api.names import ConditionType, Finalizer
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import NAME_CONFLICT, ConditionType, Finalizer
 from watchword.api.resources import MANAGED_CLUSTERS, MANAGED_SERVICE_ACCOUNTS, SECRETS
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import add_finalizer, remove_finalizer
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -58,7 +58,8 @@ class SetAccountReconciler(Struct, frozen=True):
         members = find_members(self.reader, account.key.namespace)
         names = {cluster.name for cluster in members or ()}
         if names:
-            account = await self._hold(account)
+            held = await add_finalizer(self.client, account.resource, account.object, Finalizer.ACCOUNT_REPLICAS)
+            account = Account.read(held)
         await self._remove(obj for obj in replicas if obj["metadata"]["namespace"] not in names)
         await self._remove_copies(account, keep=names)
         if account.objection:
@@ -82,7 +83,7 @@ class SetAccountReconciler(Struct, frozen=True):
         await self._remove_copies(account, keep=set())
         if not replicas:
             for obj in declared:
-                await self._release(obj)
+                await remove_finalizer(self.client, resource_of(obj), obj, Finalizer.ACCOUNT_REPLICAS)
             return Done()
         remaining = remaining_patience(account.object, now=self.clock.now())
         if remaining > timedelta(0):
@@ -103,21 +104,6 @@ class SetAccountReconciler(Struct, frozen=True):
             if name == account.key.name and cluster not in keep:
                 await self.replicas.remove_copy(account, secret)
 
-    async def _hold(self, account: Account) -> Account:
-        names = finalizers_of(account.object)
-        if Finalizer.ACCOUNT_REPLICAS in names:
-            return account
-        patch = with_preconditions(account.object, {"metadata": {"finalizers": [*names, Finalizer.ACCOUNT_REPLICAS]}})
-        return Account.read(await self.client.patch(account.resource, account.key, patch))
-
-    async def _release(self, obj: Object) -> None:
-        names = finalizers_of(obj)
-        if Finalizer.ACCOUNT_REPLICAS in names:
-            kept = [name for name in names if name != Finalizer.ACCOUNT_REPLICAS] or None
-            patch = with_preconditions(obj, {"metadata": {"finalizers": kept}})
-            with contextlib.suppress(NotFound):
-                await self.client.patch(resource_of(obj), ObjectKey.of(obj), patch)
-
     async def _write(self, obj: Object, change: StatusChange) -> None:
         with contextlib.suppress(NotFound):
             await self.status.write(resource_of(obj), obj, change)
@@ -135,7 +121,7 @@ def decide_presence(states: Sequence[ReplicaState], *, bound: bool, namespace: s
     if lacking:
         message = f"missing on {list_names(lacking)}"
         if any(state.conflicts for state in states):
-            return Condition.false(PRESENT, "NameConflict", message)
+            return Condition.false(PRESENT, NAME_CONFLICT, message)
         return Condition.false(PRESENT, "MissingOnClusters", message)
     if not states:
         return Condition.true(PRESENT, "NoClusters", "the bound sets select no cluster")

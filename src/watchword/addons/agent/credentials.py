@@ -14,8 +14,8 @@ from watchword.addons.agent.registration import AddonDrivers, complete_registrat
 from watchword.api.addon import KUBE_CLIENT, Addon, Registration
 from watchword.api.conditions import Condition
 from watchword.api.credential_report import CredentialValidity, format_issued
-from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
-from watchword.api.names import Label
+from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
+from watchword.api.names import NAME_CONFLICT, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.credential_kind import CredentialStatus
@@ -25,7 +25,7 @@ from watchword.credentials.secret_data import CLUSTER_NAME, HubKubeconfigRendere
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid, NotFound
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import delete_object, with_preconditions
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
 from watchword.runtime.reconcile import FIRST_RECHECK, Done, Outcome, Reader, RetryAfter
@@ -130,9 +130,7 @@ class AddonCredentials(Struct, frozen=True):
     session: HubAccess
     metrics: CredentialMetrics
     clock: Clock
-    statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(
-        default_factory=dict
-    )  # add-on → Secret → last status
+    statuses: dict[str, dict[ObjectKey, CredentialStatus]] = field(default_factory=dict)  # of the Secrets of an add-on
     validities: dict[ObjectKey, CredentialValidity] = field(default_factory=dict)  # Secret → that of its credential
     waiting_since: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → since when it has no credential
 
@@ -309,8 +307,7 @@ class AddonSecretReconciler(Struct, frozen=True):
         self.credentials.forget(key)
         self.keeper.release(key)
         if secret is not None and self.credentials.credential_index.is_labeled(secret) and not is_deleting(secret):
-            with contextlib.suppress(NotFound):  # another writer was faster
-                await self.cluster.delete(SECRETS, key, uid=uid_of(secret))
+            await delete_object(self.cluster, SECRETS, secret)
         return Done()
 
     async def _adopt(self, key: ObjectKey, credential_secret: CredentialSecret) -> Outcome:
@@ -324,7 +321,7 @@ class AddonSecretReconciler(Struct, frozen=True):
 
     async def _report_conflict(self, credential_secret: CredentialSecret) -> Outcome:
         message = f"Secret {credential_secret.key} exists and was not made for this add-on: rename or remove it"
-        await self._report_failure(credential_secret, "NameConflict", message)
+        await self._report_failure(credential_secret, NAME_CONFLICT, message)
         return Done()
 
     async def _report_failure(self, credential_secret: CredentialSecret, reason: str, message: str) -> None:
@@ -332,8 +329,8 @@ class AddonSecretReconciler(Struct, frozen=True):
         await self.credentials.report_status(credential_secret, refusal)
 
 
-async def wait_with_timeout(ready: Awaitable[None], *, seconds: float = 10.0) -> None:
+async def wait_with_timeout(ready: Awaitable[None]) -> None:
     """Wait, but not for ever: what may not be listed can still be written."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(10):
             await ready

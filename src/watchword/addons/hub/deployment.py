@@ -13,11 +13,11 @@ from watchword.api.addon import Addon
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, owner_reference
-from watchword.api.names import Annotation, ConditionType, Finalizer, Label
+from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
 from watchword.kube.client import Client
 from watchword.runtime.diff import Comparison, choose_changes
-from watchword.runtime.ensure import Ensurer, with_preconditions
+from watchword.runtime.ensure import Ensurer, add_finalizer, remove_finalizer
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusChange, StatusWriter
@@ -73,10 +73,12 @@ class AddonDeploymentReconciler(Struct, frozen=True):
                 for name, part in zip(names, parts, strict=True)
             ]
         except NameConflict as conflict:
-            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, "NameConflict", str(conflict))
+            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, NAME_CONFLICT, str(conflict))
             await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
             return
-        await self._remove_others(instance, set(names))
+        for work in self.reader.by_index(MANIFEST_WORKS, INDEX, str(instance.addon.key)):
+            if work["metadata"]["name"] not in names:
+                await self.ensurer.remove(MANIFEST_WORKS, ObjectKey.of(work), ours=is_made_for(instance))
         said = [decide_applied_condition(made)]
         if definition.health == BY_FEEDBACK:
             said.append(decide_available_condition(made))
@@ -91,19 +93,10 @@ class AddonDeploymentReconciler(Struct, frozen=True):
                 return present
         return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
 
-    async def _remove_others(self, instance: AddonInstance, kept: set[str]) -> None:
-        for work in self.reader.by_index(MANIFEST_WORKS, INDEX, str(instance.addon.key)):
-            if work["metadata"]["name"] not in kept:
-                await self.ensurer.remove(MANIFEST_WORKS, ObjectKey.of(work), ours=is_made_for(instance))
-
     async def _set_hook_finalizer(self, instance: AddonInstance, *, wanted: bool) -> None:
         """Put the finalizer on before anything is installed, and off when there is no hook any more."""
-        held = Finalizer.ADDON_PRE_DELETE in instance.addon.finalizers
-        if wanted == held:
-            return
-        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
-        finalizers = [*kept, Finalizer.ADDON_PRE_DELETE] if wanted else kept
-        await self._set_finalizers(instance.addon, finalizers)
+        change = add_finalizer if wanted else remove_finalizer
+        await change(self.client, MANAGED_CLUSTER_ADDONS, instance.addon.object, Finalizer.ADDON_PRE_DELETE)
 
     async def _run_hooks(self, instance: AddonInstance, addon_manifests: AddonManifests) -> None:
         """Run the hooks; once they are done, let go."""
@@ -117,12 +110,7 @@ class AddonDeploymentReconciler(Struct, frozen=True):
                 waiting = Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message)
                 await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, waiting)
                 return
-        kept = [name for name in instance.addon.finalizers if name != Finalizer.ADDON_PRE_DELETE]
-        await self._set_finalizers(instance.addon, kept)
-
-    async def _set_finalizers(self, addon: Addon, finalizers: list[str]) -> None:
-        patch = with_preconditions(addon.object, {"metadata": {"finalizers": finalizers or None}})
-        await self.client.patch(MANAGED_CLUSTER_ADDONS, addon.key, patch)
+        await remove_finalizer(self.client, MANAGED_CLUSTER_ADDONS, instance.addon.object, Finalizer.ADDON_PRE_DELETE)
 
 
 class AddonManifests(Struct, frozen=True):

@@ -14,7 +14,7 @@ from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject,
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ADDON_NAMESPACE, ConditionType
+from watchword.api.names import ADDON_NAMESPACE, NAME_CONFLICT, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
 from watchword.kube.errors import Conflict, Forbidden, KubeError
 from watchword.runtime.errors import NameConflict
@@ -111,7 +111,7 @@ class RegistrationReconciler(Struct, frozen=True):
             except Conflict:
                 raise  # another writer was faster: the next look settles it
             except NameConflict as conflict:
-                return Condition.false(APPLIED, "NameConflict", str(conflict))
+                return Condition.false(APPLIED, NAME_CONFLICT, str(conflict))
             except Forbidden as error:
                 message = f"{grant.name} cannot be given: {grant.remedy} ({error})"
                 return Condition.false(APPLIED, SET_FAILED, message)

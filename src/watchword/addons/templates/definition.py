@@ -10,16 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, Grant, Signer
+from watchword.addons.templates import rendering
 from watchword.addons.templates.deployment_config import DeploymentConfig, mirrors_from_annotation
-from watchword.addons.templates.rendering import (
-    MAX_RENDERED_BYTES,
-    TemplateContext,
-    read_registrations,
-    render_manifests,
-    rendered_size,
-    substitute_variables,
-    workload_namespace,
-)
 from watchword.api.addon import Addon, AddonSubject, requested_namespace
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, mapping_at, rows_at
@@ -119,21 +111,21 @@ def read_template(template: Object, addon: Object, config: DeploymentConfig) -> 
     manifests = rows_at(work, "workload", "manifests")
     key, name = ObjectKey.of(addon), str(spec.get("addonName") or "")
     namespace = config.namespace or requested_namespace(addon) or ADDON_NAMESPACE
-    context = TemplateContext(name, key.namespace, namespace, read_registrations(rows), config)
+    context = rendering.TemplateContext(name, key.namespace, namespace, rendering.read_registrations(rows), config)
 
-    size = rendered_size(manifests, context) if config != DeploymentConfig() else 0
+    size = rendering.rendered_size(manifests, context) if config != DeploymentConfig() else 0
     too_large = Condition.false(
         ConditionType.MANIFEST_APPLIED,
         "ConfigurationTooLarge",
         f"its manifests have {size} bytes with the variables and settings of its AddOnDeploymentConfig, and at most "
-        f"{MAX_RENDERED_BYTES} are installed: shorten them",
+        f"{rendering.MAX_RENDERED_BYTES} are installed: shorten them",
     )
 
     def render(instance: AddonInstance) -> list[Object]:
-        if size > MAX_RENDERED_BYTES:
+        if size > rendering.MAX_RENDERED_BYTES:
             return []
         said = instance.cluster.annotations.get(Annotation.IMAGE_REGISTRIES, "")
-        return render_manifests(manifests, replace(context, mirrors=mirrors_from_annotation(said)))
+        return rendering.render_manifests(manifests, replace(context, mirrors=mirrors_from_annotation(said)))
 
     return AddonDefinition(
         name=name,
@@ -143,9 +135,10 @@ def read_template(template: Object, addon: Object, config: DeploymentConfig) -> 
         manifest_configs=tuple(rows_at(work, "manifestConfigs")),
         uses_hub=any(row.get("type") == "KubeClient" for row in rows),
         # The credential must lie where the pods are that mount it.
-        install_namespace=(size <= MAX_RENDERED_BYTES and workload_namespace(manifests, context)) or namespace,
+        install_namespace=(size <= rendering.MAX_RENDERED_BYTES and rendering.workload_namespace(manifests, context))
+        or namespace,
         health=BY_FEEDBACK,
-        objection=too_large if size > MAX_RENDERED_BYTES else None,
+        objection=too_large if size > rendering.MAX_RENDERED_BYTES else None,
     )
 
 
@@ -186,7 +179,9 @@ def _signer(row: Mapping[str, Any]) -> Signer:
     return Signer(
         str(row.get("signerName") or ""),
         key,
-        lambda instance: AddonSubject.read(substitute_variables(declared, {"CLUSTER_NAME": instance.cluster.name})),
+        lambda instance: AddonSubject.read(
+            rendering.substitute_variables(declared, {"CLUSTER_NAME": instance.cluster.name})
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from watchword.api.credential_report import CredentialValidity, format_validity
 from watchword.api.meta import ObjectKey
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.credentials import lifecycle
 from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.credentials.driver import (
     AgentContext,
@@ -27,32 +28,8 @@ from watchword.credentials.driver import (
     rotation_data,
 )
 from watchword.credentials.evidence import TokenEvidence
-from watchword.credentials.lifecycle import (
-    RENEWAL_WINDOW,
-    Evidence,
-    Held,
-    Keep,
-    Obstacle,
-    Reason,
-    Subject,
-    Wait,
-    Wanted,
-    choose_renewal_time,
-    decide,
-    find_renewal_time,
-    is_usable,
-)
+from watchword.kube import errors
 from watchword.kube.client import Client
-from watchword.kube.errors import (
-    ApiStatusError,
-    Conflict,
-    Forbidden,
-    Invalid,
-    KubeError,
-    NotFound,
-    Unauthorized,
-    Unreachable,
-)
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.tokens import IssuedToken, request_token
 from watchword.runtime.clock import Clock
@@ -66,14 +43,16 @@ def read_token(held: SecretData) -> BoundToken | None:
     return read_bound_token(held.get(TOKEN, b"").decode(errors="replace"))
 
 
-def wanted_token(wanted: WantedCredential, token: BoundToken | None, *, asked: timedelta) -> Wanted:
+def wanted_token(wanted: WantedCredential, token: BoundToken | None, *, asked: timedelta) -> lifecycle.Wanted:
     """Return the token that the add-on should have; its account is not compared while the hub does not name it."""
     uid = wanted.service_account_uid or ("" if token is None else token.account_uid)
-    subject = Subject(wanted.subject.user, account_uid=uid)
-    return Wanted(subject, seed=f"{wanted.cluster}/{wanted.addon}/{uid}", lifetime=asked, rotation=wanted.rotation)
+    subject = lifecycle.Subject(wanted.subject.user, account_uid=uid)
+    return lifecycle.Wanted(
+        subject, seed=f"{wanted.cluster}/{wanted.addon}/{uid}", lifetime=asked, rotation=wanted.rotation
+    )
 
 
-def held_token(held: SecretData) -> Held | Reason:
+def held_token(held: SecretData) -> lifecycle.Held | lifecycle.Reason:
     """Return the token that a Secret holds.
 
     The other keys of the Secret have to agree with the token: a Secret that was edited by hand is written again. OCM's
@@ -81,15 +60,15 @@ def held_token(held: SecretData) -> Held | Reason:
     """
     token = read_token(held)
     if token is None:
-        return Reason.TAMPERED if TOKEN in held else Reason.MISSING
+        return lifecycle.Reason.TAMPERED if TOKEN in held else lifecycle.Reason.MISSING
     beside = {EXPIRATION: rfc3339(token.expires_at).encode(), ACCOUNT_UID: token.account_uid.encode()}
     refresh = None
     if any(name in held for name in (*beside, REFRESH_AT)):
         refresh = _stored_refresh(token, held)
         if refresh is None or any(held.get(name) != value for name, value in beside.items()):
-            return Reason.TAMPERED
-    return Held(
-        Subject(token.subject, account_uid=token.account_uid),
+            return lifecycle.Reason.TAMPERED
+    return lifecycle.Held(
+        lifecycle.Subject(token.subject, account_uid=token.account_uid),
         token.issued_at,
         token.expires_at,
         rotation=honoured_rotation(held),
@@ -104,18 +83,20 @@ def assess_token(
     *,
     now: datetime,
     asked: timedelta = DEFAULT_LIFETIME,
-    obstacle: Obstacle | None = None,
+    obstacle: lifecycle.Obstacle | None = None,
 ) -> CredentialAssessment:
     """Decide what becomes of the token in a Secret; `asked` is the lifetime that is requested."""
     token, found = read_token(held), held_token(held)
     target = wanted_token(wanted, token, asked=asked)
-    if token is None or isinstance(found, Reason):
-        return CredentialAssessment(decide(target, found, Evidence(obstacle=obstacle), now=now), None)
+    if token is None or isinstance(found, lifecycle.Reason):
+        return CredentialAssessment(
+            lifecycle.decide(target, found, lifecycle.Evidence(obstacle=obstacle), now=now), None
+        )
     known = replace(evidence.about(token, seed=target.seed, requested=asked), obstacle=obstacle)
-    decision, refresh = decide(target, found, known, now=now), find_renewal_time(target, found)
-    if refresh is None or not is_usable(decision):
+    decision, refresh = lifecycle.decide(target, found, known, now=now), lifecycle.find_renewal_time(target, found)
+    if refresh is None or not lifecycle.is_usable(decision):
         return CredentialAssessment(decision, None)
-    until = decision.until if isinstance(decision, Keep) else refresh
+    until = decision.until if isinstance(decision, lifecycle.Keep) else refresh
     message = describe_token(wanted, token, refresh, asked=asked)
     valid = ValidCredential(until, token.expires_at, message, token.issued_at, token.credential_id)
     return CredentialAssessment(decision, valid)
@@ -133,7 +114,7 @@ def build_token_credential(
     wanted: WantedCredential, text: Sensitive[str], token: BoundToken, *, asked: timedelta = DEFAULT_LIFETIME
 ) -> NewCredential:
     seed = wanted_token(wanted, token, asked=asked).seed
-    refresh = choose_renewal_time(token.issued_at, token.expires_at, seed=seed)
+    refresh = lifecycle.choose_renewal_time(token.issued_at, token.expires_at, seed=seed)
     data = {
         TOKEN: text.reveal().encode(),
         EXPIRATION: rfc3339(token.expires_at).encode(),
@@ -161,7 +142,7 @@ def describe_token(
 def _stored_refresh(token: BoundToken, held: SecretData) -> datetime | None:
     """Return the instant chosen when the token was issued, None when what is noted is not plausible."""
     noted = parse_rfc3339(held.get(REFRESH_AT, b"").decode(errors="replace"))
-    latest = token.issued_at + token.lifetime * RENEWAL_WINDOW.end
+    latest = token.issued_at + token.lifetime * lifecycle.RENEWAL_WINDOW.end
     return noted if noted is not None and token.issued_at <= noted <= latest else None
 
 
@@ -173,14 +154,14 @@ INFRASTRUCTURE_RECHECK = timedelta(minutes=5)  # the hub's condition triggers a 
 FIRST_RETRY_DELAY, LONGEST_RETRY_DELAY = timedelta(seconds=10), timedelta(minutes=5)
 TRANSIENT_RETRY_DELAY = timedelta(seconds=0.5)  # the hub reports rights that its API server may observe a moment later
 
-REASONS: tuple[tuple[type[KubeError], str], ...] = (
-    (Unauthorized, "ClusterCredentialRefused"),
-    (Forbidden, "TokenRequestForbidden"),
-    (NotFound, "ServiceAccountMissing"),
-    (Conflict, "ServiceAccountRecreated"),
-    (Invalid, "TokenRequestInvalid"),
-    (Unreachable, "HubUnreachable"),
-    (KubeError, "TokenCreationFailed"),
+REASONS: tuple[tuple[type[errors.KubeError], str], ...] = (
+    (errors.Unauthorized, "ClusterCredentialRefused"),
+    (errors.Forbidden, "TokenRequestForbidden"),
+    (errors.NotFound, "ServiceAccountMissing"),
+    (errors.Conflict, "ServiceAccountRecreated"),
+    (errors.Invalid, "TokenRequestInvalid"),
+    (errors.Unreachable, "HubUnreachable"),
+    (errors.KubeError, "TokenCreationFailed"),
 )
 """What a refusal means, for conditions; the first that fits."""
 
@@ -227,9 +208,9 @@ class TokenAgentDriver(Struct, frozen=True):
         failed = failed if failed is not None and failed.wanted == wanted else None
         obstacle = self._find_obstacle(wanted, failed, now)
         found = assess_token(wanted, held, self.evidence, now=now, asked=self.lifetime, obstacle=obstacle)
-        if isinstance(found.decision, Keep) and found.valid is not None:
+        if isinstance(found.decision, lifecycle.Keep) and found.valid is not None:
             return found.valid
-        if isinstance(found.decision, Wait):
+        if isinstance(found.decision, lifecycle.Wait):
             return _answer_waiting(failed, found.decision, now)
         answer = await self._request(wanted)
         if isinstance(answer, Pending):
@@ -237,10 +218,12 @@ class TokenAgentDriver(Struct, frozen=True):
         self.failed_attempts.pop((wanted.cluster, wanted.addon), None)
         return answer
 
-    def _find_obstacle(self, wanted: WantedCredential, failed: FailedAttempt | None, now: datetime) -> Obstacle | None:
+    def _find_obstacle(
+        self, wanted: WantedCredential, failed: FailedAttempt | None, now: datetime
+    ) -> lifecycle.Obstacle | None:
         if not wanted.service_account_uid:
-            return Obstacle(AWAITING_ACCOUNT, now + INFRASTRUCTURE_RECHECK)
-        return None if failed is None else Obstacle(failed.answer.reason, failed.not_before)
+            return lifecycle.Obstacle(AWAITING_ACCOUNT, now + INFRASTRUCTURE_RECHECK)
+        return None if failed is None else lifecycle.Obstacle(failed.answer.reason, failed.not_before)
 
     async def _request(self, wanted: WantedCredential) -> NewCredential | Pending:
         account = ObjectKey(wanted.cluster, wanted.service_account)
@@ -248,7 +231,7 @@ class TokenAgentDriver(Struct, frozen=True):
             granted = await request_token(
                 self.hub, account, expiration_seconds=int(self.lifetime.total_seconds()), uid=wanted.service_account_uid
             )
-        except KubeError as error:
+        except errors.KubeError as error:
             return decide_refusal(error)
         return self._accept(wanted, granted)
 
@@ -276,10 +259,10 @@ class TokenAgentDriver(Struct, frozen=True):
         return _retry_in(answer, pause)
 
 
-def decide_refusal(error: KubeError) -> Pending:
+def decide_refusal(error: errors.KubeError) -> Pending:
     """Return why there is no token, as text that stays the same while the reason does."""
     reason = next(name for kind, name in REASONS if isinstance(error, kind))
-    who = "the hub refused the token request" if isinstance(error, ApiStatusError) else "the hub cannot be asked"
+    who = "the hub refused the token request" if isinstance(error, errors.ApiStatusError) else "the hub cannot be asked"
     return _failed(reason, f"{who}: {error}")
 
 
@@ -297,7 +280,7 @@ def _failed(reason: str, message: str) -> Pending:
     return Pending(reason, message, recheck=FIRST_RETRY_DELAY, failed=True)
 
 
-def _answer_waiting(failed: FailedAttempt | None, wait: Wait, now: datetime) -> Pending:
+def _answer_waiting(failed: FailedAttempt | None, wait: lifecycle.Wait, now: datetime) -> Pending:
     if failed is not None and wait.for_what != AWAITING_ACCOUNT:
         return _retry_in(failed.answer, wait.until - now)
     message = "waiting for the hub to report the add-on's ServiceAccount in TokenInfrastructureReady"

@@ -6,14 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from watchword.addons.driver import AddonDriver, HasHubControllers, HasSubjectObject, SubjectObject
-from watchword.addons.token.hub import (
-    SUBJECTS,
-    account_name,
-    account_selector,
-    addon_from_labels,
-    is_account_present,
-    ready_account,
-)
+from watchword.addons.token import hub
 from watchword.api.addon import Addon, Registration
 from watchword.api.limits import LONGEST_TOKEN_LIFETIME, SHORTEST_TOKEN_LIFETIME
 from watchword.api.names import ConditionType
@@ -76,13 +69,13 @@ class TokenAddonDriver(AddonDriver, HasSubjectObject, HasHubControllers):
         ),
         consequence="{holder} is refused by the hub",
     )
-    subjects = SUBJECTS
+    subjects = hub.SUBJECTS
     subject_object = SubjectObject(
         resource=SERVICE_ACCOUNTS,
         condition=ConditionType.TOKEN_INFRASTRUCTURE_READY,
-        selector=account_selector,
-        addons_of=addon_from_labels,
-        is_present=is_account_present,
+        selector=hub.account_selector,
+        addons_of=hub.addon_from_labels,
+        is_present=hub.is_account_present,
     )
 
     def agent(self, context: AgentContext) -> AgentDriver:
@@ -92,7 +85,7 @@ class TokenAddonDriver(AddonDriver, HasSubjectObject, HasHubControllers):
 
     def wanted(self, addon: Addon, registration: Registration) -> WantedCredential:
         """Return the request for a token of the account that the hub reports; until then without its UID."""
-        account, name = ready_account(addon), account_name(registration.subject)
+        account, name = hub.ready_account(addon), hub.account_name(registration.subject)
         settled = account is not None and account.name in ("", name)
         return WantedCredential(
             addon.cluster,

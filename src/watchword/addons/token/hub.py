@@ -17,6 +17,7 @@ from watchword.api.cluster import is_accepted
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of, owner_reference, uid_of
 from watchword.api.names import (
+    NAME_CONFLICT,
     ConditionType,
     Label,
     addon_service_account,
@@ -118,7 +119,7 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
             uid = await self._write(addon, account)
         except NameConflict as conflict:
             await self._unbind(addon)
-            await self._set_ready_condition(addon, Condition.false(READY, "NameConflict", str(conflict)))
+            await self._set_ready_condition(addon, Condition.false(READY, NAME_CONFLICT, str(conflict)))
             return Done()
         except Conflict:
             raise  # another writer was faster: the next reconcile settles it

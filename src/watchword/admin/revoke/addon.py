@@ -11,14 +11,7 @@ from watchword.addons.catalog import AddonCatalog
 from watchword.addons.hub.grants import is_made_for
 from watchword.admin.addons import is_reinstalled_by_strategy
 from watchword.admin.errors import NotFoundOnHub
-from watchword.admin.revoke.revocation import (
-    AbsenceProbe,
-    AccessProbe,
-    Revocation,
-    RevocationContext,
-    RevocationTarget,
-    parse_key,
-)
+from watchword.admin.revoke import revocation
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.api.names import Label, service_account_user
 from watchword.api.resources import CLUSTER_ROLES, MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
@@ -30,7 +23,7 @@ ANY = "*"
 EXAMPLES = {"verbs": "get", "resources": "configmaps", "apiGroups": ""}  # what stands for a rule's `*`
 
 
-async def find_access_probes(client: Client, bindings: Sequence[Object]) -> tuple[AccessProbe, ...]:
+async def find_access_probes(client: Client, bindings: Sequence[Object]) -> tuple[revocation.AccessProbe, ...]:
     found: dict[UserIdentity, list[ResourceAccess]] = {}
     for binding in bindings:
         access = choose_access(await _rules(client, binding), ObjectKey.of(binding).namespace)
@@ -38,7 +31,8 @@ async def find_access_probes(client: Client, bindings: Sequence[Object]) -> tupl
             if access is not None:
                 found.setdefault(subject_identity(subject), []).append(access)
     return tuple(
-        AccessProbe(who.username or who.groups[0], client, who, tuple(accesses)) for who, accesses in found.items()
+        revocation.AccessProbe(who.username or who.groups[0], client, who, tuple(accesses))
+        for who, accesses in found.items()
     )
 
 
@@ -103,12 +97,12 @@ class AddonRights(Struct, frozen=True):
                 await self.client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
 
 
-async def plan_addon(context: RevocationContext, name: str) -> Revocation:
+async def plan_addon(context: revocation.RevocationContext, name: str) -> revocation.Revocation:
     """Plan to disable an add-on on a cluster and to remove its rights without waiting for its hooks.
 
     Nothing that the cluster wrote is read: what an agent wrote must not keep it from losing its rights.
     """
-    client, key = context.client, parse_key(name, FORM)
+    client, key = context.client, revocation.parse_key(name, FORM)
     found = await client.find(MANAGED_CLUSTER_ADDONS, key)
     if found is None:
         raise NotFoundOnHub(f"add-on {key.name} is not enabled on {key.namespace}: `watchword addon list` lists all")
@@ -124,11 +118,11 @@ async def plan_addon(context: RevocationContext, name: str) -> Revocation:
     bindings = await rights.bindings()
     places = {ObjectKey.of(account): uid_of(account) for account in accounts}
     absent = [
-        AbsenceProbe(f"tokens of ServiceAccount {place}", client, SERVICE_ACCOUNTS, place, uid)
+        revocation.AbsenceProbe(f"tokens of ServiceAccount {place}", client, SERVICE_ACCOUNTS, place, uid)
         for place, uid in places.items()
     ]
-    return Revocation(
-        target=RevocationTarget("addon", str(key)),
+    return revocation.Revocation(
+        target=revocation.RevocationTarget("addon", str(key)),
         object=found,
         actions=(
             f"delete ManagedClusterAddOn {key}",

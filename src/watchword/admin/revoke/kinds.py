@@ -8,23 +8,12 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from watchword.accounts.tokens import AccountToken
 from watchword.admin.accept import deny
 from watchword.admin.errors import NotFoundOnHub
 from watchword.admin.hub_admin import HubAdmin
-from watchword.admin.revoke import addon, pull_secret
+from watchword.admin.revoke import addon, pull_secret, revocation
 from watchword.admin.revoke.addon import find_access_probes, plan_addon
 from watchword.admin.revoke.pull_secret import plan_pull_secret
-from watchword.admin.revoke.revocation import (
-    AbsenceProbe,
-    RefusalProbe,
-    RequestProbe,
-    Revocation,
-    RevocationContext,
-    RevocationTarget,
-    TokenReviewProbe,
-    parse_key,
-)
 from watchword.admin.service_accounts import ServiceAccountAdmin, connect_with
 from watchword.api.accounts import resource_of
 from watchword.api.bootstrap import token_secret_key
@@ -43,7 +32,7 @@ CLUSTER_CONSEQUENCE = (
 )
 
 
-async def plan_cluster(context: RevocationContext, name: str) -> Revocation:
+async def plan_cluster(context: revocation.RevocationContext, name: str) -> revocation.Revocation:
     """Plan to deny a cluster; whichever driver it registers by, its rights are bound by the hub."""
     client = context.client
     found = await client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name))
@@ -55,8 +44,8 @@ async def plan_cluster(context: RevocationContext, name: str) -> Revocation:
         result = await deny(admin, name)
         return result.changed or bool(result.requests)
 
-    return Revocation(
-        target=RevocationTarget("cluster", name),
+    return revocation.Revocation(
+        target=revocation.RevocationTarget("cluster", name),
         object=found,
         actions=(
             f"deny ManagedCluster {name}: the hub removes the rights of its agent and of its add-ons",
@@ -78,7 +67,7 @@ async def _bindings(client: Client, cluster: str) -> list[Object]:
 JOIN_CONSEQUENCE = "clusters that joined by it keep their own credentials: `watchword clusters` lists them"
 
 
-async def plan_join_token(context: RevocationContext, name: str) -> Revocation:
+async def plan_join_token(context: revocation.RevocationContext, name: str) -> revocation.Revocation:
     client, token_id = context.client, parse_token_id(name)
     key = token_secret_key(token_id)
     secret = await client.find(SECRETS, key)
@@ -94,8 +83,8 @@ async def plan_join_token(context: RevocationContext, name: str) -> Revocation:
             return False
         return True
 
-    return Revocation(
-        target=RevocationTarget("token", token_id),
+    return revocation.Revocation(
+        target=revocation.RevocationTarget("token", token_id),
         object=({name: value for name, value in secret.items() if name != "data"}),
         actions=(f"delete Secret {key}",),
         consequence=JOIN_CONSEQUENCE,
@@ -104,20 +93,20 @@ async def plan_join_token(context: RevocationContext, name: str) -> Revocation:
     )
 
 
-def _probe_join_token(client: Client, secret: Object, token_id: str) -> RefusalProbe:
+def _probe_join_token(client: Client, secret: Object, token_id: str) -> revocation.RefusalProbe:
     """Return a review of the token where it authenticates, else the absence of its Secret."""
     record, holder = read_token_secret(secret), f"token {token_id}"
     if isinstance(record, TokenRecord) and TokenUsage.AUTHENTICATION in record.usages:
-        return TokenReviewProbe(holder, client, Sensitive(record.token.reveal()))
-    return AbsenceProbe(holder, client, SECRETS, token_secret_key(token_id), uid_of(secret))
+        return revocation.TokenReviewProbe(holder, client, Sensitive(record.token.reveal()))
+    return revocation.AbsenceProbe(holder, client, SECRETS, token_secret_key(token_id), uid_of(secret))
 
 
 FORM = "NAMESPACE/NAME"
 
 
-async def plan_service_account(context: RevocationContext, name: str) -> Revocation:
+async def plan_service_account(context: revocation.RevocationContext, name: str) -> revocation.Revocation:
     """Plan to delete an account: its tokens are revoked on every cluster that has it."""
-    key, admin = parse_key(name, FORM), ServiceAccountAdmin(context.client)
+    key, admin = revocation.parse_key(name, FORM), ServiceAccountAdmin(context.client)
     account = await admin.get(key)
     clusters, tokens = await admin.clusters(key), await admin.tokens(key)
 
@@ -125,24 +114,23 @@ async def plan_service_account(context: RevocationContext, name: str) -> Revocat
         await admin.delete(key)
         return not is_deleting(account)
 
-    everywhere = AbsenceProbe(f"account {key}", context.client, resource_of(account), key, uid_of(account))
-    return Revocation(
-        target=RevocationTarget("serviceaccount", str(key)),
+    everywhere = revocation.AbsenceProbe(f"account {key}", context.client, resource_of(account), key, uid_of(account))
+    return revocation.Revocation(
+        target=revocation.RevocationTarget("serviceaccount", str(key)),
         object=account,
         actions=(
             f"delete ManagedServiceAccount {key}",
             *(f"have the agent on {cluster} delete its ServiceAccount, and so its tokens" for cluster in clusters),
         ),
         act=act,
-        probes=(everywhere, *(_probe_account(token) for token in tokens)),
+        probes=(
+            everywhere,
+            *(revocation.RequestProbe(f"token for {each.cluster}", partial(connect_with, each)) for each in tokens),
+        ),
     )
 
 
-def _probe_account(token: AccountToken) -> RefusalProbe:
-    return RequestProbe(f"token for {token.cluster}", partial(connect_with, token))
-
-
-Planner: TypeAlias = Callable[[RevocationContext, str], Awaitable[Revocation]]
+Planner: TypeAlias = Callable[[revocation.RevocationContext, str], Awaitable[revocation.Revocation]]
 """Plans a revocation without changing anything; raises `AdminError` when the name stands for nothing."""
 
 
@@ -176,6 +164,8 @@ KINDS = (
 _BY_NAME = {kind.name: kind for kind in KINDS}
 
 
-async def plan_revocation(context: RevocationContext, target: RevocationTarget) -> Revocation:
+async def plan_revocation(
+    context: revocation.RevocationContext, target: revocation.RevocationTarget
+) -> revocation.Revocation:
     """Plan the revocation of one credential; raises `AdminError` when there is none of that name."""
     return await _BY_NAME[target.kind].plan(context, target.name)

@@ -8,15 +8,7 @@ import contextlib
 from collections.abc import Iterable
 
 from watchword.admin.errors import NotFoundOnHub
-from watchword.admin.revoke.revocation import (
-    AbsenceProbe,
-    RefusalProbe,
-    Revocation,
-    RevocationContext,
-    RevocationTarget,
-    TokenReviewProbe,
-    parse_key,
-)
+from watchword.admin.revoke import revocation
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.pull_secrets import ANNOTATION_ACCOUNT_NAME, DOCKERCFG_KEY, SERVICE_ACCOUNT_TOKEN_TYPE
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
@@ -45,15 +37,15 @@ class StoredToken(HiddenFields, frozen=True):
     def key(self) -> ObjectKey:
         return ObjectKey.of(self.secret)
 
-    def probe(self, client: Client) -> RefusalProbe:
+    def probe(self, client: Client) -> revocation.RefusalProbe:
         """Return a review of the token, else the absence of the Secret."""
         if self.token is None:
-            return AbsenceProbe(f"Secret {self.key}", client, SECRETS, self.key, uid_of(self.secret))
-        return TokenReviewProbe(f"token of Secret {self.key}", client, self.token, self.audiences)
+            return revocation.AbsenceProbe(f"Secret {self.key}", client, SECRETS, self.key, uid_of(self.secret))
+        return revocation.TokenReviewProbe(f"token of Secret {self.key}", client, self.token, self.audiences)
 
 
-async def plan_pull_secret(context: RevocationContext, name: str) -> Revocation:
-    client, key = context.client, parse_key(name, FORM)
+async def plan_pull_secret(context: revocation.RevocationContext, name: str) -> revocation.Revocation:
+    client, key = context.client, revocation.parse_key(name, FORM)
     account = await client.find(SERVICE_ACCOUNTS, key)
     if account is None:
         raise NotFoundOnHub(f"there is no ServiceAccount {key.name} in namespace {key.namespace}: check the name")
@@ -67,8 +59,8 @@ async def plan_pull_secret(context: RevocationContext, name: str) -> Revocation:
         deleted = [await _delete(client, token) for token in stored]
         return any(deleted)
 
-    return Revocation(
-        target=RevocationTarget("pull-secret", str(key)),
+    return revocation.Revocation(
+        target=revocation.RevocationTarget("pull-secret", str(key)),
         object=account,
         actions=tuple(f"delete Secret {token.key}" for token in stored),
         consequence=CONSEQUENCE,

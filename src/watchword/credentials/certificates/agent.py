@@ -16,21 +16,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.api.validation import parse_seconds
-from watchword.credentials.certificates.decisions import (
-    CERTIFICATE,
-    IMMEDIATELY,
-    KEY,
-    PENDING_KEY,
-    LoadKey,
-    assess_certificate,
-    awaiting_approval,
-    certificate_spec,
-    choose_current_request,
-    decide_request_outcome,
-    is_obsolete_join_request,
-    request_manifest,
-    request_names,
-)
+from watchword.credentials.certificates import decisions
 from watchword.credentials.driver import (
     ENDPOINT_CONFIG,
     AgentContext,
@@ -83,7 +69,7 @@ def certificate_lifetime(settings: Settings) -> timedelta | None:
 
 
 JOIN_REQUEST_GRACE = timedelta(minutes=1)
-USER_ENTRY = UserEntry(certificate_file=Path(CERTIFICATE), key_file=Path(KEY))
+USER_ENTRY = UserEntry(certificate_file=Path(decisions.CERTIFICATE), key_file=Path(decisions.KEY))
 KEYS_IN_USE = 2  # that of the certificate, and that of a request; parsed once instead of in every reconcile
 
 
@@ -100,7 +86,7 @@ class CertificateAgentDriver(Struct, frozen=True):
     new_key: NewKey = PrivateKey.generate
     lifetime: timedelta | None = None  # requested; None leaves it to the hub
     endpoint_signer: str = ""  # signs for the endpoint in ENDPOINT_CONFIG; empty: the certificate is for the API server
-    load_key: LoadKey = field(default_factory=lambda: lru_cache(KEYS_IN_USE)(PrivateKey.from_pem))
+    load_key: decisions.LoadKey = field(default_factory=lambda: lru_cache(KEYS_IN_USE)(PrivateKey.from_pem))
     first_seen: dict[str, datetime] = field(default_factory=dict)  # the pending request → since when, by our clock
     obtained: dict[str, datetime] = field(default_factory=dict)  # the certificate's id → when, by our clock
 
@@ -112,7 +98,7 @@ class CertificateAgentDriver(Struct, frozen=True):
         return USER_ENTRY
 
     def owned_keys(self) -> frozenset[str]:
-        return frozenset({KEY, CERTIFICATE, PENDING_KEY})
+        return frozenset({decisions.KEY, decisions.CERTIFICATE, decisions.PENDING_KEY})
 
     def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
         return self._assess(wanted, held, self.clock.now()).valid
@@ -120,7 +106,7 @@ class CertificateAgentDriver(Struct, frozen=True):
     async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
         wanted = replace(wanted, signer=self.endpoint_signer or wanted.signer)
         now = self.clock.now()
-        pending = held.get(PENDING_KEY)
+        pending = held.get(decisions.PENDING_KEY)
         if pending is None:
             assessed = self._assess(wanted, held, now)
             is_kept = isinstance(assessed.decision, Keep)
@@ -129,19 +115,19 @@ class CertificateAgentDriver(Struct, frozen=True):
             key = self.load_key(pending)
         except PkiError:
             return self._new_key(wanted)  # damaged beyond use, and there is no other copy
-        names = request_names(wanted, key)
+        names = decisions.request_names(wanted, key)
         found = [self.reader.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name)) for name in names]
-        request = choose_current_request(wanted, found)
+        request = decisions.choose_current_request(wanted, found)
         if request is None:
             return await self._create_request(wanted, key, names[0] if found[0] is None else names[-1])
         if (
             self._is_member(wanted)
             and self._is_grace_over(request, now)
-            and is_obsolete_join_request(wanted, held, request, now=now)
+            and decisions.is_obsolete_join_request(wanted, held, request, now=now)
         ):
             return self._new_key(wanted)
-        spec = certificate_spec(wanted, key, self.lifetime)
-        answer = decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
+        spec = decisions.certificate_spec(wanted, key, self.lifetime)
+        answer = decisions.decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
         if isinstance(answer, NewCredential):
             self.obtained[answer.credential_id] = now
         return answer
@@ -151,7 +137,7 @@ class CertificateAgentDriver(Struct, frozen=True):
         is_for_endpoint = not wanted.addon and ENDPOINT_CONFIG in held
         if is_for_endpoint != bool(self.endpoint_signer):
             return CredentialAssessment(Obtain(Reason.PLACE_CHANGED), None)
-        return assess_certificate(
+        return decisions.assess_certificate(
             wanted, held, now=now, lifetime=self.lifetime, load_key=self.load_key, obtained=self.obtained
         )
 
@@ -171,11 +157,11 @@ class CertificateAgentDriver(Struct, frozen=True):
         return now - self.first_seen[name] >= JOIN_REQUEST_GRACE
 
     def _new_key(self, wanted: WantedCredential) -> Pending:
-        keep = {PENDING_KEY: self.new_key().pem.reveal(), **rotation_data(wanted)}
-        return Pending("KeyCreated", "a key was made", recheck=IMMEDIATELY, keep=keep)
+        keep = {decisions.PENDING_KEY: self.new_key().pem.reveal(), **rotation_data(wanted)}
+        return Pending("KeyCreated", "a key was made", recheck=decisions.IMMEDIATELY, keep=keep)
 
     async def _create_request(self, wanted: WantedCredential, key: PrivateKey, name: str) -> Pending:
-        request = request_manifest(wanted, key, self.lifetime, name=name)
+        request = decisions.request_manifest(wanted, key, self.lifetime, name=name)
         with contextlib.suppress(AlreadyExists):  # sent before a restart: its event is on the way
             await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request)
-        return awaiting_approval(name)
+        return decisions.awaiting_approval(name)

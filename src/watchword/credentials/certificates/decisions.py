@@ -13,14 +13,8 @@ from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
-from watchword.credentials.certificates.approval import (
-    APPROVED,
-    DENIED,
-    FAILED,
-    RequestDecision,
-    is_pending,
-    read_decision,
-)
+from watchword.credentials import lifecycle
+from watchword.credentials.certificates import approval
 from watchword.credentials.certificates.issued_certificate import (
     IssuedCertificate,
     validate_client_certificate,
@@ -41,18 +35,6 @@ from watchword.credentials.driver import (
     honoured_rotation,
 )
 from watchword.credentials.errors import CredentialUnreadable
-from watchword.credentials.lifecycle import (
-    Evidence,
-    Held,
-    Keep,
-    Obtain,
-    Reason,
-    Subject,
-    Wanted,
-    choose_renewal_time,
-    decide,
-    is_usable,
-)
 from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
@@ -89,7 +71,7 @@ def choose_current_request(wanted: WantedCredential, found: Sequence[Object | No
     The hub does not approve what was asked with a token that has expired since.
     """
     requests = [request for request in found if request is not None]
-    decided = [request for request in requests if not is_pending(request)]
+    decided = [request for request in requests if not approval.is_pending(request)]
     own = [request for request in requests if not _is_superseded(wanted, request)]
     return next(iter(decided or own), None)
 
@@ -135,38 +117,38 @@ def assess_certificate(
     `lifetime` is the one that is requested; `obtained` tells when this process obtained certificates, by their ids.
     """
     leaf = _read_client_certificate(held, load_key)
-    if isinstance(leaf, Reason):
-        return CredentialAssessment(Obtain(leaf), None)
-    target = Wanted(
-        Subject(wanted.subject.user, frozenset(wanted.subject.groups)),
+    if isinstance(leaf, lifecycle.Reason):
+        return CredentialAssessment(lifecycle.Obtain(leaf), None)
+    target = lifecycle.Wanted(
+        lifecycle.Subject(wanted.subject.user, frozenset(wanted.subject.groups)),
         seed=leaf.key.thumbprint,
         lifetime=lifetime,
         rotation=wanted.rotation,
     )
-    subject = Subject(leaf.common_name, frozenset(leaf.organisations))
-    found = Held(subject, leaf.not_before, leaf.not_after, rotation=honoured_rotation(held))
+    subject = lifecycle.Subject(leaf.common_name, frozenset(leaf.organisations))
+    found = lifecycle.Held(subject, leaf.not_before, leaf.not_after, rotation=honoured_rotation(held))
     identifier = certificate_id(leaf.der)
-    evidence = Evidence(
+    evidence = lifecycle.Evidence(
         refused=identifier == wanted.refused_id,
         issued_life=leaf.not_after - leaf.not_before if identifier in obtained else IMMEDIATELY,
         obtained_at=obtained.get(identifier),
     )
-    decision = decide(target, found, evidence, now=now)
-    if not is_usable(decision):
+    decision = lifecycle.decide(target, found, evidence, now=now)
+    if not lifecycle.is_usable(decision):
         return CredentialAssessment(decision, None)
-    until = decision.until if isinstance(decision, Keep) else _renewal_time(leaf)
+    until = decision.until if isinstance(decision, lifecycle.Keep) else _renewal_time(leaf)
     valid = ValidCredential(until, leaf.not_after, _describe(leaf), leaf.not_before, identifier)
     return CredentialAssessment(decision, valid)
 
 
-def _read_client_certificate(held: SecretData, load_key: LoadKey) -> Certificate | Reason:
+def _read_client_certificate(held: SecretData, load_key: LoadKey) -> Certificate | lifecycle.Reason:
     if KEY not in held or CERTIFICATE not in held:
-        return Reason.MISSING
+        return lifecycle.Reason.MISSING
     try:
         issued = IssuedCertificate(load_key(held[KEY]), split_bundle(held[CERTIFICATE]))
     except PkiError:
-        return Reason.TAMPERED
-    return Reason.TAMPERED if validate_client_certificate(issued) else issued.certificate
+        return lifecycle.Reason.TAMPERED
+    return lifecycle.Reason.TAMPERED if validate_client_certificate(issued) else issued.certificate
 
 
 def read_held_certificate(held: SecretData) -> HeldCredential | None:
@@ -203,7 +185,7 @@ def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request
 
     With a certificate that is still good it can make another one as itself.
     """
-    if not is_pending(request) or assess_certificate(wanted, held, now=now).valid is None:
+    if not approval.is_pending(request) or assess_certificate(wanted, held, now=now).valid is None:
         return False
     return bool((request.get("spec") or {}).get("username") != wanted.subject.user)
 
@@ -212,12 +194,12 @@ def decide_request_outcome(
     spec: CertificateSpec, key: PrivateKey, request: Object, *, now: datetime, new_key: NewKey = PrivateKey.generate
 ) -> ObtainResult:
     """Return what the hub's decision so far means; some time after a refusal another key is used."""
-    decision = read_decision(request)
-    if decision.verdict in (DENIED, FAILED):
-        reason = "CSRDenied" if decision.verdict == DENIED else "CSRFailed"
+    decision = approval.read_decision(request)
+    if decision.verdict in (approval.DENIED, approval.FAILED):
+        reason = "CSRDenied" if decision.verdict == approval.DENIED else "CSRFailed"
         message = f"the hub {decision.verdict.lower()} the request: {decision.message or decision.reason}"
         return _refused(reason, message, decision.decided_at, now=now, new_key=new_key)
-    if decision.verdict != APPROVED:
+    if decision.verdict != approval.APPROVED:
         return awaiting_approval(request["metadata"]["name"], recheck=choose_recheck_interval(request, now=now))
     if not decision.certificate:
         return _decide_unissued(decision, str((request.get("spec") or {}).get("signerName")), now=now)
@@ -262,7 +244,7 @@ def _describe(certificate: Certificate) -> str:
     return f"client certificate {format_validity(validity)}"
 
 
-def _decide_unissued(decision: RequestDecision, signer: str, *, now: datetime) -> Pending:
+def _decide_unissued(decision: approval.RequestDecision, signer: str, *, now: datetime) -> Pending:
     if decision.decided_at is None or now - decision.decided_at < ISSUANCE_TIMEOUT:
         message = f"the request is approved, and waits for signer {signer} to issue the certificate"
         return Pending("AwaitingCertificate", message, recheck=RECHECK_INTERVAL)
@@ -276,7 +258,7 @@ def _decide_unissued(decision: RequestDecision, signer: str, *, now: datetime) -
 
 
 def _renewal_time(certificate: Certificate) -> datetime:
-    return choose_renewal_time(certificate.not_before, certificate.not_after, seed=certificate.key.thumbprint)
+    return lifecycle.choose_renewal_time(certificate.not_before, certificate.not_after, seed=certificate.key.thumbprint)
 
 
 def choose_recheck_interval(request: Object, *, now: datetime) -> timedelta:

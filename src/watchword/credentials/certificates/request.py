@@ -37,7 +37,6 @@ class CertificateSpec(Struct, frozen=True):
     usages: tuple[Usage, ...] = ()  # empty: those that the type of the key needs
     names: AlternativeNames = field(default_factory=AlternativeNames)
     labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 def certificate_request_manifest(certificate_spec: CertificateSpec, key: PrivateKey) -> Object:
@@ -50,10 +49,9 @@ def certificate_request_manifest(certificate_spec: CertificateSpec, key: Private
     }
     if certificate_spec.lifetime is not None:
         spec["expirationSeconds"] = int(certificate_spec.lifetime.total_seconds())
-    metadata = {"labels": dict(certificate_spec.labels), "annotations": dict(certificate_spec.annotations)}
     return CERTIFICATE_SIGNING_REQUESTS.manifest(
         ObjectKey.cluster(certificate_spec.name or choose_request_name(certificate_spec, key)),
-        metadata={name: value for name, value in metadata.items() if value},
+        metadata={"labels": dict(certificate_spec.labels)} if certificate_spec.labels else {},
         spec=spec,
     )
 

@@ -11,33 +11,17 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from watchword.api import names
 from watchword.api.bootstrap import BOOTSTRAPPERS_GROUP, USER_PREFIX
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object, annotations_of, labels_of
-from watchword.api.names import (
-    GRPC_SERVER_SERVICE_ACCOUNT,
-    GRPC_SIGNER,
-    HUB_NAMESPACE,
-    KUBE_CLIENT_SIGNER,
-    MANAGED_CLUSTERS_GROUP,
-    Annotation,
-    Label,
-    addon_fleet_group,
-    addon_group,
-    addon_user,
-    agent_user,
-    cloud_agent_user,
-    cluster_group,
-    cluster_group_plain,
-    service_account_user,
-)
 from watchword.credentials.certificates.request import CertificateRequestRefused
 from watchword.pki.csr import ParsedCsr, parse_csr
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import validate_key_strength
 from watchword.pki.subjects import AlternativeNames
 
-GRPC_SERVER_USER = service_account_user(HUB_NAMESPACE, GRPC_SERVER_SERVICE_ACCOUNT)
+GRPC_SERVER_USER = names.service_account_user(names.HUB_NAMESPACE, names.GRPC_SERVER_SERVICE_ACCOUNT)
 
 
 class Requester(Struct, frozen=True):
@@ -58,7 +42,7 @@ def requester_of(csr: Object) -> Requester:
     if user != GRPC_SERVER_USER:
         return Requester(user, groups)
     noted = annotations_of(csr)
-    user, known = noted.get(Annotation.CSR_USER, ""), noted.get(Annotation.CSR_GROUPS)
+    user, known = noted.get(names.Annotation.CSR_USER, ""), noted.get(names.Annotation.CSR_GROUPS)
     if known is None and user.startswith(USER_PREFIX):  # OCM's server notes no groups: a bootstrap token has this one
         return Requester(user, frozenset({BOOTSTRAPPERS_GROUP}), False)
     return Requester(user, _read_groups(known or ""), False)
@@ -85,11 +69,11 @@ class ClusterRequest(Struct, frozen=True):
     requester: str  # authenticated by the API server, or by the gRPC server
     requester_groups: frozenset[str]  # likewise
     key_thumbprint: str
-    signer: str = KUBE_CLIENT_SIGNER
+    signer: str = names.KUBE_CLIENT_SIGNER
 
     @property
     def is_renewal(self) -> bool:
-        return self.requester == agent_user(self.cluster, self.agent)
+        return self.requester == names.agent_user(self.cluster, self.agent)
 
 
 class AddonRequest(Struct, frozen=True):
@@ -114,10 +98,12 @@ def read_cluster_request(csr: Object) -> ClusterRequest:
     """Rebuild what an agent of the labelled cluster would request and compare; raise `CertificateRequestRefused`."""
     cluster = _labelled_cluster(csr)
     spec: Mapping[str, Any] = csr.get("spec") or {}
-    signer = GRPC_SIGNER if spec.get("signerName") == GRPC_SIGNER else KUBE_CLIENT_SIGNER
+    signer = names.GRPC_SIGNER if spec.get("signerName") == names.GRPC_SIGNER else names.KUBE_CLIENT_SIGNER
     asked = _read_identity(spec, signer)
-    agent = _last_part(asked.common_name, agent_user(cluster, ""))
-    _require_subject(asked, ({cluster_group(cluster)}, {cluster_group(cluster), MANAGED_CLUSTERS_GROUP}))
+    agent = _last_part(asked.common_name, names.agent_user(cluster, ""))
+    _require_subject(
+        asked, ({names.cluster_group(cluster)}, {names.cluster_group(cluster), names.MANAGED_CLUSTERS_GROUP})
+    )
     if asked.names or asked.extensions:
         raise CertificateRequestRefused("the request asks for alternative names or extensions, which no agent needs")
     who = requester_of(csr)
@@ -125,12 +111,12 @@ def read_cluster_request(csr: Object) -> ClusterRequest:
 
 
 def read_addon_request(csr: Object) -> AddonRequest:
-    cluster, addon = _labelled_cluster(csr), labels_of(csr).get(Label.ADDON_NAME, "")
+    cluster, addon = _labelled_cluster(csr), labels_of(csr).get(names.Label.ADDON_NAME, "")
     spec: Mapping[str, Any] = csr.get("spec") or {}
     asked = _read_identity(spec)
-    agent = _last_part(asked.common_name, addon_user(cluster, addon, ""))
-    own = {addon_group(cluster, addon)}
-    fleet = own | {addon_fleet_group(addon)}
+    agent = _last_part(asked.common_name, names.addon_user(cluster, addon, ""))
+    own = {names.addon_group(cluster, addon)}
+    fleet = own | {names.addon_fleet_group(addon)}
     _require_subject(asked, (own, fleet, fleet | {"system:authenticated"}))
     _require_addon_names(asked, addon)
     return AddonRequest(cluster, addon, agent, requester_of(csr).user, asked.key.thumbprint)
@@ -138,7 +124,7 @@ def read_addon_request(csr: Object) -> AddonRequest:
 
 def read_signer_request(csr: Object, signer: str) -> SignerRequest:
     """The same for a request to a signer of the add-on's own; which subject it may have is decided elsewhere."""
-    cluster, addon = _labelled_cluster(csr), labels_of(csr).get(Label.ADDON_NAME, "")
+    cluster, addon = _labelled_cluster(csr), labels_of(csr).get(names.Label.ADDON_NAME, "")
     spec: Mapping[str, Any] = csr.get("spec") or {}
     asked = _read_identity(spec, signer)
     _require_addon_names(asked, addon)
@@ -156,25 +142,25 @@ def is_agent_of(cluster: str, csr: Object) -> bool:
     """
     who = requester_of(csr)
     user, groups = who.user, who.groups
-    agent = user.removeprefix(agent_user(cluster, ""))
-    by_certificate = user == agent_user(cluster, agent) and _AGENT_NAME.fullmatch(agent) is not None
-    if by_certificate and cluster_group(cluster) in groups:
+    agent = user.removeprefix(names.agent_user(cluster, ""))
+    by_certificate = user == names.agent_user(cluster, agent) and _AGENT_NAME.fullmatch(agent) is not None
+    if by_certificate and names.cluster_group(cluster) in groups:
         return True
     # As clouds authenticate it: with a name of Open Cluster Management, or with one of ours.
-    if user == cloud_agent_user(cluster):
-        return not groups.isdisjoint({cluster_group(cluster), cluster_group_plain(cluster)})
-    return user == cluster and cluster_group_plain(cluster) in groups
+    if user == names.cloud_agent_user(cluster):
+        return not groups.isdisjoint({names.cluster_group(cluster), names.cluster_group_plain(cluster)})
+    return user == cluster and names.cluster_group_plain(cluster) in groups
 
 
 def _labelled_cluster(csr: Object) -> str:
-    cluster = labels_of(csr).get(Label.CLUSTER_NAME, "")
+    cluster = labels_of(csr).get(names.Label.CLUSTER_NAME, "")
     objection = validate_cluster_name(cluster)
     if objection:
-        raise CertificateRequestRefused(f"the label {Label.CLUSTER_NAME} does not name a cluster: {objection}")
+        raise CertificateRequestRefused(f"the label {names.Label.CLUSTER_NAME} does not name a cluster: {objection}")
     return cluster
 
 
-def _read_identity(spec: Mapping[str, Any], signer: str = KUBE_CLIENT_SIGNER) -> ParsedCsr:
+def _read_identity(spec: Mapping[str, Any], signer: str = names.KUBE_CLIENT_SIGNER) -> ParsedCsr:
     if spec.get("signerName") != signer:
         raise CertificateRequestRefused(f"the request is for another signer than {signer}")
     usages = spec.get("usages") or []

@@ -9,6 +9,7 @@ from watchword.api.names import cloud_agent_user
 from watchword.credentials.credential_kind import CredentialCondition, CredentialKind, HeldCredential
 from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
 from watchword.credentials.driver_options import Settings
+from watchword.registration import driver
 from watchword.registration.aws_irsa.errors import InvalidName
 from watchword.registration.aws_irsa.options import (
     ANNOTATIONS,
@@ -29,41 +30,23 @@ from watchword.registration.aws_irsa.options import (
     hub_arn,
     read_claimed_arn,
 )
-from watchword.registration.driver import (
-    AcceptanceContext,
-    AnnotatesAgentAccount,
-    AnnotatesCluster,
-    AnnotatesHubAccount,
-    ClusterDriver,
-    ConnectsToHub,
-    DescribesClaim,
-    HubDriver,
-    KnownByUser,
-    NamesJoinFlags,
-    PreparesAcceptance,
-    ReadsHeldCredential,
-    ReportsHubIdentity,
-    RequestsCertificate,
-    ValidatesSettings,
-    WarnsHub,
-)
 from watchword.registration.hub_connector import ConnectorContext, HubConnector
 
 
 class AwsIrsaDriver(
-    ClusterDriver,
-    AnnotatesCluster,
-    ConnectsToHub,
-    KnownByUser,
-    AnnotatesAgentAccount,
-    AnnotatesHubAccount,
-    ValidatesSettings,
-    ReadsHeldCredential,
-    ReportsHubIdentity,
-    PreparesAcceptance,
-    DescribesClaim,
-    NamesJoinFlags,
-    WarnsHub,
+    driver.ClusterDriver,
+    driver.AnnotatesCluster,
+    driver.ConnectsToHub,
+    driver.KnownByUser,
+    driver.AnnotatesAgentAccount,
+    driver.AnnotatesHubAccount,
+    driver.ValidatesSettings,
+    driver.ReadsHeldCredential,
+    driver.ReportsHubIdentity,
+    driver.PreparesAcceptance,
+    driver.DescribesClaim,
+    driver.NamesJoinFlags,
+    driver.WarnsHub,
 ):
     """The hub creates an IAM role for each cluster, which the cluster's own role may assume."""
 
@@ -85,7 +68,7 @@ class AwsIrsaDriver(
 
         return AwsIrsaAgentDriver.make(context)
 
-    def hub(self, context: HubContext) -> HubDriver:
+    def hub(self, context: HubContext) -> driver.HubDriver:
         from watchword.registration.aws_irsa.hub import make_hub_driver
 
         return make_hub_driver(context)
@@ -107,9 +90,9 @@ class AwsIrsaDriver(
         arns = (HUB_CLUSTER_ARN.flag, hub, MANAGED_CLUSTER_ARN.flag, "MANAGED_CLUSTER_ARN")
         return ("--registration-auth", NAME, *arns, "--addon-kubeclient-registration-auth", "token")
 
-    def warn_beside(self, others: Iterable[ClusterDriver]) -> str:
+    def warn_beside(self, others: Iterable[driver.ClusterDriver]) -> str:
         """Return that EKS signs no client certificates, where another driver lets the hub's cluster sign them."""
-        signed = [each.name for each in others if isinstance(each, RequestsCertificate) and each.signer]
+        signed = [each.name for each in others if isinstance(each, driver.RequestsCertificate) and each.signer]
         if not signed:
             return ""
         return (
@@ -144,7 +127,7 @@ class AwsIrsaDriver(
 
         return read_held_entry(data)
 
-    async def prepare_acceptance(self, context: AcceptanceContext) -> None:
+    async def prepare_acceptance(self, context: driver.AcceptanceContext) -> None:
         from watchword.registration.aws_irsa.hub import prepare_acceptance
 
         await prepare_acceptance(context)

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import HUB_NAMESPACE, Label, cloud_agent_user, cluster_group, cluster_group_plain
 from watchword.api.resources import LEASES
 from watchword.kube.client import Client
@@ -16,7 +16,7 @@ from watchword.kube.errors import AlreadyExists, NotFound
 from watchword.registration.aws_irsa.arn import EksClusterArn, RoleTags
 from watchword.registration.aws_irsa.documents import IamRole, hub_role
 from watchword.registration.aws_irsa.errors import InvalidName, RoleTaken
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import delete_object, with_preconditions
 from watchword.runtime.reconcile import Reader
 
 
@@ -159,8 +159,7 @@ class IdentityRecords(Struct, frozen=True):
         """Remove a record: its role may be given to another cluster from then on."""
         lease = await self.client.find(LEASES, record.key)
         if lease is not None and read_record(lease) == record:
-            with suppress(NotFound):
-                await self.client.delete(LEASES, record.key, uid=uid_of(lease))
+            await delete_object(self.client, LEASES, lease)
 
 
 def validate_owner(known: IdentityRecord | None, identity: ClusterIdentity) -> None:

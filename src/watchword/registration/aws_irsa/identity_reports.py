@@ -11,17 +11,8 @@ from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.api.time import parse_rfc3339
+from watchword.registration.aws_irsa import errors
 from watchword.registration.aws_irsa.aws_api import THROTTLING
-from watchword.registration.aws_irsa.errors import (
-    AwsAuthUnreadable,
-    AwsError,
-    AwsRefused,
-    AwsUnreachable,
-    ForeignRole,
-    IdentityMissing,
-    LibraryMissing,
-    WrongAccount,
-)
 from watchword.registration.aws_irsa.iam import EXISTS
 from watchword.registration.aws_irsa.identity import ClusterIdentity, IdentityPhase, IdentityRecord, read_record
 from watchword.registration.aws_irsa.options import READY
@@ -30,7 +21,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder, is_news
 from watchword.runtime.reconcile import Done, Outcome, Reader
 
-Test: TypeAlias = Callable[[AwsError], bool]
+Test: TypeAlias = Callable[[errors.AwsError], bool]
 
 
 def report_ready(identity: ClusterIdentity, advice: str = "") -> Condition:
@@ -46,23 +37,23 @@ def report_changed_claim(identity: ClusterIdentity, objection: str) -> Condition
     )
 
 
-def report_failure(error: AwsError) -> Condition:
+def report_failure(error: errors.AwsError) -> Condition:
     """Return the condition of a cluster whose identity could not be made, verified or deleted."""
     reason = next(reason for applies, reason in REASONS if applies(error))
     return Condition.false(READY, reason, str(error))
 
 
-def _is_a(kind: type[AwsError]) -> Test:
+def _is_a(kind: type[errors.AwsError]) -> Test:
     return lambda error: isinstance(error, kind)
 
 
 def _has_code(codes: frozenset[str]) -> Test:
-    return lambda error: isinstance(error, AwsRefused) and error.code in codes
+    return lambda error: isinstance(error, errors.AwsRefused) and error.code in codes
 
 
-def _is_unsettled(error: AwsError) -> bool:
+def _is_unsettled(error: errors.AwsError) -> bool:
     """Whether IAM has not settled: a role is unknown to another request, or exists and is not shown."""
-    return isinstance(error, AwsRefused) and (
+    return isinstance(error, errors.AwsRefused) and (
         error.is_absence or error.code in UNKNOWN_PRINCIPAL or error.code == EXISTS
     )
 
@@ -72,13 +63,13 @@ REASONS: tuple[tuple[Test, str], ...] = (
     (_has_code(THROTTLING), "AwsThrottled"),
     (_has_code(INVALID_POLICY), "AgentRoleMissing"),
     (_is_unsettled, "WaitingForIam"),
-    (_is_a(AwsAuthUnreadable), "AwsAuthUnreadable"),
-    (_is_a(AwsUnreachable), "AwsUnreachable"),
-    (_is_a(ForeignRole), "ForeignRole"),
-    (_is_a(IdentityMissing), "IdentityMissing"),
-    (_is_a(LibraryMissing), "AwsLibraryMissing"),
-    (_is_a(WrongAccount), "WrongAwsAccount"),
-    (_is_a(AwsError), "AwsRefused"),
+    (_is_a(errors.AwsAuthUnreadable), "AwsAuthUnreadable"),
+    (_is_a(errors.AwsUnreachable), "AwsUnreachable"),
+    (_is_a(errors.ForeignRole), "ForeignRole"),
+    (_is_a(errors.IdentityMissing), "IdentityMissing"),
+    (_is_a(errors.LibraryMissing), "AwsLibraryMissing"),
+    (_is_a(errors.WrongAccount), "WrongAwsAccount"),
+    (_is_a(errors.AwsError), "AwsRefused"),
 )
 
 

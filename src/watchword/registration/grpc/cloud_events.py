@@ -13,15 +13,8 @@ from google.protobuf.message import DecodeError, EncodeError
 from grpclib.encoding.base import CodecBase
 from msgspec import Struct, field
 
+from watchword.api import resources
 from watchword.api.meta import Object, Resource
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    EVENTS,
-    LEASES,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-)
 from watchword.api.sensitive import HiddenFields
 from watchword.registration.grpc.errors import MalformedEvent, UnknownEventType
 
@@ -63,15 +56,18 @@ class Action(StrEnum):
 
 
 RESOURCES: dict[DataType, Resource] = {
-    DataType.MANAGED_CLUSTER: MANAGED_CLUSTERS,
-    DataType.ADDON: MANAGED_CLUSTER_ADDONS,
+    DataType.MANAGED_CLUSTER: resources.MANAGED_CLUSTERS,
+    DataType.ADDON: resources.MANAGED_CLUSTER_ADDONS,
     DataType.ADDON_V1ALPHA1: Resource(
-        MANAGED_CLUSTER_ADDONS.group, "v1alpha1", MANAGED_CLUSTER_ADDONS.plural, MANAGED_CLUSTER_ADDONS.kind
+        resources.MANAGED_CLUSTER_ADDONS.group,
+        "v1alpha1",
+        resources.MANAGED_CLUSTER_ADDONS.plural,
+        resources.MANAGED_CLUSTER_ADDONS.kind,
     ),
-    DataType.CERTIFICATE_REQUEST: CERTIFICATE_SIGNING_REQUESTS,
-    DataType.LEASE: LEASES,
-    DataType.EVENT: EVENTS,
-    DataType.MANIFEST_BUNDLE: MANIFEST_WORKS,
+    DataType.CERTIFICATE_REQUEST: resources.CERTIFICATE_SIGNING_REQUESTS,
+    DataType.LEASE: resources.LEASES,
+    DataType.EVENT: resources.EVENTS,
+    DataType.MANIFEST_BUNDLE: resources.MANIFEST_WORKS,
 }
 """What the hub's API server serves for a data type; a TokenRequest is a subresource of a ServiceAccount."""
 

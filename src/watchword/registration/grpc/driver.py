@@ -13,19 +13,8 @@ from watchword.credentials.credential_kind import HeldCredential
 from watchword.credentials.driver import ENDPOINT_CONFIG, AgentContext, AgentDriver, HubContext, SecretData
 from watchword.credentials.driver_options import Settings
 from watchword.kube.errors import ConfigError
+from watchword.registration import driver
 from watchword.registration.certificate_approval import CLUSTER_CERTIFICATE
-from watchword.registration.driver import (
-    AnnotatesCluster,
-    BringsBootstrapData,
-    ClusterDriver,
-    ConnectsToHub,
-    HasServer,
-    HubDriver,
-    NamesJoinFlags,
-    ReachesServer,
-    ReadsHeldCredential,
-    RequestsCertificate,
-)
 from watchword.registration.grpc.config import parse_config
 from watchword.registration.grpc.manifests import SERVER
 from watchword.registration.grpc.options import (
@@ -41,15 +30,15 @@ from watchword.registration.hub_connector import ConnectorContext, HubConnector
 
 
 class GrpcDriver(
-    ClusterDriver,
-    AnnotatesCluster,
-    ConnectsToHub,
-    BringsBootstrapData,
-    ReachesServer,
-    ReadsHeldCredential,
-    RequestsCertificate,
-    HasServer,
-    NamesJoinFlags,
+    driver.ClusterDriver,
+    driver.AnnotatesCluster,
+    driver.ConnectsToHub,
+    driver.BringsBootstrapData,
+    driver.ReachesServer,
+    driver.ReadsHeldCredential,
+    driver.RequestsCertificate,
+    driver.HasServer,
+    driver.NamesJoinFlags,
 ):
     """The hub signs the certificates of clusters, and its gRPC server accepts them."""
 
@@ -65,7 +54,7 @@ class GrpcDriver(
 
         return replace(CertificateAgentDriver.make(context), endpoint_signer=GRPC_SIGNER)
 
-    def hub(self, context: HubContext) -> HubDriver:
+    def hub(self, context: HubContext) -> driver.HubDriver:
         """Return what approves and signs requests, and maintains the authority of the server."""
         from watchword.registration.grpc.hub import make_hub_driver
 

@@ -8,21 +8,10 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
+from watchword.api import names
 from watchword.api.admission_policy import PolicyName, bound_policy, is_as_written
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import (
-    AGENT_GROUP_PREFIXES,
-    BOOTSTRAP_NAMESPACE,
-    BOOTSTRAP_SERVICE_ACCOUNT,
-    HUB_ANNOTATIONS,
-    HUB_FINALIZERS,
-    REGISTER_GROUP,
-    RESERVED_CLUSTER_NAMES,
-    Annotation,
-    Label,
-    service_account_user,
-)
 from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTERS
 from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
 from watchword.kube.client import Client
@@ -36,7 +25,7 @@ ENFORCED_TTL = timedelta(minutes=10)
 UNENFORCED_TTL = timedelta(seconds=4)
 
 _ENTITLED = (
-    f"authorizer.group('{REGISTER_GROUP}').resource('managedclusters').subresource('accept')"
+    f"authorizer.group('{names.REGISTER_GROUP}').resource('managedclusters').subresource('accept')"
     ".name(object.metadata.name).check('update').allowed()"
 )
 _ACCEPTANCE_UNCHANGED = (
@@ -57,13 +46,13 @@ def _is_kept(finalizer: str) -> str:
 
 _ANNOTATIONS_UNCHANGED = " && ".join(
     f"{_annotation_of('object', name)} == (oldObject == null ? '' : {_annotation_of('oldObject', name)})"
-    for name in HUB_ANNOTATIONS
+    for name in names.HUB_ANNOTATIONS
 )
-_FINALIZERS_KEPT = f"(oldObject == null || ({' && '.join(map(_is_kept, HUB_FINALIZERS))}))"
+_FINALIZERS_KEPT = f"(oldObject == null || ({' && '.join(map(_is_kept, names.HUB_FINALIZERS))}))"
 
 
 def _set_of(obj: str) -> str:
-    label = f"'{Label.CLUSTER_SET}'"
+    label = f"'{names.Label.CLUSTER_SET}'"
     return f"(has({obj}.metadata.labels) && {label} in {obj}.metadata.labels ? {obj}.metadata.labels[{label}] : '')"
 
 
@@ -84,10 +73,13 @@ _MAY_BIND = (
 )
 _BINDING_UNCHANGED = f"(oldObject != null && {_BOUND_SET.format('oldObject')} == {_BOUND_SET.format('object')})"
 
-_AGENT_USERS = [service_account_user(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT), GRPC_SERVER_USER]
+_AGENT_USERS = [
+    names.service_account_user(names.BOOTSTRAP_NAMESPACE, names.BOOTSTRAP_SERVICE_ACCOUNT),
+    GRPC_SERVER_USER,
+]
 IS_AGENT = (
     f"request.userInfo.username in {_AGENT_USERS} || request.userInfo.groups.exists(group, "
-    + " || ".join(f"group.startsWith('{prefix}')" for prefix in (*AGENT_GROUP_PREFIXES, MANAGED_CLUSTER_GROUP))
+    + " || ".join(f"group.startsWith('{prefix}')" for prefix in (*names.AGENT_GROUP_PREFIXES, MANAGED_CLUSTER_GROUP))
     + ")"
 )
 """Whether an agent asks, also before it is accepted or through the gRPC server."""
@@ -107,13 +99,13 @@ def _adds_none(name: str, is_same: str) -> str:
 
 _LABELS, _OLD_LABELS = _metadata_of("labels", "{}"), _metadata_of("labels", "{}", old=True)
 _OTHER_LABELS_KEPT = (
-    f"(oldObject == null || ({_LABELS}.all(key, key == '{Label.CLUSTER_SET}'"
+    f"(oldObject == null || ({_LABELS}.all(key, key == '{names.Label.CLUSTER_SET}'"
     f" || (key in {_OLD_LABELS} && {_OLD_LABELS}[key] == {_LABELS}[key]))"
-    f" && {_OLD_LABELS}.all(key, key == '{Label.CLUSTER_SET}' || key in {_LABELS})))"
+    f" && {_OLD_LABELS}.all(key, key == '{names.Label.CLUSTER_SET}' || key in {_LABELS})))"
 )
 
 _VALIDATIONS = {
-    f"oldObject != null || !(object.metadata.name in {sorted(RESERVED_CLUSTER_NAMES)})": (
+    f"oldObject != null || !(object.metadata.name in {sorted(names.RESERVED_CLUSTER_NAMES)})": (
         "this cluster name is reserved: it names a namespace, group or role of the hub"
     ),
     "oldObject != null || object.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')": (
@@ -201,7 +193,7 @@ def is_installed(present: Iterable[Object]) -> bool:
 
 
 async def _is_admitted(client: Client, *, accepted: bool = False, note: str = "") -> bool:
-    metadata = {"annotations": {Annotation.FIRST_KEY: note}} if note else {}
+    metadata = {"annotations": {names.Annotation.FIRST_KEY: note}} if note else {}
     manifest = MANAGED_CLUSTERS.manifest(
         ObjectKey.cluster(PROBE_CLUSTER), metadata=metadata, spec={"hubAcceptsClient": accepted}
     )

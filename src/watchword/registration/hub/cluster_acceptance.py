@@ -10,28 +10,20 @@ from enum import Enum, auto
 
 from msgspec import Struct
 
+from watchword.api import resources
 from watchword.api.cluster import Cluster, validate_cluster_name
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, labels_of, uid_of
 from watchword.api.names import (
     DENIED_REASON,
     HUB_FINALIZERS,
+    NAME_CONFLICT,
     Annotation,
     ConditionType,
     Label,
     cluster_role,
     registration_binding,
     work_binding,
-)
-from watchword.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    LEASES,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-    NAMESPACES,
-    ROLE_BINDINGS,
 )
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.credentials.errors import DriverError, NotGranted
@@ -51,7 +43,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
 POLICY_RECHECK = timedelta(seconds=5)
-CONTENT: tuple[Resource, ...] = (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
+CONTENT: tuple[Resource, ...] = (resources.MANAGED_CLUSTER_ADDONS, resources.MANIFEST_WORKS)
 """What is removed from a cluster's namespace, in this order: add-ons first, for they withdraw their own work."""
 
 REMOVAL_PATIENCE = timedelta(minutes=5)  # for an agent that still has its rights
@@ -95,7 +87,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
     retired_cluster_names: RetiredClusterNames
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTERS, key)
+        found = self.reader.get(resources.MANAGED_CLUSTERS, key)
         if found is None:  # its finalizers may have been removed: no right may outlive its cluster
             await remove_cluster_rbac(self.ensurer, key.name)
             return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
@@ -137,7 +129,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         try:
             await self._write_access(Cluster.read(current))
         except NameConflict as conflict:
-            await self._set_not_accepted(current, "NameConflict", str(conflict))
+            await self._set_not_accepted(current, NAME_CONFLICT, str(conflict))
             return False  # what is in the way belongs to others, whose objects are not watched
         except BeingDeleted as leftover:
             await self._set_not_accepted(current, "LeftoversGoing", str(leftover))
@@ -160,12 +152,12 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         if not is_true(current, ConditionType.HUB_ACCEPTED):
             self.events.normal(current, "ManagedClusterAccepted", f"cluster {cluster.name} is accepted")
         accepted = Condition.true(ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", message)
-        await self.status.set_condition(MANAGED_CLUSTERS, current, accepted)
+        await self.status.set_condition(resources.MANAGED_CLUSTERS, current, accepted)
 
     async def _release_terminating_bindings(self, cluster: Cluster) -> bool:
         """Take the finalizer from bindings that are being deleted: while it stays they neither work nor go."""
         names = (registration_binding(cluster.name), work_binding(cluster.name))
-        bindings = [self.reader.get(ROLE_BINDINGS, ObjectKey(cluster.name, name)) for name in names]
+        bindings = [self.reader.get(resources.ROLE_BINDINGS, ObjectKey(cluster.name, name)) for name in names]
         going = [binding for binding in bindings if binding is not None and is_deleting(binding)]
         for binding in going:
             await force_delete_binding(self.client, self.reader, ObjectKey.of(binding))
@@ -173,7 +165,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
 
     async def _release_terminating_namespace(self, cluster: Cluster) -> None:
         """Drop the finalizers that keep a namespace from going: no agent has rights in it to finish the removal."""
-        found = self.reader.get(NAMESPACES, cluster.namespace_key) or {}
+        found = self.reader.get(resources.NAMESPACES, cluster.namespace_key) or {}
         since = parse_rfc3339((found.get("metadata") or {}).get("deletionTimestamp") or "")
         if since is None or self.status.clock.now() - since < REMOVAL_PATIENCE:
             return
@@ -192,30 +184,34 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         if not metadata:
             return cluster.object
         patch = with_preconditions(cluster.object, {"metadata": metadata})
-        return await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)
+        return await self.client.patch(resources.MANAGED_CLUSTERS, cluster.key, patch)
 
     async def _write_access(self, cluster: Cluster) -> None:
         ours = belongs_to(cluster.name)
         ensure, subjects = self.ensurer.ensure, self.retired_cluster_names.subjects(cluster.object)
         role = cluster_rbac.cluster_role_manifest(cluster, cluster_rbac.accepted_rules(cluster.name))
         # First, because a namespace with another owner gets no rights at all.
-        await ensure(NAMESPACES, cluster_rbac.namespace_manifest(cluster), ours=ours)
+        await ensure(resources.NAMESPACES, cluster_rbac.namespace_manifest(cluster), ours=ours)
         await asyncio.gather(
-            ensure(CLUSTER_ROLES, role, ours=ours),
-            ensure(CLUSTER_ROLE_BINDINGS, cluster_rbac.cluster_role_binding_manifest(cluster, subjects), ours=ours),
+            ensure(resources.CLUSTER_ROLES, role, ours=ours),
+            ensure(
+                resources.CLUSTER_ROLE_BINDINGS,
+                cluster_rbac.cluster_role_binding_manifest(cluster, subjects),
+                ours=ours,
+            ),
         )
         await asyncio.gather(
-            ensure(ROLE_BINDINGS, cluster_rbac.registration_binding_manifest(cluster, subjects), ours=ours),
-            ensure(ROLE_BINDINGS, cluster_rbac.work_binding_manifest(cluster, subjects), ours=ours),
+            ensure(resources.ROLE_BINDINGS, cluster_rbac.registration_binding_manifest(cluster, subjects), ours=ours),
+            ensure(resources.ROLE_BINDINGS, cluster_rbac.work_binding_manifest(cluster, subjects), ours=ours),
             self.ensurer.ensure_exists(
-                LEASES, lease_manifest(cluster, now=self.status.clock.now())
+                resources.LEASES, lease_manifest(cluster, now=self.status.clock.now())
             ),  # before its agent
         )
 
     async def _deny(self, cluster: Cluster) -> None:
         ours = belongs_to(cluster.name)
         role = cluster_rbac.cluster_role_manifest(cluster, cluster_rbac.denied_rules(cluster.name))
-        await self.ensurer.ensure(CLUSTER_ROLES, role, ours=ours)
+        await self.ensurer.ensure(resources.CLUSTER_ROLES, role, ours=ours)
         for name in (registration_binding(cluster.name), work_binding(cluster.name)):
             await force_delete_binding(self.client, self.reader, ObjectKey(cluster.name, name))
         await self.drivers.revoke(cluster)
@@ -228,7 +224,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
             return cluster
         forgotten = {"metadata": {"annotations": {Annotation.ACCEPTED_DRIVER: None}}}
         patch = with_preconditions(cluster.object, forgotten)
-        return Cluster.read(await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch))
+        return Cluster.read(await self.client.patch(resources.MANAGED_CLUSTERS, cluster.key, patch))
 
     async def _record_denial(self, cluster: Cluster) -> None:
         said = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
@@ -241,7 +237,7 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         if reason != DENIED_REASON and (known is None or known.reason != reason):
             self.events.warning(obj, "ManagedClusterNotAccepted", f"{reason}: {message}")
         refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
-        await self.status.set_condition(MANAGED_CLUSTERS, obj, refusal)
+        await self.status.set_condition(resources.MANAGED_CLUSTERS, obj, refusal)
 
 
 async def drop_finalizers(
@@ -276,9 +272,9 @@ def belongs_to(cluster: str) -> Callable[[Object], bool]:
 
 def has_cluster_rbac(reader: Reader, cluster: str) -> bool:
     """Whether anything is left of what only an accepted cluster has; no agent can write any of it."""
-    role = reader.get(CLUSTER_ROLES, ObjectKey.cluster(cluster_role(cluster)))
+    role = reader.get(resources.CLUSTER_ROLES, ObjectKey.cluster(cluster_role(cluster)))
     names = (registration_binding(cluster), work_binding(cluster))
-    bindings = [reader.get(ROLE_BINDINGS, ObjectKey(cluster, name)) for name in names]
+    bindings = [reader.get(resources.ROLE_BINDINGS, ObjectKey(cluster, name)) for name in names]
     ours = belongs_to(cluster)
     may_act = role is not None and ours(role) and role.get("rules") != cluster_rbac.denied_rules(cluster)
     return may_act or any(binding is not None and ours(binding) for binding in bindings)
@@ -286,7 +282,7 @@ def has_cluster_rbac(reader: Reader, cluster: str) -> bool:
 
 def was_accepted_before(reader: Reader, cluster: Cluster) -> bool:
     """Whether this very cluster was accepted before, by the one record that its agent cannot write."""
-    role = reader.get(CLUSTER_ROLES, ObjectKey.cluster(cluster_role(cluster.name)))
+    role = reader.get(resources.CLUSTER_ROLES, ObjectKey.cluster(cluster_role(cluster.name)))
     owners = role["metadata"].get("ownerReferences") or [] if role is not None else []
     return any(owner.get("uid") == uid_of(cluster.object) for owner in owners)
 
@@ -296,21 +292,21 @@ async def remove_cluster_rbac(ensurer: Ensurer, cluster: str) -> None:
     for name in (registration_binding(cluster), work_binding(cluster)):
         await force_delete_binding(ensurer.client, ensurer.reader, ObjectKey(cluster, name))
     role = ObjectKey.cluster(cluster_role(cluster))
-    for resource in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES):
+    for resource in (resources.CLUSTER_ROLE_BINDINGS, resources.CLUSTER_ROLES):
         with contextlib.suppress(NotFound):  # the garbage collector was faster
             await ensurer.remove(resource, role, ours=belongs_to(cluster))
 
 
 async def force_delete_binding(client: Client, reader: Reader, key: ObjectKey) -> None:
     """Delete a binding at once, together with the finalizer that guards it in quieter times."""
-    binding = reader.get(ROLE_BINDINGS, key)
+    binding = reader.get(resources.ROLE_BINDINGS, key)
     if binding is None or not belongs_to(key.namespace)(binding):
         return
     with contextlib.suppress(NotFound):  # removing the finalizer completes the deletion of the binding
         if binding["metadata"].get("finalizers"):
             patch = with_preconditions(binding, {"metadata": {"finalizers": None}})
-            binding = await client.patch(ROLE_BINDINGS, key, patch)
-        await client.delete(ROLE_BINDINGS, key, uid=binding["metadata"]["uid"])
+            binding = await client.patch(resources.ROLE_BINDINGS, key, patch)
+        await client.delete(resources.ROLE_BINDINGS, key, uid=binding["metadata"]["uid"])
 
 
 class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
@@ -322,7 +318,7 @@ class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
     clock: Clock
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTERS, key)
+        found = self.reader.get(resources.MANAGED_CLUSTERS, key)
         if found is None:
             return Done()
         cluster = Cluster.read(found)
@@ -334,7 +330,7 @@ class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
             notes = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now()), **self.drivers.choose_note(cluster)}
             metadata = {**choose_missing_metadata(cluster), "annotations": notes}
             patch = {"metadata": metadata, "spec": {"hubAcceptsClient": True}}
-            await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, patch))
+            await self.client.patch(resources.MANAGED_CLUSTERS, key, with_preconditions(found, patch))
         return Done()
 
 

@@ -24,7 +24,7 @@ from watchword.registration.hub.cluster_acceptance import (
 )
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
-from watchword.runtime.ensure import Ensurer, with_preconditions
+from watchword.runtime.ensure import Ensurer, remove_finalizer
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
@@ -93,13 +93,11 @@ class ClusterRemovalReconciler(Struct, frozen=True):
             pass  # another writer was faster
 
     async def _release(self, cluster: Cluster) -> None:
-        kept = [name for name in cluster.finalizers if name not in HUB_FINALIZERS]
-        if len(kept) != len(cluster.finalizers):
+        if any(name in HUB_FINALIZERS for name in cluster.finalizers):
             self.events.normal(
                 cluster.object, "ManagedClusterRemoved", f"all resources of cluster {cluster.name} were deleted"
             )
-            patch = with_preconditions(cluster.object, {"metadata": {"finalizers": kept or None}})
-            await self.client.patch(MANAGED_CLUSTERS, cluster.key, patch)
+            await remove_finalizer(self.client, MANAGED_CLUSTERS, cluster.object, *HUB_FINALIZERS)
 
     async def _set_deleting_condition(self, obj: Object, reason: str, message: str) -> None:
         await self.status.set_condition(MANAGED_CLUSTERS, obj, Condition.true(ConditionType.DELETING, reason, message))

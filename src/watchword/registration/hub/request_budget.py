@@ -6,22 +6,21 @@ request of an agent, and the hub deletes what is undecided beyond the budget of 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from heapq import nsmallest
 
 from msgspec import Struct, field
 
 from watchword.api.admission_policy import PolicyName, bound_policy
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
-from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
+from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.request_validation import requester_of
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
 from watchword.registration.hub.acceptance_policy import IS_AGENT
 from watchword.runtime.cache import Cache
+from watchword.runtime.ensure import delete_object
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
 
@@ -98,8 +97,7 @@ class RequestBudgetReconciler(Struct, frozen=True):
         kept = self.kept.get(user) or self.kept.setdefault(user, self._measure(user))
         if _age(csr) <= kept.newest:
             return Done()
-        with suppress(NotFound):
-            await self.client.delete(CERTIFICATE_SIGNING_REQUESTS, key, uid=uid_of(csr))
+        await delete_object(self.client, CERTIFICATE_SIGNING_REQUESTS, csr)
         # About the oldest request, so that a flood is one event that counts.
         note = f"{user} has {self.most} undecided certificate requests: further ones are deleted"
         self.events.warning(kept.oldest, "TooManyRequests", note)

@@ -14,29 +14,11 @@ from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from msgspec import Struct
 
 from watchword.api.sensitive import HiddenFields, Sensitive
+from watchword.kube import errors
 from watchword.kube.endpoint import NotConnected
-from watchword.kube.errors import (
-    ApiStatusError,
-    KubeError,
-    MalformedResponse,
-    Stalled,
-    TimedOut,
-    Unreachable,
-    error_from_status,
-)
 from watchword.kube.https_transport import to_kube_error as to_connection_error
 from watchword.kube.tls import ClientCertificate, Trust, make_context
-from watchword.registration.grpc.cloud_events import (
-    PUBLISH,
-    RESYNC_END,
-    SUBSCRIBE,
-    CloudEvent,
-    DataType,
-    Empty,
-    EventCodec,
-    PublishRequest,
-    Subscription,
-)
+from watchword.registration.grpc import cloud_events
 from watchword.registration.grpc.config import GrpcEndpoint
 from watchword.registration.grpc.errors import MalformedEvent, MalformedStatus, decode_status
 
@@ -58,14 +40,14 @@ _LONGEST_TEXT = 1000
 
 def to_kube_error(cause: BaseException, server: str, *, with_certificate: bool) -> Exception:
     """Return our error for a failed call; the message names the server and the reason."""
-    if isinstance(cause, KubeError):
+    if isinstance(cause, errors.KubeError):
         return cause
     if isinstance(cause, GRPCError):
         return _to_refusal(cause, server)
     if isinstance(cause, MalformedEvent):
-        return MalformedResponse(f"{server} sent an event that cannot be read: {cause}")
+        return errors.MalformedResponse(f"{server} sent an event that cannot be read: {cause}")
     if isinstance(cause, TimeoutError):
-        return TimedOut(f"{server} did not answer in time")
+        return errors.TimedOut(f"{server} did not answer in time")
     if isinstance(cause, OSError | ssl.SSLError):
         unconnected = NotConnected()
         unconnected.__cause__ = cause
@@ -73,26 +55,26 @@ def to_kube_error(cause: BaseException, server: str, *, with_certificate: bool) 
     return to_connection_error(cause, server, with_certificate=with_certificate)
 
 
-def _to_refusal(error: GRPCError, server: str) -> KubeError:
+def _to_refusal(error: GRPCError, server: str) -> errors.KubeError:
     try:
         return decode_status(str(error.message or ""))
     except MalformedStatus:  # from OCM's server, or from a proxy in front of one
         text = str(error.message or "")[:_LONGEST_TEXT]
     known = _REFUSALS.get(error.status)
     if known is None:
-        return Unreachable(f"{server} cannot answer: {text or error.status.name}")
+        return errors.Unreachable(f"{server} cannot answer: {text or error.status.name}")
     return make_refusal(*known, text or f"{server} answered {error.status.name}")
 
 
-def make_refusal(code: int, reason: str, message: str) -> ApiStatusError:
-    return error_from_status(code, {"code": code, "reason": reason, "message": message})
+def make_refusal(code: int, reason: str, message: str) -> errors.ApiStatusError:
+    return errors.error_from_status(code, {"code": code, "reason": reason, "message": message})
 
 
 CONNECT_SECONDS = 10.0
 PUBLISH_SECONDS = 20.0
 _ERRORS = (GRPCError, StreamTerminatedError, ProtocolError, MalformedEvent, OSError, TimeoutError)
 
-EventStream: TypeAlias = Stream[Subscription, CloudEvent]
+EventStream: TypeAlias = Stream[cloud_events.Subscription, cloud_events.CloudEvent]
 
 
 class GrpcCredential(HiddenFields, frozen=True):
@@ -111,7 +93,7 @@ class GrpcCredential(HiddenFields, frozen=True):
 class EventSubscription(Struct, frozen=True):
     """An open stream of events."""
 
-    events: AsyncGenerator[CloudEvent, None]
+    events: AsyncGenerator[cloud_events.CloudEvent, None]
     marks_resync: bool  # whether the answer to a resync ends with a heartbeat that has the identifier of the request
 
 
@@ -134,18 +116,22 @@ class EventChannel:
         self._endpoint = endpoint
         self._metadata = credential.metadata
         self._has_certificate = credential.certificate is not None
-        self._channel = Channel(host, port, ssl=make_tls_context(endpoint, credential.certificate), codec=EventCodec())
-        self._publish: UnaryUnaryMethod[CloudEvent, Empty] = UnaryUnaryMethod(
-            self._channel,
-            PUBLISH,
-            PublishRequest,  # type: ignore[arg-type]  # what the codec writes a CloudEvent as
-            Empty,
+        self._channel = Channel(
+            host, port, ssl=make_tls_context(endpoint, credential.certificate), codec=cloud_events.EventCodec()
         )
-        self._subscribe = UnaryStreamMethod(self._channel, SUBSCRIBE, Subscription, CloudEvent)
+        self._publish: UnaryUnaryMethod[cloud_events.CloudEvent, cloud_events.Empty] = UnaryUnaryMethod(
+            self._channel,
+            cloud_events.PUBLISH,
+            cloud_events.PublishRequest,  # type: ignore[arg-type]  # what the codec writes a CloudEvent as
+            cloud_events.Empty,
+        )
+        self._subscribe = UnaryStreamMethod(
+            self._channel, cloud_events.SUBSCRIBE, cloud_events.Subscription, cloud_events.CloudEvent
+        )
         self._calls = 0
         self._closed = False
 
-    async def publish(self, event: CloudEvent) -> None:
+    async def publish(self, event: cloud_events.CloudEvent) -> None:
         """Send one event; returns once the server has processed it."""
         self._begin()
         try:
@@ -157,7 +143,7 @@ class EventChannel:
             self._end()
 
     @asynccontextmanager
-    async def subscribe(self, data_type: DataType) -> AsyncIterator[EventSubscription]:
+    async def subscribe(self, data_type: cloud_events.DataType) -> AsyncIterator[EventSubscription]:
         """Open a stream of the events of one kind; inside the context the server has registered the subscription.
 
         Its events end with `Stalled` when a server that sends heartbeats falls silent, and with `Unreachable` else.
@@ -166,11 +152,13 @@ class EventChannel:
         try:
             async with self._subscribe.open(metadata=self._metadata) as stream:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    await stream.send_message(Subscription(cluster=self.cluster, data_type=data_type), end=True)
+                    await stream.send_message(
+                        cloud_events.Subscription(cluster=self.cluster, data_type=data_type), end=True
+                    )
                     await stream.recv_initial_metadata()
                 events = self._events(stream)
                 try:
-                    yield EventSubscription(events, RESYNC_END in (stream.initial_metadata or ()))
+                    yield EventSubscription(events, cloud_events.RESYNC_END in (stream.initial_metadata or ()))
                 finally:
                     await events.aclose()
                 await stream.cancel()
@@ -179,7 +167,7 @@ class EventChannel:
         finally:
             self._end()
 
-    async def _events(self, stream: EventStream) -> AsyncGenerator[CloudEvent, None]:
+    async def _events(self, stream: EventStream) -> AsyncGenerator[cloud_events.CloudEvent, None]:
         patience: float | None = None
         while True:
             event = await self._next(stream, patience)
@@ -187,7 +175,7 @@ class EventChannel:
                 patience = self._endpoint.health_timeout.total_seconds()
             yield event
 
-    async def _next(self, stream: EventStream, patience: float | None) -> CloudEvent:
+    async def _next(self, stream: EventStream, patience: float | None) -> cloud_events.CloudEvent:
         try:
             async with asyncio.timeout(patience) as limit:
                 event = await stream.recv_message()
@@ -197,9 +185,9 @@ class EventChannel:
             if not limit.expired():
                 raise
             self._drop_connection()  # the other streams of it are as dead; the next call connects again
-            raise Stalled(f"{self._endpoint.url} has been silent for {patience:g} seconds") from cause
+            raise errors.Stalled(f"{self._endpoint.url} has been silent for {patience:g} seconds") from cause
         if event is None:
-            raise Unreachable(f"{self._endpoint.url} ended the subscription")
+            raise errors.Unreachable(f"{self._endpoint.url} ended the subscription")
         return event
 
     async def close(self) -> None:
@@ -209,7 +197,7 @@ class EventChannel:
 
     def _begin(self) -> None:
         if self._closed:
-            raise Unreachable("the connection to the gRPC server is closed", maybe_processed=False)
+            raise errors.Unreachable("the connection to the gRPC server is closed", maybe_processed=False)
         self._calls += 1
 
     def _end(self) -> None:

@@ -16,32 +16,9 @@ from grpclib.server import Stream
 from msgspec import Struct
 
 from watchword.api.rate_limit import TokenBuckets
-from watchword.registration.grpc.cloud_events import (
-    PUBLISH,
-    RESYNC_END,
-    SUBSCRIBE,
-    SUBSCRIPTION_ID,
-    Action,
-    CloudEvent,
-    DataType,
-    Empty,
-    EventType,
-    PublishRequest,
-    SubResource,
-    Subscription,
-    decode_publish_request,
-    decode_subscription,
-    parse_data_type,
-)
+from watchword.registration.grpc import cloud_events
 from watchword.registration.grpc.errors import MalformedEvent
-from watchword.registration.grpc.server.authorization import (
-    Authenticator,
-    Authorizer,
-    Caller,
-    CallerCredential,
-    choose_access,
-    review_interval,
-)
+from watchword.registration.grpc.server import authorization
 from watchword.registration.grpc.server.event_streams import EventStream, heartbeat
 from watchword.registration.grpc.server.hub_objects import HubObjects
 from watchword.registration.grpc.server.limits import GrpcLimits, RequestRefused, grpc_error
@@ -65,11 +42,11 @@ class Call(Struct, frozen=True):
         return self.stream._stream.connection  # noqa: SLF001 - the library shows only its peer
 
     @property
-    def credential(self) -> CallerCredential:
+    def credential(self) -> authorization.CallerCredential:
         header = self.stream.metadata.get("authorization", "") if self.stream.metadata is not None else ""
         secure = self.stream._stream._transport.get_extra_info("ssl_object")  # noqa: SLF001 - same
         certificate = secure.getpeercert(binary_form=True) if secure is not None else None
-        return CallerCredential(header if isinstance(header, str) else "", certificate or b"")
+        return authorization.CallerCredential(header if isinstance(header, str) else "", certificate or b"")
 
     async def receive(self, decode: Callable[[bytes], T]) -> T:
         """Return the only message of the call; the library would read one of any size, and wait for it forever."""
@@ -131,14 +108,14 @@ class GrpcServerMetrics:
         self._sent.labels(data_type).inc()
 
 
-_WATCH = Action.WATCH
+_WATCH = cloud_events.Action.WATCH
 
 
 class EventService(Struct, frozen=True):
     """Serves Publish and Subscribe."""
 
-    authenticator: Authenticator
-    authorizer: Authorizer
+    authenticator: authorization.Authenticator
+    authorizer: authorization.Authorizer
     objects: HubObjects
     publisher: Publisher
     metrics: GrpcServerMetrics
@@ -148,8 +125,12 @@ class EventService(Struct, frozen=True):
 
     def __mapping__(self) -> dict[str, Handler]:
         return {
-            PUBLISH: Handler(self._publish, Cardinality.UNARY_UNARY, PublishRequest, Empty),
-            SUBSCRIBE: Handler(self._subscribe, Cardinality.UNARY_STREAM, Subscription, CloudEvent),
+            cloud_events.PUBLISH: Handler(
+                self._publish, Cardinality.UNARY_UNARY, cloud_events.PublishRequest, cloud_events.Empty
+            ),
+            cloud_events.SUBSCRIBE: Handler(
+                self._subscribe, Cardinality.UNARY_STREAM, cloud_events.Subscription, cloud_events.CloudEvent
+            ),
         }
 
     async def _publish(self, stream: Stream[Any, Any]) -> None:
@@ -157,11 +138,11 @@ class EventService(Struct, frozen=True):
 
         async def work(noted: dict[str, str]) -> None:
             caller = await self._authenticate(call)
-            event = await call.receive(decode_publish_request)
-            kind = EventType.parse(event.type)
+            event = await call.receive(cloud_events.decode_publish_request)
+            kind = cloud_events.EventType.parse(event.type)
             noted.update(data_type=kind.data_type, action=kind.action, user=caller.user.username)
             await self.publisher.publish(event, caller, call.connection)
-            await call.send(Empty())
+            await call.send(cloud_events.Empty())
 
         await self._ended("Publish", work)
 
@@ -170,8 +151,8 @@ class EventService(Struct, frozen=True):
 
         async def work(noted: dict[str, str]) -> None:
             caller = await self._authenticate(call)
-            wanted = await call.receive(decode_subscription)
-            data_type = parse_data_type(wanted.data_type)
+            wanted = await call.receive(cloud_events.decode_subscription)
+            data_type = cloud_events.parse_data_type(wanted.data_type)
             cluster = require_cluster_name(wanted.cluster)
             noted.update(data_type=data_type, cluster=cluster, user=caller.user.username)
             await self._authorize(caller, cluster, data_type)
@@ -179,33 +160,35 @@ class EventService(Struct, frozen=True):
             events = EventStream(cluster, data_type, caller, call.connection)
             with self.objects.streams.registered(events):
                 await stream.send_initial_metadata(
-                    metadata={SUBSCRIPTION_ID: str(uuid.uuid4()), RESYNC_END: "heartbeat"}
+                    metadata={cloud_events.SUBSCRIPTION_ID: str(uuid.uuid4()), cloud_events.RESYNC_END: "heartbeat"}
                 )
                 await self._send_events(call, events)
 
         await self._ended("Subscribe", work)
 
-    async def _authenticate(self, call: Call) -> Caller:
+    async def _authenticate(self, call: Call) -> authorization.Caller:
         caller = await self.authenticator.authenticate(call.credential)
         if self.rates.take(caller.user.username, asyncio.get_running_loop().time()):
             raise RequestRefused(429, "this user sends too many requests: send fewer, or wait some seconds")
         self.authenticated(call.connection, caller.user.username)
         return caller
 
-    async def _authorize(self, caller: Caller, cluster: str, data_type: DataType) -> None:
-        access = choose_access(EventType(data_type, SubResource.SPEC, _WATCH), cluster)
+    async def _authorize(self, caller: authorization.Caller, cluster: str, data_type: cloud_events.DataType) -> None:
+        access = authorization.choose_access(
+            cloud_events.EventType(data_type, cloud_events.SubResource.SPEC, _WATCH), cluster
+        )
         await self.authorizer.authorize(caller, cluster, access)
 
     async def _send_events(self, call: Call, events: EventStream) -> None:
         """Send changes and heartbeats until the stream ends; review the caller's rights from time to time."""
         loop = asyncio.get_running_loop()
         next_heartbeat = loop.time() + self.limits.heartbeat_seconds
-        next_review = loop.time() + review_interval(events.caller).total_seconds()
+        next_review = loop.time() + authorization.review_interval(events.caller).total_seconds()
         while True:
             await events.wait(next_heartbeat - loop.time())
             if loop.time() >= next_review:
                 await self._review(call, events)
-                next_review = loop.time() + review_interval(events.caller).total_seconds()
+                next_review = loop.time() + authorization.review_interval(events.caller).total_seconds()
             if loop.time() >= next_heartbeat:
                 expires = events.caller.expires_at
                 if expires is not None and self.authenticator.clock.now() > expires:

@@ -13,21 +13,8 @@ from watchword.api.names import CLUSTER_LEASE, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTERS, MANIFEST_WORKS
 from watchword.registration.grpc.cloud_events import RESOURCES, Action, CloudEvent, DataType, EventType, SubResource
 from watchword.registration.grpc.errors import MalformedEvent
+from watchword.registration.grpc.server import event_streams
 from watchword.registration.grpc.server.authorization import Authorizer
-from watchword.registration.grpc.server.event_streams import (
-    EventStream,
-    EventStreams,
-    Pending,
-    PendingAnswer,
-    PendingDeletion,
-    PendingObject,
-    cluster_of_object,
-    deletion_event,
-    heartbeat,
-    is_work_changed,
-    object_event,
-    version_of,
-)
 from watchword.registration.grpc.server.limits import RequestRefused
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -52,7 +39,7 @@ class HubObjects(Struct, frozen=True):
     """The cached objects of the hub, by cluster."""
 
     cache: Cache
-    streams: EventStreams
+    streams: event_streams.EventStreams
     authorizer: Authorizer
     clock: Clock
 
@@ -102,36 +89,40 @@ class HubObjects(Struct, frozen=True):
             return
         old, new = delta.old, delta.new
         if old is not None and (new is None or uid_of(old) != uid_of(new)):
-            _offer(streams, uid_of(old), PendingDeletion(Action.DELETE))
+            _offer(streams, uid_of(old), event_streams.PendingDeletion(Action.DELETE))
             old = None
-        if new is None or (data_type is DataType.MANIFEST_BUNDLE and old is not None and not is_work_changed(old, new)):
+        if new is None or (
+            data_type is DataType.MANIFEST_BUNDLE and old is not None and not event_streams.is_work_changed(old, new)
+        ):
             return
         action = Action.CREATE if old is None else Action.UPDATE
-        _offer(streams, uid_of(new), PendingObject(delta.key, action))
+        _offer(streams, uid_of(new), event_streams.PendingObject(delta.key, action))
 
-    def render(self, stream: EventStream, uid: str, change: Pending) -> CloudEvent | None:
+    def render(self, stream: event_streams.EventStream, uid: str, change: event_streams.Pending) -> CloudEvent | None:
         """Return the event for a change; None when the object has changed its identity since."""
-        if isinstance(change, PendingAnswer):
+        if isinstance(change, event_streams.PendingAnswer):
             return change.event
         kind = EventType(stream.data_type, SubResource.SPEC, change.action)
         now = self.clock.now()
-        if isinstance(change, PendingDeletion):
-            return deletion_event(uid, stream.cluster, kind, now=now)
+        if isinstance(change, event_streams.PendingDeletion):
+            return event_streams.deletion_event(uid, stream.cluster, kind, now=now)
         obj = self.cache.get(RESOURCES[stream.data_type], change.key)
-        return None if obj is None or uid_of(obj) != uid else object_event(obj, kind, now=now)
+        return None if obj is None or uid_of(obj) != uid else event_streams.object_event(obj, kind, now=now)
 
-    def resync(self, request: CloudEvent, data_type: DataType, streams: Sequence[EventStream], cluster: str) -> None:
+    def resync(
+        self, request: CloudEvent, data_type: DataType, streams: Sequence[event_streams.EventStream], cluster: str
+    ) -> None:
         """Offer what is newer than the agent's versions, the deletion of what the hub has not, and then the end."""
         known = read_resource_versions(request)
         present = {uid_of(obj): obj for obj in self.list(data_type, cluster)}
         for uid, obj in present.items():
-            version = str(version_of(obj, data_type))
+            version = str(event_streams.version_of(obj, data_type))
             if known.get(uid) != version or is_deleting(obj):  # older here means that the hub was restored
-                _offer(streams, uid, PendingObject(ObjectKey.of(obj), Action.RESYNC_RESPONSE))
+                _offer(streams, uid, event_streams.PendingObject(ObjectKey.of(obj), Action.RESYNC_RESPONSE))
         for uid in known.keys() - present.keys():
-            _offer(streams, uid, PendingDeletion(Action.RESYNC_RESPONSE))
+            _offer(streams, uid, event_streams.PendingDeletion(Action.RESYNC_RESPONSE))
         if len(request.id) <= LONGEST_IDENTIFIER:
-            _offer(streams, f"resync {request.id}", PendingAnswer(heartbeat(request.id)))
+            _offer(streams, f"resync {request.id}", event_streams.PendingAnswer(event_streams.heartbeat(request.id)))
 
     def list(self, data_type: DataType, cluster: str) -> Sequence[Object]:
         if data_type is DataType.MANAGED_CLUSTER:
@@ -146,7 +137,7 @@ class HubObjects(Struct, frozen=True):
 
 def _cluster_of_delta(data_type: DataType, delta: Delta) -> str:
     if data_type is DataType.CERTIFICATE_REQUEST:
-        return cluster_of_object(delta.new or delta.old or {"metadata": {}}, data_type)
+        return event_streams.cluster_of_object(delta.new or delta.old or {"metadata": {}}, data_type)
     return delta.key.namespace or delta.key.name
 
 
@@ -165,6 +156,6 @@ def read_resource_versions(request: CloudEvent) -> dict[str, str]:
     return known
 
 
-def _offer(streams: Sequence[EventStream], uid: str, change: Pending) -> None:
+def _offer(streams: Sequence[event_streams.EventStream], uid: str, change: event_streams.Pending) -> None:
     for stream in streams:
         stream.offer(uid, change)

@@ -6,36 +6,21 @@ from collections.abc import Awaitable, Callable, Hashable
 
 from msgspec import Struct
 
+from watchword.api import resources
 from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey, finalizers_of, uid_of
+from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
 from watchword.api.names import Finalizer
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    EVENTS,
-    LEASES,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-    SERVICE_ACCOUNTS,
-)
 from watchword.kube.access_reviews import ResourceAccess
 from watchword.kube.client import Client
 from watchword.kube.request_sender import decode
-from watchword.registration.grpc.cloud_events import (
-    RESOURCES,
-    Action,
-    Attribute,
-    CloudEvent,
-    DataType,
-    EventType,
-    SubResource,
-)
+from watchword.registration.grpc import cloud_events
 from watchword.registration.grpc.errors import UnknownEventType
 from watchword.registration.grpc.server import payloads
 from watchword.registration.grpc.server.authorization import Authorizer, Caller, choose_access
 from watchword.registration.grpc.server.event_streams import EventStream, PendingAnswer, token_event
 from watchword.registration.grpc.server.hub_objects import HubObjects
 from watchword.registration.grpc.server.limits import RequestRefused
-from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.ensure import add_finalizer, remove_finalizer
 
 DELETED = "Deleted"
 """The condition of a work that its agent has removed from the cluster."""
@@ -44,8 +29,8 @@ DELETED = "Deleted"
 class Published(Struct, frozen=True):
     """One event that was authenticated and authorized for its cluster."""
 
-    event: CloudEvent
-    kind: EventType
+    event: cloud_events.CloudEvent
+    kind: cloud_events.EventType
     cluster: str
     caller: Caller
     connection: Hashable
@@ -61,16 +46,18 @@ class Publisher(Struct, frozen=True):
     objects: HubObjects
     authorizer: Authorizer
 
-    async def publish(self, event: CloudEvent, caller: Caller, connection: Hashable) -> EventType:
+    async def publish(
+        self, event: cloud_events.CloudEvent, caller: Caller, connection: Hashable
+    ) -> cloud_events.EventType:
         """Do what an event asks for, if its sender may; raises what `grpc_error` understands."""
-        kind = EventType.parse(event.type)
+        kind = cloud_events.EventType.parse(event.type)
         cluster = payloads.cluster_of(event)
         published = Published(event, kind, cluster, caller, connection)
-        if kind.action is Action.RESYNC_REQUEST and kind.subresource is SubResource.SPEC:
+        if kind.action is cloud_events.Action.RESYNC_REQUEST and kind.subresource is cloud_events.SubResource.SPEC:
             await self.authorizer.authorize(caller, cluster, choose_access(kind, cluster))
             await self.objects.ensure_followed(kind.data_type)
             self._resync(published)
-        elif kind.data_type is DataType.MANIFEST_BUNDLE:
+        elif kind.data_type is cloud_events.DataType.MANIFEST_BUNDLE:
             await self._report_work(published)
         else:
             write = _WRITES.get((kind.data_type, kind.subresource, kind.action))
@@ -91,34 +78,35 @@ class Publisher(Struct, frozen=True):
         return [stream for stream in streams if stream.connection == published.connection]
 
     async def create_cluster(self, _published: Published, sent: Object) -> None:
-        await self.client.create(MANAGED_CLUSTERS, payloads.new_cluster(sent))
+        await self.client.create(resources.MANAGED_CLUSTERS, payloads.new_cluster(sent))
 
     async def update_cluster(self, published: Published, sent: Object) -> None:
         key = ObjectKey.cluster(published.cluster)
-        present = self.objects.cache.get(MANAGED_CLUSTERS, key)
+        present = self.objects.cache.get(resources.MANAGED_CLUSTERS, key)
         if present is None or payloads.is_of_another_version(sent, present):
-            present = await self.client.get(MANAGED_CLUSTERS, key)  # the agent may have read from another replica
-        await self.client.update(MANAGED_CLUSTERS, payloads.changed_cluster(sent, present))
+            # The agent may have read from another replica.
+            present = await self.client.get(resources.MANAGED_CLUSTERS, key)
+        await self.client.update(resources.MANAGED_CLUSTERS, payloads.changed_cluster(sent, present))
 
     async def update_status(self, published: Published, sent: Object) -> None:
-        resource = RESOURCES[published.kind.data_type]
+        resource = cloud_events.RESOURCES[published.kind.data_type]
         await self.client.update(resource, payloads.reported_status(sent, published.kind), subresource="status")
 
     async def request_certificate(self, published: Published, sent: Object) -> None:
         request = payloads.new_certificate_request(sent, published.cluster, published.caller.user)
-        await self.client.create(CERTIFICATE_SIGNING_REQUESTS, request)
+        await self.client.create(resources.CERTIFICATE_SIGNING_REQUESTS, request)
 
     async def renew_lease(self, published: Published, sent: Object) -> None:
         key = ObjectKey.of(sent)
-        present = self.objects.cache.get(LEASES, key) or await self.client.get(LEASES, key)
-        await self.client.update(LEASES, payloads.renewed_lease(sent, present, published.cluster))
+        present = self.objects.cache.get(resources.LEASES, key) or await self.client.get(resources.LEASES, key)
+        await self.client.update(resources.LEASES, payloads.renewed_lease(sent, present, published.cluster))
 
     async def create_event(self, _published: Published, sent: Object) -> None:
-        await self.client.create(EVENTS, payloads.recorded_event(sent))
+        await self.client.create(resources.EVENTS, payloads.recorded_event(sent))
 
     async def update_event(self, _published: Published, sent: Object) -> None:
         """Record the repetition of an Event: agents send its series, and nothing else of it."""
-        await self.client.patch(EVENTS, ObjectKey.of(sent), payloads.event_series(sent))
+        await self.client.patch(resources.EVENTS, ObjectKey.of(sent), payloads.event_series(sent))
 
     async def request_token(self, published: Published, sent: Object) -> None:
         """Request a token, and send it to the subscription of the same connection alone."""
@@ -128,10 +116,12 @@ class Publisher(Struct, frozen=True):
                 400, "a token request needs an identifier, and a subscription to token requests on its connection"
             )
         account = ObjectKey.of(sent)
-        path = SERVICE_ACCOUNTS.path(account, subresource="token")
+        path = resources.SERVICE_ACCOUNTS.path(account, subresource="token")
         answer = decode(await self.client.request("POST", path, body=payloads.token_request(sent)))
         metadata = {"name": account.name, "namespace": account.namespace, "uid": uid_of(sent)}
-        kind = EventType(DataType.TOKEN_REQUEST, SubResource.SPEC, Action.CREATE)
+        kind = cloud_events.EventType(
+            cloud_events.DataType.TOKEN_REQUEST, cloud_events.SubResource.SPEC, cloud_events.Action.CREATE
+        )
         event = token_event(
             {**answer, "metadata": metadata}, uid_of(sent), published.cluster, kind, now=self.objects.clock.now()
         )
@@ -140,40 +130,35 @@ class Publisher(Struct, frozen=True):
 
     async def _report_work(self, published: Published) -> None:
         kind, cluster, event = published.kind, published.cluster, published.event
-        if (kind.subresource, kind.action) != (SubResource.STATUS, Action.UPDATE):
+        if (kind.subresource, kind.action) != (cloud_events.SubResource.STATUS, cloud_events.Action.UPDATE):
             raise UnknownEventType(f"an agent does not send {kind}: send an event that the protocol defines")
         await self.authorizer.authorize(published.caller, cluster, choose_access(kind, cluster))
-        present = self._find_work(event.text(Attribute.RESOURCE_ID), cluster)
+        present = self._find_work(event.text(cloud_events.Attribute.RESOURCE_ID), cluster)
         status = work_status(event)
         if present is None:  # deleted meanwhile
             return
-        may_change = ResourceAccess("update", MANIFEST_WORKS, ObjectKey(cluster, ""))
+        may_change = ResourceAccess("update", resources.MANIFEST_WORKS, ObjectKey(cluster, ""))
         await self.authorizer.authorize(published.caller, cluster, may_change)
-        key, held = ObjectKey.of(present), finalizers_of(present)
+        works = resources.MANIFEST_WORKS
         if is_true({"status": status}, DELETED):
-            if Finalizer.MANIFEST_WORK in held:
-                left = [name for name in held if name != Finalizer.MANIFEST_WORK]
-                await self._patch_work(present, {"metadata": {"finalizers": left}})
+            await remove_finalizer(self.client, works, present, Finalizer.MANIFEST_WORK)
             return
-        if int(present["metadata"].get("generation") or 0) > event.number(Attribute.RESOURCE_VERSION):
+        if int(present["metadata"].get("generation") or 0) > event.number(cloud_events.Attribute.RESOURCE_VERSION):
             return  # about an earlier version of the work
-        if Finalizer.MANIFEST_WORK not in held and not present["metadata"].get("deletionTimestamp"):
-            present = await self._patch_work(present, {"metadata": {"finalizers": [*held, Finalizer.MANIFEST_WORK]}})
+        if not is_deleting(present):
+            present = await add_finalizer(self.client, works, present, Finalizer.MANIFEST_WORK)
         patch = {"metadata": {"uid": uid_of(present)}, "status": status}
-        await self.client.patch(MANIFEST_WORKS, key, patch, subresource="status")
-
-    async def _patch_work(self, present: Object, patch: Object) -> Object:
-        return await self.client.patch(MANIFEST_WORKS, ObjectKey.of(present), with_preconditions(present, patch))
+        await self.client.patch(works, ObjectKey.of(present), patch, subresource="status")
 
     def _find_work(self, uid: str, cluster: str) -> Object | None:
-        found = self.objects.cache.by_index(MANIFEST_WORKS, "uid", uid) if uid else []
+        found = self.objects.cache.by_index(resources.MANIFEST_WORKS, "uid", uid) if uid else []
         own = [work for work in found if work["metadata"].get("namespace") == cluster]
         if found and not own:
             raise RequestRefused(403, f"the work is not one of cluster {cluster}: correct clustername")
         return next(iter(own), None)
 
 
-def work_status(event: CloudEvent) -> Object:
+def work_status(event: cloud_events.CloudEvent) -> Object:
     """Return the status of a ManifestWork from the data of an event; `RequestRefused` when it is not one."""
     data = event.json()
     conditions, manifests = data.get("conditions") or [], data.get("resourceStatus") or []
@@ -183,23 +168,23 @@ def work_status(event: CloudEvent) -> Object:
     return {"conditions": conditions, "resourceStatus": {"manifests": manifests}}
 
 
-def _named(kind: EventType, sent: Object) -> str:
+def _named(kind: cloud_events.EventType, sent: Object) -> str:
     """Return the name that a right may be restricted to; requests for certificates are created under any name."""
-    unrestricted = kind.data_type in (DataType.CERTIFICATE_REQUEST, DataType.EVENT)
-    return "" if unrestricted and kind.action is Action.CREATE else str(sent["metadata"].get("name") or "")
+    unrestricted = kind.data_type in (cloud_events.DataType.CERTIFICATE_REQUEST, cloud_events.DataType.EVENT)
+    return "" if unrestricted and kind.action is cloud_events.Action.CREATE else str(sent["metadata"].get("name") or "")
 
 
-_SPEC, _STATUS = SubResource.SPEC, SubResource.STATUS
-_WRITES: dict[tuple[DataType, SubResource, Action], Write] = {
-    (DataType.MANAGED_CLUSTER, _SPEC, Action.CREATE): Publisher.create_cluster,
-    (DataType.MANAGED_CLUSTER, _SPEC, Action.UPDATE): Publisher.update_cluster,
-    (DataType.MANAGED_CLUSTER, _STATUS, Action.UPDATE): Publisher.update_status,
-    (DataType.CERTIFICATE_REQUEST, _SPEC, Action.CREATE): Publisher.request_certificate,
-    (DataType.LEASE, _SPEC, Action.UPDATE): Publisher.renew_lease,
-    (DataType.EVENT, _SPEC, Action.CREATE): Publisher.create_event,
-    (DataType.EVENT, _SPEC, Action.UPDATE): Publisher.update_event,
-    (DataType.ADDON, _STATUS, Action.UPDATE): Publisher.update_status,
-    (DataType.ADDON_V1ALPHA1, _STATUS, Action.UPDATE): Publisher.update_status,
-    (DataType.TOKEN_REQUEST, _SPEC, Action.CREATE): Publisher.request_token,
+_SPEC, _STATUS = cloud_events.SubResource.SPEC, cloud_events.SubResource.STATUS
+_WRITES: dict[tuple[cloud_events.DataType, cloud_events.SubResource, cloud_events.Action], Write] = {
+    (cloud_events.DataType.MANAGED_CLUSTER, _SPEC, cloud_events.Action.CREATE): Publisher.create_cluster,
+    (cloud_events.DataType.MANAGED_CLUSTER, _SPEC, cloud_events.Action.UPDATE): Publisher.update_cluster,
+    (cloud_events.DataType.MANAGED_CLUSTER, _STATUS, cloud_events.Action.UPDATE): Publisher.update_status,
+    (cloud_events.DataType.CERTIFICATE_REQUEST, _SPEC, cloud_events.Action.CREATE): Publisher.request_certificate,
+    (cloud_events.DataType.LEASE, _SPEC, cloud_events.Action.UPDATE): Publisher.renew_lease,
+    (cloud_events.DataType.EVENT, _SPEC, cloud_events.Action.CREATE): Publisher.create_event,
+    (cloud_events.DataType.EVENT, _SPEC, cloud_events.Action.UPDATE): Publisher.update_event,
+    (cloud_events.DataType.ADDON, _STATUS, cloud_events.Action.UPDATE): Publisher.update_status,
+    (cloud_events.DataType.ADDON_V1ALPHA1, _STATUS, cloud_events.Action.UPDATE): Publisher.update_status,
+    (cloud_events.DataType.TOKEN_REQUEST, _SPEC, cloud_events.Action.CREATE): Publisher.request_token,
 }
 """What agents may send besides resyncs and the status of works."""

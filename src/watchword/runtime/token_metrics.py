@@ -8,7 +8,6 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from watchword.credentials.lifecycle import Reason
 from watchword.runtime.metrics import LabelBudget
 from watchword.runtime.prometheus import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -59,9 +58,9 @@ class TokenRefreshMetrics:
         )
         self._errors = LabelBudget(32)
 
-    def refreshed(self, reason: Reason, *, seconds: float) -> None:
-        self._refreshes.labels(reason.value).inc()
+    def refreshed(self, reason: str, *, seconds: float) -> None:
+        self._refreshes.labels(reason).inc()
         self._seconds.observe(seconds)
 
-    def failed(self, reason: Reason, error: Exception) -> None:
-        self._failures.labels(reason.value, self._errors.value(type(error).__name__)).inc()
+    def failed(self, reason: str, error: Exception) -> None:
+        self._failures.labels(reason, self._errors.value(type(error).__name__)).inc()

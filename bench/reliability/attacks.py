@@ -1,4 +1,4 @@
-"""A stranger who abuses one port: `python -m bench.reliability.stranger PORT KIND ATTACK CONNECTIONS`, until killed."""
+"""An unauthenticated client that abuses a port: `python -m bench.reliability.attacks PORT KIND ATTACK CONNECTIONS`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Port:
         """Connect without a credential."""
         context = None
         if self.kind != "http":
-            context = ssl._create_unverified_context()  # noqa: SLF001 - a stranger verifies nothing
+            context = ssl._create_unverified_context()  # noqa: SLF001 - an attacker verifies nothing
             context.set_alpn_protocols(["h2"] if self.kind == "h2" else ["http/1.1"])
         name = "localhost" if context is not None else None
         return await asyncio.open_connection(
@@ -84,20 +84,21 @@ async def _slow_read(port: Port) -> None:
         await asyncio.sleep(0.1)
 
 
-def _repeat(request: bytes) -> Attack:
-    async def repeat(port: Port) -> None:
-        reader, writer = await port.connect()
-        reading = asyncio.ensure_future(reader.read())  # until the server closes the connection
-        try:
-            while not reading.done() and not writer.is_closing():
-                writer.write(request)
-                await writer.drain()
-                await asyncio.sleep(0)
-        finally:
-            reading.cancel()
-            writer.transport.abort()
+async def _send_until_closed(port: Port, next_bytes: Callable[[], bytes]) -> None:
+    reader, writer = await port.connect()
+    reading = asyncio.ensure_future(reader.read())  # until the server closes the connection
+    try:
+        while not reading.done() and not writer.is_closing():
+            writer.write(next_bytes())
+            await writer.drain()
+            await asyncio.sleep(0)
+    finally:
+        reading.cancel()
+        writer.transport.abort()
 
-    return repeat
+
+def _repeat(request: bytes) -> Attack:
+    return lambda port: _send_until_closed(port, lambda: request)
 
 
 async def _long_header(port: Port) -> None:
@@ -112,19 +113,14 @@ async def _long_header(port: Port) -> None:
 
 def _flood(send: Callable[[H2Connection], None]) -> Attack:
     async def flood(port: Port) -> None:
-        reader, writer = await port.connect()
         h2 = H2Connection()
         h2.initiate_connection()
-        reading = asyncio.ensure_future(reader.read())  # until the server closes the connection
-        try:
-            while not reading.done() and not writer.is_closing():
-                send(h2)
-                writer.write(h2.data_to_send())
-                await writer.drain()
-                await asyncio.sleep(0)
-        finally:
-            reading.cancel()
-            writer.transport.abort()
+
+        def next_frames() -> bytes:
+            send(h2)
+            return h2.data_to_send()
+
+        await _send_until_closed(port, next_frames)
 
     return flood
 
