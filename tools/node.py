@@ -110,12 +110,14 @@ class Node:
 
     def restart_with(self, name: str, *flags: str) -> None:
         """Start a process of the node again, with these flags after its own."""
+        self.hold(name)
+        until(lambda: not self.runs(name), f"{name} has ended")
         path = self.settings.folder / "processes.json"
         commands = {**json.loads(path.read_text()), name: [*commands_of(self.settings)[name], *flags]}
         written = path.with_suffix(".new")
         written.write_text(json.dumps(commands))
         written.replace(path)  # the supervisor reads it at any time
-        self.kill(name)
+        self.release(name)
 
     def containers(self, word: str) -> list[int]:
         """Return the processes of containers with this word in their command line."""

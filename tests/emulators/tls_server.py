@@ -1,4 +1,4 @@
-"""A TLS server on loopback that answers as told and remembers everything it was shown."""
+"""A TLS server, on loopback unless told otherwise, that answers as told and remembers everything it was shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames
 
-HOSTS = AlternativeNames(("localhost",), ("127.0.0.1",))
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass
@@ -25,11 +25,12 @@ class TlsServer:
 
     port: int = 0
     heard: list[Request] = field(default_factory=list)
+    host: str = LOOPBACK
 
     @property
     def url(self) -> str:
         """Its https address."""
-        return f"https://127.0.0.1:{self.port}"
+        return f"https://{self.host}:{self.port}"
 
 
 @asynccontextmanager
@@ -39,25 +40,28 @@ async def serve_tls(
     folder: Path,
     *,
     newest_tls: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+    host: str = LOOPBACK,
 ) -> AsyncIterator[TlsServer]:
     """Serve a handler with a certificate of the authority until the context is left."""
-    server = TlsServer()
+    server = TlsServer(host=host)
+    names = AlternativeNames(("localhost",), (host,))
 
     async def answer(request: Request) -> Response:
         server.heard.append(request)
         return await handle(request)
 
-    listener = HttpServer(answer, ServerLimits(drain_seconds=0.1), context=_context(authority, folder, newest_tls))
-    server.port = await listener.start("127.0.0.1", 0)
+    context = _context(authority, names, folder, newest_tls)
+    listener = HttpServer(answer, ServerLimits(drain_seconds=0.1), context=context)
+    server.port = await listener.start(host, 0)
     try:
         yield server
     finally:
         await listener.stop()
 
 
-def _context(authority: Authority, folder: Path, newest_tls: ssl.TLSVersion) -> ssl.SSLContext:
+def _context(authority: Authority, names: AlternativeNames, folder: Path, newest_tls: ssl.TLSVersion) -> ssl.SSLContext:
     key = PrivateKey.generate()
-    certificate = authority.issue_serving(key.public, HOSTS, now=datetime.now(UTC), lifetime=timedelta(hours=1))
+    certificate = authority.issue_serving(key.public, names, now=datetime.now(UTC), lifetime=timedelta(hours=1))
     path = folder / f"serve_tls-{certificate.serial}.pem"
     path.touch(0o600)
     path.write_bytes(certificate.pem + key.pem.reveal())

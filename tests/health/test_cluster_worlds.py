@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
+import orjson
 import pytest
 from tests.health.conftest import AGENT, AGENT_SECRET, BOOTSTRAP_SECRET, KLUSTERLET, World
 
 from watchword.api.names import Annotation
 from watchword.api.resources import DEPLOYMENTS, KLUSTERLETS, SECRETS
 from watchword.health.examination import Examination
-from watchword.health.finding import Finding, urgent
+from watchword.health.finding import Finding, Severity, urgent
 from watchword.operator.rendering import OPERATOR
+from watchword.registration.aws_irsa.agent import TokenSource
+from watchword.testing.credentials import kubeconfig
 from watchword.testing.plane import Plane
 
 pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what others left would be found
@@ -115,6 +119,28 @@ async def test_the_cause_is_named_with_the_next_command(member: World, name: str
     assert reason in found
     assert cause in found[reason].sentence
     assert found[reason].command.split("   ")[0] == command
+
+
+@pytest.mark.real_time
+async def test_hub_that_knows_the_agents_pods_alone_is_not_called_unreachable(
+    member: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "aws").write_text("#!/bin/sh\necho Unable to locate credentials >&2\nexit 255\n")
+    (tmp_path / "aws").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    plugin = TokenSource("us-west-2", "hub", f"arn:aws:iam::111122223333:role/ocm-hub-{'0' * 32}").exec_entry()
+    user = {"exec": {"apiVersion": plugin.api_version, "command": plugin.command, "args": plugin.arguments}}
+    document = orjson.dumps(kubeconfig("https://192.0.2.1:6443", b"", user))
+    await member.patch(SECRETS, AGENT_SECRET, {"data": {"kubeconfig": base64.b64encode(document).decode()}})
+
+    found = [
+        each
+        for result in await Examination(member.plane.client(), member.plane.clock).run()
+        for each in result.findings
+    ]
+
+    (said,) = [each for each in found if each.reason == "HubNotAsked"]
+    assert (said.severity, "Unable to locate credentials" in said.sentence) == (Severity.NOTICE, True)
 
 
 async def test_a_context_that_is_neither_a_hub_nor_a_cluster_of_one_is_named(plane: Plane) -> None:

@@ -28,13 +28,13 @@ from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.errors import CredentialUnreadable
 from watchword.credentials.secret_data import decode_data
 from watchword.health.facts import PROCESS_SOURCES, ProcessFacts, process_facts
-from watchword.health.finding import CheckResult, Finding, fail, passed, warn
+from watchword.health.finding import CheckResult, Finding, fail, notice, passed, warn
 from watchword.health.formatting import format_count, format_key, format_timestamp
 from watchword.health.hub_reader import read_sources
 from watchword.health.processes import decide_process_findings
 from watchword.health.states import InventoryHealth, decide_renewed_health, is_denied
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
+from watchword.kube.errors import ConfigError, Forbidden, KubeError, NotFound, Unauthorized
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.request_sender import RetryPolicy
 from watchword.operator.klusterlet_manifests import agent_deployment, namespace_of
@@ -140,7 +140,9 @@ async def _read_membership(client: Client, klusterlet: Object, catalog: Catalog)
     except (Forbidden, NotFound) as refusal:  # without rights a cluster is refused even what is not there
         return replace(member, refusal=Refusal.FORBIDDEN, detail=str(refusal))
     except KubeError as error:
-        return replace(member, refusal=Refusal.UNREACHABLE, detail=str(error))
+        # ConfigError is of a credential plugin: it may need the identity that only the agent's pods have.
+        kind = Refusal.NOT_ASKED if isinstance(error, ConfigError) else Refusal.UNREACHABLE
+        return replace(member, refusal=kind, detail=str(error))
     finally:
         await asking.close()
 
@@ -235,7 +237,7 @@ def decide_answer_findings(member: Membership) -> list[Finding]:
         return decide_acceptance_findings(member.entry, member)
     match member.refusal:
         case Refusal.NOT_ASKED:
-            return [warn("HubNotAsked", "the hub was not asked: there is no credential for it yet", member.accept)]
+            return [_not_asked(member)]
         case Refusal.UNUSABLE:
             return [fail("CredentialUnusable", f"the credential cannot be used: {member.detail}", member.rejoin)]
         case Refusal.UNAUTHORIZED:
@@ -249,6 +251,13 @@ def decide_answer_findings(member: Membership) -> list[Finding]:
         case Refusal.UNREACHABLE:
             look = "watchword logs agent"
             return [fail("HubUnreachable", f"the hub at {member.hub} does not answer: {member.detail}", look)]
+
+
+def _not_asked(member: Membership) -> Finding:
+    if not member.detail:
+        return warn("HubNotAsked", "the hub was not asked: there is no credential for it yet", member.accept)
+    sentence = f"was not asked: only the agent's pods may have its identity, and here {member.detail}"
+    return notice("HubNotAsked", sentence, f"watchword clusters show {member.cluster}   # on the hub")
 
 
 def decide_acceptance_findings(found: Object, member: Membership) -> list[Finding]:

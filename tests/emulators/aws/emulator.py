@@ -1,4 +1,4 @@
-"""Serves IAM, STS and EKS on one address, and the token reviews of the clusters on another."""
+"""Serves IAM, STS and EKS on one address, and the webhooks of the clusters on another."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from tests.emulators.aws.faults import Call, Faults
 from tests.emulators.aws.iam_store import IamStore
 from tests.emulators.aws.journal import Change, Journal, is_change
 from tests.emulators.aws.oidc import OidcProviders
+from tests.emulators.aws.pod_identity import PodIdentityWebhook
 from tests.emulators.aws.principals import AccessKey, AccessKeys, Principal
 from tests.emulators.aws.roles import Roles
 from tests.emulators.aws.signatures import CLOCK_SKEW, PRESIGNED_LIFETIME, RequestSignature, read_signature
 from tests.emulators.aws.sts import SecurityTokenService
 from tests.emulators.aws.token_review import TokenReviewWebhook
-from tests.emulators.tls_server import TlsServer, serve_tls
+from tests.emulators.tls_server import LOOPBACK, TlsServer, serve_tls
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CONFIG_MAPS
+from watchword.api.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
 from watchword.http.limits import ServerLimits
 from watchword.http.server import HttpServer
 from watchword.kube.client import Client
@@ -91,6 +92,14 @@ class EksCluster:
             await client.close()
         return str((found.get("data") or {}).get("mapRoles") or "")
 
+    async def read_account(self, key: ObjectKey) -> Object:
+        """Return a ServiceAccount of the cluster."""
+        client = self._client()
+        try:
+            return await client.get(SERVICE_ACCOUNTS, key)
+        finally:
+            await client.close()
+
     def _client(self) -> Client:
         if self.kubeconfig is None:
             raise AwsFault("ServerException", f"no control plane stands for {self.arn}", 500)
@@ -119,6 +128,7 @@ class AwsEmulator:
     endpoint_url: str = ""
     calls: list[Call] = field(default_factory=list)
     journal: Journal | None = None  # where changes are kept for the next process
+    host: str = LOOPBACK  # the address on which it listens
 
     def __post_init__(self) -> None:
         self.keys = AccessKeys()
@@ -129,6 +139,7 @@ class AwsEmulator:
         self._sts = SecurityTokenService(self._store, self._roles, self.keys, self.oidc_providers, self.clock)
         self._eks = EksService(self._store, self._roles, self.clock)
         self._webhooks: dict[str, TokenReviewWebhook] = {}
+        self._pods: dict[str, PodIdentityWebhook] = {}
         self._authority = Authority.make("aws-emulator", now=datetime.now(UTC))
         self._reviews = TlsServer()
         self._stack = AsyncExitStack()
@@ -136,10 +147,11 @@ class AwsEmulator:
     async def __aenter__(self) -> Self:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         listener = HttpServer(self._handle, ServerLimits(drain_seconds=0.1))
-        self.port = await listener.start("127.0.0.1", self.port)
+        self.port = await listener.start(self.host, self.port)
         self._stack.push_async_callback(listener.stop)
-        self.endpoint_url = f"http://127.0.0.1:{self.port}"
-        self._reviews = await self._stack.enter_async_context(serve_tls(self._review, self._authority, folder))
+        self.endpoint_url = f"http://{self.host}:{self.port}"
+        reviews = serve_tls(self._review, self._authority, folder, host=self.host)
+        self._reviews = await self._stack.enter_async_context(reviews)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -157,12 +169,32 @@ class AwsEmulator:
         self._webhooks[_webhook_path(cluster.arn)] = TokenReviewWebhook(
             state, self.keys, self.clock, self.endpoint_url, cluster.read_aws_auth
         )
+        self._pods[f"{_webhook_path(cluster.arn)}/pods"] = PodIdentityWebhook(
+            cluster.arn.split(":")[3], self.endpoint_url, cluster.read_account
+        )
         return state
 
     def webhook_kubeconfig(self, cluster_arn: str) -> bytes:
         """Return what `--authentication-token-webhook-config-file` of the cluster's API server names."""
         document = kubeconfig(self._reviews.url + _webhook_path(cluster_arn), self._authority.certificate.pem, {})
         return orjson.dumps(document)
+
+    def pod_identity_configuration(self, cluster_arn: str) -> Object:
+        """Return the MutatingWebhookConfiguration that an EKS cluster has for the identity of pods."""
+        authority = b64encode(self._authority.certificate.pem).decode()
+        row = {
+            "name": "pod-identity.amazonaws.com",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "clientConfig": {"url": f"{self._reviews.url}{_webhook_path(cluster_arn)}/pods", "caBundle": authority},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        }
+        return {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "pod-identity-webhook"},
+            "webhooks": [row],
+        }
 
     def webhook(self, cluster_arn: str) -> TokenReviewWebhook:
         """Return what answers the token reviews of a cluster."""
@@ -249,7 +281,7 @@ class AwsEmulator:
         return self._store.answer(request, caller.account)
 
     async def _review(self, request: Request) -> Response:
-        webhook = self._webhooks.get(request.path)
+        webhook = self._webhooks.get(request.path) or self._pods.get(request.path)
         if webhook is None:
             return Response(404)
         answer = await webhook.review(orjson.loads(request.body))
