@@ -1,4 +1,4 @@
-"""A program for tests: competes for a lease and, while it leads, writes as fast as it may and prints when.
+"""A program for tests: competes for a lease and, while it leads, writes as fast as it may and prints what it wrote.
 
 Usage: replica.py KUBECONFIG NAMESPACE NAME
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from pathlib import Path
 from random import Random
 
@@ -31,8 +30,8 @@ def tell(**facts: float | str) -> None:
 async def write_for_ever(hub: ApiServerConnection, namespace: str, name: str) -> None:
     while True:
         obj = CONFIG_MAPS.manifest(ObjectKey(namespace, "written-by-the-leader"), data={"by": name})
-        await hub.client.apply(CONFIG_MAPS, obj, manager=name, force=True)
-        tell(wrote=time.monotonic())
+        stored = await hub.client.apply(CONFIG_MAPS, obj, manager=name, force=True)
+        tell(wrote=int(stored["metadata"]["resourceVersion"]))
         await asyncio.sleep(0.05)
 
 

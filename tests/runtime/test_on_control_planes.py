@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sys
-import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -143,11 +142,11 @@ async def test_a_status_is_not_written_onto_a_successor(plane: Plane) -> None:
 
 
 class Replica:
-    """One process that prints when it leads, with the machine's monotonic time."""
+    """One process that prints the revisions that it writes while it leads: the server orders them."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.writes: list[float] = []
+        self.writes: list[int] = []
         self.leading, self.standing_by = asyncio.Event(), asyncio.Event()
         self._reading = asyncio.create_task(self._read())
 
@@ -179,16 +178,14 @@ async def test_when_the_leader_is_killed_the_other_takes_over_and_they_never_ove
     namespace = await plane.namespace()
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(a_replica(plane, namespace, "first"))
-        await asyncio.wait_for(first.leading.wait(), 30)
+        await first.leading.wait()
         second = await stack.enter_async_context(a_replica(plane, namespace, "second"))
-        await asyncio.wait_for(second.standing_by.wait(), 30)
+        await second.standing_by.wait()
 
-        killed_at = time.monotonic()
         await first.kill()
-        await asyncio.wait_for(second.leading.wait(), 40)
+        await second.leading.wait()
 
     assert max(first.writes) < min(second.writes)
-    assert 5 < min(second.writes) - killed_at < 25
 
 
 @asynccontextmanager
