@@ -42,7 +42,7 @@ class ScriptedServer:
 
     @property
     def endpoint(self) -> GrpcEndpoint:
-        return GrpcEndpoint(url=f"localhost:{self.port}", ca_data=self.authority.certificate.pem)
+        return GrpcEndpoint(url=f"127.0.0.1:{self.port}", ca_data=self.authority.certificate.pem)
 
     def event(self, type_: str, data: Object | None, **attributes: Any) -> Any:
         message = self.protocol.messages.CloudEvent(id=str(uuid.uuid4()), source="kube", spec_version="1.0", type=type_)
@@ -117,7 +117,7 @@ async def run_scripted_server(protocol: PublishedProtocol) -> AsyncIterator[Scri
         key.public, names, now=datetime.now(UTC), lifetime=timedelta(hours=1)
     )
     credentials = grpc.ssl_server_credentials([(key.pem.reveal(), certificate.pem)])
-    scripted.port = server.add_secure_port("localhost:0", credentials)
+    scripted.port = server.add_secure_port("127.0.0.1:0", credentials)
     await server.start()
     try:
         yield scripted
