@@ -1,7 +1,5 @@
 """Every driver of add-ons: a new one is a folder and one line here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """What a driver of add-ons is: a credential and the subjects that it may have, and abilities that some have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """Accepts and denies clusters for the hub's administrator, after checking their requests."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Enables and disables add-ons on clusters as the hub's administrator wishes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Declaring many objects in order, for real or to see whether the server would take them."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

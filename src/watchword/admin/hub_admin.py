@@ -1,7 +1,5 @@
 """Reads and changes clusters and requests on a hub, with the user's rights."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from watchword.admin.errors import NotFoundOnHub, OperationRefused

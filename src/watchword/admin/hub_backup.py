@@ -1,7 +1,5 @@
 """Collects what a hub needs to be restored on this cluster or on another one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 

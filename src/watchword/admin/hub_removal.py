@@ -1,7 +1,5 @@
 """Removes a hub from its cluster: first what runs, then what it manages, then what `init` made."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 

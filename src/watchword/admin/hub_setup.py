@@ -1,7 +1,5 @@
 """Everything that makes a cluster a hub, as `init` applies it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From a cluster to a hub that others can join: what `init` does, step by step."""
 
-from __future__ import annotations
-
 import contextlib
 import hmac
 import secrets

@@ -1,7 +1,5 @@
 """Says everything about one credential that is known without showing it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 

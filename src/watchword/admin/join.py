@@ -1,7 +1,5 @@
 """What a cluster needs to join a hub, as `join` applies it, and how to see that it has."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any

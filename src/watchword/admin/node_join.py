@@ -1,7 +1,5 @@
 """A machine without a cluster of its own gets its first certificate, as a kubelet would."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rejoins a cluster whose credential expired or was lost: a new token on the cluster, a confirmation on the hub."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field

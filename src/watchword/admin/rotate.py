@@ -1,7 +1,5 @@
 """Requests that the holders of credentials renew them now, and waits for it."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Sequence
 

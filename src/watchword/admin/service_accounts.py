@@ -1,7 +1,5 @@
 """What people do with managed service accounts on a hub."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence

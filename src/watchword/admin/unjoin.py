@@ -1,7 +1,5 @@
 """Takes a cluster out of its hub, from the cluster's own side, also when the hub cannot be reached."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta

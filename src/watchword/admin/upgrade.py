@@ -1,7 +1,5 @@
 """Upgrades the hub and the agents of a cluster to another image: first what is to be done, then the doing."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from msgspec import Struct, field

@@ -1,7 +1,5 @@
 """Waits for a state of one object by watching it, with progress messages and a timeout."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing

@@ -1,7 +1,5 @@
 """Reads the pods of our processes: their logs, and why a Deployment does not run."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Composes the access rules of a standard control plane: authentication, authorization, admission, controllers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Compiles the tree of an expression into a function of its variables."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """`watchword accept`: accepts clusters that have asked to join."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`watchword agent`: the agent of a managed cluster, until it is told to stop."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from random import SystemRandom

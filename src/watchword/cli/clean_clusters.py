@@ -1,7 +1,5 @@
 """`watchword clean-clusters`: one round of deleting clusters that left."""
 
-from __future__ import annotations
-
 import click
 
 from watchword.api.limits import LEFT_CLUSTER_RETENTION

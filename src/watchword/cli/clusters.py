@@ -1,7 +1,5 @@
 """`watchword clusters`: the clusters of a hub, in a table or one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any

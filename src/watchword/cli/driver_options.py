@@ -1,7 +1,5 @@
 """The flags of drivers, made from what the catalog says can be configured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`watchword hub`: the controllers of a hub, until they are stopped."""
 
-from __future__ import annotations
-
 import asyncio
 from random import SystemRandom
 from typing import Any

@@ -1,7 +1,5 @@
 """`watchword init`: makes the cluster of a kubeconfig a hub that others can find and join."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """`watchword manifests`: what an administrator applies, as plain objects."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """`watchword rejoin`: brings a cluster back whose credential expired or was lost."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

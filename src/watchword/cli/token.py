@@ -1,7 +1,5 @@
 """`watchword token`: the bootstrap tokens of a cluster."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`watchword upgrade`: brings the hub and then the agents to another release."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reads bound service account tokens: the one place that knows their claims."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """A kind of credential: how it is reported, and what is known of one that is held."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """The contract of what obtains a credential: what is wanted, what is held, and what one step returned."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias

@@ -1,7 +1,5 @@
 """What can be configured about a driver: flags of commands, and fields of Klusterlet and ClusterManager."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """What servers say of credentials: which keys sign tokens, and whether a token is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable

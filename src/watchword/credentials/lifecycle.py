@@ -5,8 +5,6 @@ the server that must honour the credential has said. A credential that its serve
 itself.
 """
 
-from __future__ import annotations
-
 import hashlib
 from datetime import datetime, timedelta
 from enum import StrEnum

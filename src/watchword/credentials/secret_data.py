@@ -1,7 +1,5 @@
 """What the Secret of a credential holds, and what it should hold next."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Mapping

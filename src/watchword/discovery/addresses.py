@@ -1,7 +1,5 @@
 """Addresses of API servers: `host:port` on the command line, https URLs in files."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 from watchword.api.validation import validate_server_address

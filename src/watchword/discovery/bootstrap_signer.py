@@ -1,7 +1,5 @@
 """Signs cluster-info for every token that may sign, and for no other."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta

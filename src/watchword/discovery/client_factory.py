@@ -1,7 +1,5 @@
 """How discovery reaches a server: first unverified, then verified by the authority in cluster-info."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from msgspec import Struct

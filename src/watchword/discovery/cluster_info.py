@@ -1,7 +1,5 @@
 """ClusterInfo: a cluster's addresses and certificate authorities, and nothing else."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The controllers of discovery: cluster-info signatures, expiry of bootstrap tokens, Events about them."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """From an address and a token, or from a document, to a cluster that is trusted for the right reason."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Where a discovery document comes from: a file, standard input, or an https address; never anything else."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Waiting for a server that is not there yet: bounded, and never silent about it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta

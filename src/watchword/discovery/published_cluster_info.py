@@ -1,7 +1,5 @@
 """Cluster-info as a server publishes it: a text and its signatures, not yet trusted."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The first certificate: requested with a bootstrap token, waited for, and checked before it is used."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from contextlib import aclosing

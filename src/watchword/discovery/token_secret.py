@@ -1,7 +1,5 @@
 """A bootstrap token as a Secret in kube-system: written, and read with suspicion."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a managed cluster needs to stay a member of its hubs: facts read there, and the findings about them."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime

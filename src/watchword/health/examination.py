@@ -1,7 +1,5 @@
 """Examines what is behind a client, a hub, a cluster or both, for `doctor` and `status --check`."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 

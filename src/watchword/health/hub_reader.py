@@ -1,7 +1,5 @@
 """Reads the facts about a hub once, for commands that print and end."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence

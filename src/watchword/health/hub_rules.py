@@ -1,7 +1,5 @@
 """What a hub needs so that clusters can find it, join it and keep their credentials: facts in, findings out."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta

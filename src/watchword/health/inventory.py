@@ -1,7 +1,5 @@
 """The inventory of credentials: holder, expiry and health, from the facts of a hub."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta

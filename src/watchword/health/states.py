@@ -1,7 +1,5 @@
 """How a credential fares, decided from its validity alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """The examples that `watchword up` shows: an add-on, a managed service account, image pull secrets."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """What the pods of a fleet on this machine do: the same as the program, with the pod's own identity."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The startup steps of a fleet on this machine, the same as on real clusters, as data."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """How `watchword up` tries each driver on this machine: with which flags, and without an account in a cloud."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The hub's deployment as a ClusterManager describes it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any

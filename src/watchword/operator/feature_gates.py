@@ -1,7 +1,5 @@
 """The feature gates of agents and hubs; unknown ones are reported and not passed on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The agent's deployment as a Klusterlet describes it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whether a Klusterlet or ClusterManager can be carried out, before anything is."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from watchword.addons.catalog import ADDON_CATALOG

@@ -1,7 +1,5 @@
 """Reads certificates: subject, validity and key."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache

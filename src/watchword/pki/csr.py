@@ -1,7 +1,5 @@
 """Certificate signing requests: built for our own keys, parsed from untrusted clients."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from cryptography import x509

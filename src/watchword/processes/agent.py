@@ -1,7 +1,5 @@
 """The agent of a managed cluster: what `watchword agent`, its pod and every local fleet run."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The hub's controllers: what `watchword hub`, its pod and every local fleet run."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The controllers of pull secrets as data: what each reconciles, what triggers it, what it needs to see."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

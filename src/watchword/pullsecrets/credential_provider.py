@@ -1,7 +1,5 @@
 """A kubelet image credential provider: the pod's own token is the credential, and no Secret is needed."""
 
-from __future__ import annotations
-
 import fnmatch
 import math
 from collections.abc import Sequence

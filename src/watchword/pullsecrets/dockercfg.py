@@ -1,7 +1,5 @@
 """The content of an image pull secret: one token for every registry, written and read."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias

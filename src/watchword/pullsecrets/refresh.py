@@ -1,7 +1,5 @@
 """Which token a pull secret should hold, which one it holds, and what becomes of it."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from watchword.api.names import service_account_user

@@ -1,7 +1,5 @@
 """Every driver of clusters: a new one is a folder and one line here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 

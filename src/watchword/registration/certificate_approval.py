@@ -1,7 +1,5 @@
 """Approves the requests that an accepted or allow-listed cluster may make, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Builders of objects for tests: the caller names what matters, the rest has defaults."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Has an account in a cluster's namespace revoked before it is gone, and its Secret replaced when it was changed."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """The agent's controllers for add-ons."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from random import Random

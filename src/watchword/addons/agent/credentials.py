@@ -1,7 +1,5 @@
 """Decides the content of each add-on's Secret, and reports on it to the hub."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping

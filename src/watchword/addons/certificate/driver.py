@@ -1,7 +1,5 @@
 """Add-ons register with client certificates: of the hub's signer, or of signers of their own."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """Approves the certificates that add-ons may have, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any

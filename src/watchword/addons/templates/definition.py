@@ -1,7 +1,5 @@
 """Reads an AddOnTemplate as the definition of an add-on, so that an add-on can be described by manifests alone."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Add-ons register with tokens of a ServiceAccount on the hub."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Makes what an add-on needs to have tokens, reports it with the account's UID, and takes it away again."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterable

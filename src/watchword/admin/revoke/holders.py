@@ -1,7 +1,5 @@
 """Finds out which credential of the fleet an entry of a kubeconfig is, by asking the hub and never the entry."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Schemas of managed service accounts, in the group of the design and in that of Open Cluster Management."""
 
-from __future__ import annotations
-
 from watchword.api import resources
 from watchword.api.crds.schema import (
     AGE,

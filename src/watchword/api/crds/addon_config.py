@@ -1,7 +1,5 @@
 """The schema of AddOnDeploymentConfig: how the agent of an add-on is deployed on its clusters."""
 
-from __future__ import annotations
-
 from watchword.api import resources
 from watchword.api.crds.schema import (
     AGE,

@@ -1,7 +1,5 @@
 """Schemas of the clusters a hub manages and the sets they form."""
 
-from __future__ import annotations
-
 from watchword.api import resources
 from watchword.api.crds.schema import (
     AGE,

@@ -1,7 +1,5 @@
 """Schemas of the work that a hub assigns to a cluster."""
 
-from __future__ import annotations
-
 from watchword.api import resources
 from watchword.api.crds.schema import (
     AGE,

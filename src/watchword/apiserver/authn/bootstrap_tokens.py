@@ -1,7 +1,5 @@
 """Authenticates bootstrap tokens of joining machines."""
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Mapping
 from datetime import datetime

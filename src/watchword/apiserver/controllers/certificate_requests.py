@@ -1,7 +1,5 @@
 """Approves, signs and removes certificate signing requests."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 from datetime import datetime, timedelta

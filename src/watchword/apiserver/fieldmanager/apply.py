@@ -1,7 +1,5 @@
 """Server-side apply: a manager declares fields, manages them, and releases those it no longer declares."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Merges an applied configuration into the live object; nothing is removed here."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from watchword.api.json import copy_json

@@ -1,7 +1,5 @@
 """Updates managedFields after a create, an update or a patch: a writer of a field becomes its manager."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How one row of the catalogue becomes a served kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module

@@ -1,7 +1,5 @@
 """The built-in kinds as data: what is served, with which rules and columns."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from watchword.api.meta import Resource

@@ -1,7 +1,5 @@
 """OpenAPI documents: version 3 for each group and version, version 2 for all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reads the query parameters of lists, watches and writes, and refuses what contradicts itself."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """The registry: every verb, and the same verbs for the control plane's own parts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Validates an object against its schema, with Kubernetes' messages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice

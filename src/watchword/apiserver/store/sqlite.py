@@ -1,7 +1,5 @@
 """The store of a real control plane: durable before visible, revisions exact across restarts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack, suppress

@@ -1,7 +1,5 @@
 """Reads and writes the decision about a certificate signing request."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from msgspec import Struct

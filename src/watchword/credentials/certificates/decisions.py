@@ -1,7 +1,5 @@
 """Which certificate is requested, what the hub's decision means, and what a certificate held is worth."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256

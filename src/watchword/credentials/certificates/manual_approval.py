@@ -1,7 +1,5 @@
 """Whether an administrator who accepts a cluster may approve the requests under its name."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Builds certificate signing requests: the same key and spec always give the same request."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping

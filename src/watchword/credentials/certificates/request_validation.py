@@ -1,7 +1,5 @@
 """Whether a certificate signing request is exactly what an unmodified agent would send."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -1,7 +1,5 @@
 """Renews this cluster's lease on the hub, and reports its state: joined, available, version, size, claims."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta

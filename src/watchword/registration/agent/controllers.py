@@ -1,7 +1,5 @@
 """The controllers of an agent as data: those of every agent, and those of an accepted cluster's agent."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from datetime import timedelta

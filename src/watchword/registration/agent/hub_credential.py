@@ -1,7 +1,5 @@
 """Keeps the cluster's own credential for the hub alive in its Secret."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Owns how the agent reaches its hub: the endpoint, the credential and the connection."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

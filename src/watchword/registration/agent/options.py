@@ -1,7 +1,5 @@
 """The options of an agent."""
 
-from __future__ import annotations
-
 import secrets
 import string
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Sends requests to AWS by boto3: the one module that imports it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The IAM policies and trust policies of the design, and the documents that administrators apply."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Clusters on EKS register with an EKS hub by their IAM roles, without certificates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from watchword.api.meta import Object, annotations_of

@@ -1,7 +1,5 @@
 """Signs the token by which an IAM role proves itself to an EKS cluster; needs the extra `aws`."""
 
-from __future__ import annotations
-
 import base64
 from datetime import datetime, timedelta
 

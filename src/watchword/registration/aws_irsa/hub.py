@@ -1,7 +1,5 @@
 """The hub's side of the aws-irsa driver: creates IAM identities of accepted clusters, and deletes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from random import Random

@@ -1,7 +1,5 @@
 """What an accepted cluster is in AWS, and the Lease that records for which cluster a role was made."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Clusters register with client certificates that the signer of the hub's cluster issues."""
 
-from __future__ import annotations
-
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.credentials.certificates.agent import LIFETIME
 from watchword.credentials.certificates.decisions import read_api_server_certificate, read_pending_key

@@ -1,7 +1,5 @@
 """Reaches a hub through its gRPC server: by the bootstrap `config.yaml` at first, by the Secret's own later."""
 
-from __future__ import annotations
-
 import asyncio
 from hashlib import sha256
 from pathlib import Path

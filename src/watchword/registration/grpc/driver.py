@@ -1,7 +1,5 @@
 """Clusters register and work over gRPC, with CloudEvents, where the hub's API server is not reachable."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """The gRPC server as the operator deploys it: names, rights, certificates."""
 
-from __future__ import annotations
-
 from watchword.api.meta import ObjectKey
 from watchword.api.names import CLUSTER_LEASE, GRPC_SERVER_SERVICE_ACCOUNT, GRPC_SIGNER, HUB_NAMESPACE
 from watchword.api.rbac import RbacRule

@@ -1,7 +1,5 @@
 """What can be configured about registration over gRPC, for clusters and for hubs."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Makes sure that only those entitled can accept a cluster, and fails closed when the server does not enforce it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from datetime import datetime, timedelta

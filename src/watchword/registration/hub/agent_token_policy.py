@@ -6,8 +6,6 @@ and one without expiry would outlive every rotation. The gRPC server requests th
 limit it to accounts of add-ons, which have names of their own on every cluster.
 """
 
-from __future__ import annotations
-
 from watchword.api.admission_policy import PolicyName, bound_policy, text_literal
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import (

@@ -1,7 +1,5 @@
 """Gives an accepted cluster its namespace and rights, and takes the rights from a denied one."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable

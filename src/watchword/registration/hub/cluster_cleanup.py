@@ -1,7 +1,5 @@
 """Announces and deletes clusters that left by their own `unjoin`; never one that an administrator denied."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """The rights an accepted cluster has on the hub, as manifests."""
 
-from __future__ import annotations
-
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, owner_reference
 from watchword.api.names import (

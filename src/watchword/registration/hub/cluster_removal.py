@@ -1,7 +1,5 @@
 """Removes everything a deleted cluster had on the hub, in an order that lets its agent finish."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 

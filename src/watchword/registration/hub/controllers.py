@@ -1,7 +1,5 @@
 """The hub's controllers for clusters, as data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial

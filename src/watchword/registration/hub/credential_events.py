@@ -1,7 +1,5 @@
 """Tells as Events what happens to credentials: issued, renewed on request or in time, passed on, ended."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 

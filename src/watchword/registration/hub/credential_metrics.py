@@ -1,7 +1,5 @@
 """Measures how long credentials still live, and how long a denied cluster keeps its rights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial

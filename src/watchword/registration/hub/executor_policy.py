@@ -1,7 +1,5 @@
 """Lets a user name an executor in a ManifestWork only with the right to `execute-as` it, as RBAC alone cannot say."""
 
-from __future__ import annotations
-
 from watchword.api.admission_policy import PolicyName, bound_policy
 from watchword.api.meta import Manifest
 from watchword.api.names import UNNAMED_EXECUTOR

@@ -1,7 +1,5 @@
 """Applies what the hub's controllers need."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP

@@ -4,8 +4,6 @@ A bootstrap token suffices to create requests, and an API server keeps them for 
 request of an agent, and the hub deletes what is undecided beyond the budget of its requester, the newest first.
 """
 
-from __future__ import annotations
-
 from heapq import nsmallest
 
 from msgspec import Struct, field

@@ -6,8 +6,6 @@ name stays leased to its UID for as long as such a certificate can be valid; a n
 rights bound to its one accepted agent, and not to the group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Publishes what an agent writes, and requests tokens of service accounts."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable

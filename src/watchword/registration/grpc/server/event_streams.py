@@ -1,7 +1,5 @@
 """The open subscriptions of this process, and the objects of the hub as events for them."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Hashable, Iterator

@@ -1,7 +1,5 @@
 """The two methods of the service: every call is authenticated, limited, authorized, counted, and ends with a Status."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 import uuid

@@ -1,7 +1,5 @@
 """Follows the hub's objects, passes changes to the streams of their clusters, and answers resyncs."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Rebuilds what an agent may write from what it sent: names must be equal to the attributes, the rest is left out."""
 
-from __future__ import annotations
-
 import orjson
 
 from watchword.api.cluster import validate_cluster_name

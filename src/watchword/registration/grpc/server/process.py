@@ -1,7 +1,5 @@
 """The gRPC server put together: what `watchword grpc-server` runs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

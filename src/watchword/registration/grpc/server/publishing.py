@@ -1,7 +1,5 @@
 """Writes what agents publish: each data type accepts few actions, and every write is rebuilt from the payload."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Hashable
 
 from msgspec import Struct
