@@ -7,13 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from watchword.api.bootstrap import (
-    ANNOTATION_ALLOWED_CLUSTERS,
-    ANNOTATION_MAXIMUM_USES,
-    ANNOTATION_USED_BY,
-    USER_PREFIX,
-    token_secret_key,
-)
+from watchword.api import bootstrap
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.resources import SECRETS
 from watchword.api.validation import is_dns_label
@@ -39,21 +33,23 @@ class BootstrapTokenLimits(Struct, frozen=True):
 
     @classmethod
     def from_annotations(cls, annotations: Mapping[str, str]) -> BootstrapTokenLimits:
-        names = annotations.get(ANNOTATION_ALLOWED_CLUSTERS)
-        count = annotations.get(ANNOTATION_MAXIMUM_USES)
+        names = annotations.get(bootstrap.ANNOTATION_ALLOWED_CLUSTERS)
+        count = annotations.get(bootstrap.ANNOTATION_MAXIMUM_USES)
         patterns = tuple(part.strip() for part in names.split(",")) if names is not None else ()
         if not all(is_cluster_name_pattern(pattern) for pattern in patterns):
-            return cls(unreadable=f"its annotation {ANNOTATION_ALLOWED_CLUSTERS} is not a list of name patterns")
+            return cls(
+                unreadable=f"its annotation {bootstrap.ANNOTATION_ALLOWED_CLUSTERS} is not a list of name patterns"
+            )
         if count is not None and not _COUNT.fullmatch(count):
-            return cls(unreadable=f"its annotation {ANNOTATION_MAXIMUM_USES} is not a positive number")
+            return cls(unreadable=f"its annotation {bootstrap.ANNOTATION_MAXIMUM_USES} is not a positive number")
         return cls(patterns, None if count is None else int(count))
 
     def to_annotations(self) -> dict[str, str]:
         annotations = {}
         if self.patterns:
-            annotations[ANNOTATION_ALLOWED_CLUSTERS] = ",".join(self.patterns)
+            annotations[bootstrap.ANNOTATION_ALLOWED_CLUSTERS] = ",".join(self.patterns)
         if self.maximum_uses is not None:
-            annotations[ANNOTATION_MAXIMUM_USES] = str(self.maximum_uses)
+            annotations[bootstrap.ANNOTATION_MAXIMUM_USES] = str(self.maximum_uses)
         return annotations
 
 
@@ -111,8 +107,8 @@ class BootstrapTokenValidator(Struct, frozen=True):
 
 def token_secret_key_of(requester: str) -> ObjectKey | None:
     """Return where the token lies by which a requester authenticated; None when it was no bootstrap token."""
-    token = requester.removeprefix(USER_PREFIX)
-    return None if token == requester else token_secret_key(token)
+    token = requester.removeprefix(bootstrap.USER_PREFIX)
+    return None if token == requester else bootstrap.token_secret_key(token)
 
 
 async def record_token_use(
@@ -123,14 +119,14 @@ async def record_token_use(
     The use is written down before it happens: a crash in between costs a use, never grants one.
     """
     if secret is None:
-        return f"the token {requester.removeprefix(USER_PREFIX)} is gone: create a new one"
-    used = set(filter(None, annotations_of(secret).get(ANNOTATION_USED_BY, "").split(",")))
+        return f"the token {requester.removeprefix(bootstrap.USER_PREFIX)} is gone: create a new one"
+    used = set(filter(None, annotations_of(secret).get(bootstrap.ANNOTATION_USED_BY, "").split(",")))
     limits = BootstrapTokenLimits.from_annotations(annotations_of(secret))
     objection = validate_token_use(limits, cluster, other_clusters=len(used - {cluster}))
     if objection:
         return objection
     if limits.maximum_uses is not None and cluster not in used:
-        annotations = {ANNOTATION_USED_BY: ",".join(sorted(used | {cluster}))}
+        annotations = {bootstrap.ANNOTATION_USED_BY: ",".join(sorted(used | {cluster}))}
         patch = with_preconditions(secret, {"metadata": {"annotations": annotations}})
         await client.patch(SECRETS, ObjectKey.of(secret), patch, dry_run=dry_run)
     return None

@@ -30,12 +30,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
-from watchword.registration.agent.cluster_registration import (
-    NameTaken,
-    RegistrationRequest,
-    correct_driver_claim,
-    register_cluster,
-)
+from watchword.registration.agent import cluster_registration
 from watchword.registration.agent.controllers import (
     RegistrationParts,
     follow_claims,
@@ -368,12 +363,12 @@ class _Agent:
             is_joining = self.session.active_credential is not ActiveCredential.OWN
             try:
                 if is_joining and (found is None or not is_registered):
-                    found, is_registered = await register_cluster(self.hub.client, request), True
+                    found, is_registered = await cluster_registration.register_cluster(self.hub.client, request), True
                 if found is not None:
-                    await correct_driver_claim(self.hub.client, found, request)
+                    await cluster_registration.correct_driver_claim(self.hub.client, found, request)
                 failures = 0
                 self.connection.report.registered()
-            except (KubeError, NameTaken) as error:
+            except (KubeError, cluster_registration.NameTaken) as error:
                 failures += 1
                 if not isinstance(error, Unreachable):
                     self.connection.report.registered(str(error))
@@ -390,10 +385,10 @@ class _Agent:
         self.session.changed.connect(lambda _: changed.set())
         return changed
 
-    def _registration_request(self) -> RegistrationRequest:
+    def _registration_request(self) -> cluster_registration.RegistrationRequest:
         driver, catalog = self.wanted_driver, self.runtime.catalog
         claim = driver.annotate(self.options.settings) if isinstance(driver, AnnotatesCluster) else {}
-        return RegistrationRequest(
+        return cluster_registration.RegistrationRequest(
             self.identity.cluster,
             self.identity.uid,
             [{"url": url} for url in self.options.external_urls],

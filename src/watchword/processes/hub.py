@@ -28,16 +28,11 @@ from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import controllers as registration
-from watchword.registration.hub import installation
+from watchword.registration.hub import credential_metrics, installation
 from watchword.registration.hub.agent_token_policy import install_agent_token_policy
 from watchword.registration.hub.cluster_cleanup import RETENTION
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.credential_events import credential_event_controllers
-from watchword.registration.hub.credential_metrics import (
-    MeasuredCredentials,
-    expiry_controllers,
-    revocation_controllers,
-)
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
@@ -182,9 +177,9 @@ def _metric_controllers(
 ) -> Iterable[ControllerSpec]:
     metrics = options.metrics.credentials
     metrics.watch_skew(lambda: connection.client.clock_skew)
-    measured = MeasuredCredentials(metrics, clock)
-    yield from expiry_controllers(connection.cache, measured, drivers, find_addon_credential)
-    yield from revocation_controllers(connection.cache, metrics, clock)
+    measured = credential_metrics.MeasuredCredentials(metrics, clock)
+    yield from credential_metrics.expiry_controllers(connection.cache, measured, drivers, find_addon_credential)
+    yield from credential_metrics.revocation_controllers(connection.cache, metrics, clock)
 
 
 def hub_controller_context(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> HubControllerContext:

@@ -8,16 +8,10 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from watchword.api import names
 from watchword.api.bootstrap import BOOTSTRAPPERS_GROUP, USER_PREFIX
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, labels_of
-from watchword.api.names import (
-    BOOTSTRAP_NAMESPACE,
-    BOOTSTRAP_SERVICE_ACCOUNT,
-    ConditionType,
-    Label,
-    service_account_user,
-)
 from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.name_ownership import choose_name_owner, validate_name_ownership
 from watchword.credentials.certificates.request import CertificateRequestRefused
@@ -25,7 +19,7 @@ from watchword.credentials.certificates.request_validation import ClusterRequest
 from watchword.pki.csr import parse_csr
 from watchword.pki.errors import PkiError
 
-BOOTSTRAP_ACCOUNT = service_account_user(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)
+BOOTSTRAP_ACCOUNT = names.service_account_user(names.BOOTSTRAP_NAMESPACE, names.BOOTSTRAP_SERVICE_ACCOUNT)
 
 
 class ApprovalTerms(Struct, frozen=True):
@@ -77,7 +71,7 @@ def decide_approval(cluster: Object, csrs: Sequence[Object], terms: ApprovalTerm
     unknown requester, stays pending and is reported; it blocks acceptance only when there is no other.
     """
     name = cluster["metadata"]["name"]
-    own = [csr for csr in csrs if Label.ADDON_NAME not in labels_of(csr)]
+    own = [csr for csr in csrs if names.Label.ADDON_NAME not in labels_of(csr)]
     pending = [csr for csr in own if is_pending(csr) and terms.chosen in ("", _name(csr))]
     if terms.chosen and not pending:
         return RefuseApproval(
@@ -101,7 +95,7 @@ def decide_approval(cluster: Object, csrs: Sequence[Object], terms: ApprovalTerm
         decision = _decide_keys(cluster, own, read, terms)
         left_pending = tuple(objections)
         return replace(decision, left_pending=left_pending) if isinstance(decision, ApproveRequests) else decision
-    has_one = is_true(cluster, ConditionType.JOINED) or choose_name_owner(cluster, own) is not None
+    has_one = is_true(cluster, names.ConditionType.JOINED) or choose_name_owner(cluster, own) is not None
     if objections and (terms.chosen or not has_one):
         return RefuseApproval(objections[0])
     return NothingToApprove() if has_one else NoRequest()

@@ -6,15 +6,9 @@ and one without expiry would outlive every rotation. The gRPC server requests th
 limit it to accounts of add-ons, which have names of their own on every cluster.
 """
 
+from watchword.api import names
 from watchword.api.admission_policy import PolicyName, bound_policy, text_literal
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import (
-    AGENT_GROUP_PREFIXES,
-    BOOTSTRAP_NAMESPACE,
-    BOOTSTRAP_SERVICE_ACCOUNT,
-    LONGEST_AGENT_TOKEN_SECONDS,
-    Label,
-)
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
 from watchword.kube.client import Client
@@ -36,7 +30,7 @@ async def own_audiences(client: Client) -> tuple[str, ...]:
 
     Only the server knows them: they are in its response to any token request, whose token is discarded here.
     """
-    account = ObjectKey(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)
+    account = ObjectKey(names.BOOTSTRAP_NAMESPACE, names.BOOTSTRAP_SERVICE_ACCOUNT)
     body: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
     body["spec"] = {"expirationSeconds": SHORTEST_SECONDS, "audiences": []}
     try:
@@ -50,14 +44,14 @@ async def own_audiences(client: Client) -> tuple[str, ...]:
 def policy_manifests(audiences: tuple[str, ...]) -> tuple[Manifest, Manifest]:
     """Return the policy and its binding; without known audiences they limit lifetimes and accounts alone."""
     seconds = "object.spec.expirationSeconds"
-    agents = " || ".join(f"group.startsWith('{prefix}')" for prefix in AGENT_GROUP_PREFIXES)
+    agents = " || ".join(f"group.startsWith('{prefix}')" for prefix in names.AGENT_GROUP_PREFIXES)
     server = f"request.userInfo.username == '{GRPC_SERVER_USER}'"
     labels = "namespaceObject.metadata.labels"
-    is_of_cluster = f"has({labels}) && '{Label.CLUSTER_NAME}' in {labels}"
-    is_of_addon = f"{labels}['{Label.CLUSTER_NAME}'] == request.namespace && request.name.endsWith('-agent')"
+    is_of_cluster = f"has({labels}) && '{names.Label.CLUSTER_NAME}' in {labels}"
+    is_of_addon = f"{labels}['{names.Label.CLUSTER_NAME}'] == request.namespace && request.name.endsWith('-agent')"
     rules = {
-        f"!has({seconds}) || {seconds} <= {LONGEST_AGENT_TOKEN_SECONDS}": (
-            f"agents may request tokens of at most {LONGEST_AGENT_TOKEN_SECONDS} seconds"
+        f"!has({seconds}) || {seconds} <= {names.LONGEST_AGENT_TOKEN_SECONDS}": (
+            f"agents may request tokens of at most {names.LONGEST_AGENT_TOKEN_SECONDS} seconds"
         ),
         f"!({server}) || ({is_of_cluster} && {is_of_addon})": (
             "the gRPC server may request tokens of add-ons' accounts in the namespaces of clusters alone"

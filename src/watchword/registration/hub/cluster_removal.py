@@ -13,13 +13,7 @@ from watchword.api.resources import MANAGED_CLUSTERS, NAMESPACES
 from watchword.credentials.certificates.name_ownership import read_name_owner
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.registration.hub.cluster_acceptance import (
-    CONTENT,
-    belongs_to,
-    drop_finalizers,
-    remove_cluster_rbac,
-    was_accepted_before,
-)
+from watchword.registration.hub import cluster_acceptance
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
 from watchword.runtime.ensure import Ensurer, remove_finalizer
@@ -53,9 +47,9 @@ class ClusterRemovalReconciler(Struct, frozen=True):
                 found, "ResourceRemaining", f"waiting for {', '.join(remaining)} to be gone"
             )
             return RetryAfter(RECHECK)
-        if read_name_owner(found) is not None or was_accepted_before(self.reader, cluster):
+        if read_name_owner(found) is not None or cluster_acceptance.was_accepted_before(self.reader, cluster):
             await self.retired_cluster_names.retire(cluster)
-        await remove_cluster_rbac(self.ensurer, cluster.name)
+        await cluster_acceptance.remove_cluster_rbac(self.ensurer, cluster.name)
         await self.drivers.revoke(cluster)  # last: without rights, what is left elsewhere is useless
         outside = self.drivers.remaining(cluster)
         if outside:
@@ -63,14 +57,16 @@ class ClusterRemovalReconciler(Struct, frozen=True):
                 found, "ResourceRemaining", f"waiting for {', '.join(outside)} to be gone"
             )
             return RetryAfter(RECHECK)
-        if await self.ensurer.remove(NAMESPACES, cluster.namespace_key, ours=belongs_to(cluster.name)):
+        if await self.ensurer.remove(
+            NAMESPACES, cluster.namespace_key, ours=cluster_acceptance.belongs_to(cluster.name)
+        ):
             await self._set_deleting_condition(found, "NoResource", "waiting for the namespace to be gone")
         await self._release(cluster)
         return Done()
 
     async def _delete_content(self, cluster: Cluster) -> list[str]:
         """Delete what is left of the first kind that is left; return what is waited for."""
-        for resource in CONTENT:
+        for resource in cluster_acceptance.CONTENT:
             left = self.reader.list(resource, namespace=cluster.name)
             if not left:  # or not in the cache yet: without rights no agent could remove it later
                 left = (await self.client.list(resource, namespace=cluster.name)).items
@@ -86,7 +82,7 @@ class ClusterRemovalReconciler(Struct, frozen=True):
             if not is_deleting(obj):
                 await self.client.delete(resource, key, uid=uid_of(obj))
             elif is_abandoned(cluster.object) and finalizers_of(obj):
-                await drop_finalizers(self.client, self.events, cluster, resource, obj)
+                await cluster_acceptance.drop_finalizers(self.client, self.events, cluster, resource, obj)
         except NotFound:
             pass  # another writer was faster
 
