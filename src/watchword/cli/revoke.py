@@ -28,7 +28,6 @@ from watchword.cli.connection_options import ClusterConnection, complete_cluster
 from watchword.cli.options import flag, with_options
 from watchword.cli.output import echo
 from watchword.kube.access_reviews import UserIdentity, who_am_i
-from watchword.kube.client import Client
 from watchword.kube.connect import endpoint_of, make_client
 from watchword.kube.credentials import Credential, FixedCredential
 from watchword.kube.errors import ConfigError, Forbidden, Unauthorized
@@ -216,14 +215,22 @@ async def _revoke(
     paths: Sequence[Path],
 ) -> tuple[list[RevocationResult], list[Holding]]:
     async with connection.client() as client:
-        holdings = await _find_holdings(connection, client, paths)
+
+        async def authenticate(credential: Credential) -> UserIdentity | None:
+            return await _authenticate(connection, credential)
+
+        lookup = HolderLookup(client, SystemClock(), ADDON_CATALOG, authenticate)
+        holdings = [await lookup.find(entry) for path in paths for entry in read_held_entries(path)]
         found = dict.fromkeys(holding.target for holding in holdings if holding.target is not None)
         context = RevocationContext(client=client, clock=SystemClock())
         planned = await _plan(context, [*targets, *found], ignore_not_found=options.ignore_not_found or bool(paths))
         planned = [with_held_tokens(client, each, holdings) for each in planned]
         if options.dry_run or not planned:
             return [RevocationResult(each) for each in planned], holdings
-        _confirm(planned, holdings, yes=options.yes)
+        if not options.yes:
+            for line in (*map(describe_holding, holdings), *map(describe_plan, planned)):
+                echo(line, err=True)
+        confirm("Revoke?", "this revokes what is listed above", yes=options.yes)
         async with administrator_events(client, "revoke") as (events, administrator):
             return await Revoker(events, administrator, options.wait).run(planned), holdings
 
@@ -243,14 +250,6 @@ async def _plan(
     return planned
 
 
-async def _find_holdings(connection: ClusterConnection, client: Client, paths: Sequence[Path]) -> list[Holding]:
-    async def authenticate(credential: Credential) -> UserIdentity | None:
-        return await _authenticate(connection, credential)
-
-    lookup = HolderLookup(client, SystemClock(), ADDON_CATALOG, authenticate)
-    return [await lookup.find(entry) for path in paths for entry in read_held_entries(path)]
-
-
 async def _authenticate(connection: ClusterConnection, credential: Credential) -> UserIdentity | None:
     """Show a credential to the hub of this command, whichever server its kubeconfig names."""
     client = make_client(endpoint_of(connection.choice().cluster), FixedCredential(credential))
@@ -260,10 +259,3 @@ async def _authenticate(connection: ClusterConnection, credential: Credential) -
         return None
     finally:
         await client.close()
-
-
-def _confirm(planned: Sequence[Revocation], holdings: Sequence[Holding], *, yes: bool) -> None:
-    if not yes:
-        for line in (*map(describe_holding, holdings), *map(describe_plan, planned)):
-            echo(line, err=True)
-    confirm("Revoke?", "this revokes what is listed above", yes=yes)

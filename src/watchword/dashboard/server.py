@@ -139,7 +139,16 @@ class DashboardServer(Struct, frozen=True):
 
     async def _read(self, request: Request) -> Response:
         if request.path == "/" and request.parameter("code") and not self.viewers.login:
-            return await self._redeem(request)
+            # Exchange the code for a cookie; the page that answers opens the address without the code.
+            cookie = await self.viewers.sign_in(request.parameter("code"))
+            if cookie is None:
+                return self._signed_out(request)
+            page = self.assets[SIGNED_IN]
+            return Response(
+                200,
+                (("Content-Type", page.content_type), UNCACHED, ("Set-Cookie", self._set_cookie(cookie))),
+                page.content,
+            )
         if request.path == "/login" and self.viewers.login:
             return self.assets[LOGIN].answer(request)
         seen = await self.viewers.see(self._cookie_of(request))
@@ -182,21 +191,6 @@ class DashboardServer(Struct, frozen=True):
         token = dict(request.form()).get("token", "").strip()
         cookie = await self.viewers.sign_in(token) if token else None
         return _see("/login#refused") if cookie is None else _see("/", ("Set-Cookie", self._set_cookie(cookie)))
-
-    async def _redeem(self, request: Request) -> Response:
-        """Exchange the code for a cookie; the page that answers opens the address without the code.
-
-        A redirect would not do: after a link from another site, browsers withhold the cookie from its target.
-        """
-        cookie = await self.viewers.sign_in(request.parameter("code"))
-        if cookie is None:
-            return self._signed_out(request)
-        page = self.assets[SIGNED_IN]
-        return Response(
-            200,
-            (("Content-Type", page.content_type), UNCACHED, ("Set-Cookie", self._set_cookie(cookie))),
-            page.content,
-        )
 
     def _turn_away(self, request: Request) -> Response:
         if request.path.startswith("/api/"):

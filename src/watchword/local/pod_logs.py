@@ -55,7 +55,10 @@ class PodLogStream(Struct, frozen=True):
     def write(self, text: str) -> int:
         for path in filter(None, (self.whole, _pod_log.get())):
             with suppress(OSError):
-                _append(path, text)
+                if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
+                    path.replace(path.with_suffix(".log.1"))
+                with path.open("a", encoding="utf-8") as log:
+                    log.write(text)
         return len(text)
 
     def flush(self) -> None:
@@ -63,10 +66,3 @@ class PodLogStream(Struct, frozen=True):
 
     def isatty(self) -> bool:
         return False
-
-
-def _append(path: Path, text: str) -> None:
-    if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
-        path.replace(path.with_suffix(".log.1"))
-    with path.open("a", encoding="utf-8") as log:
-        log.write(text)

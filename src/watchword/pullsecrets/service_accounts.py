@@ -60,7 +60,9 @@ class ServiceAccountReconciler(Struct, frozen=True):
         if plan.create:
             await self._create(account, plan.create)
         if plan.mend is not None:
-            await self._mend(account, plan.mend)
+            # Restore owner and annotations; the credential is not part of the patch, so no old token returns.
+            patch = {"metadata": {**_identity_of(account), "uid": plan.mend.uid, "resourceVersion": plan.mend.version}}
+            await self.client.patch(SECRETS, plan.mend.key, patch)
         if plan.changes is not None:
             await self._patch(account, plan.changes)
         for secret in plan.remove:
@@ -73,17 +75,14 @@ class ServiceAccountReconciler(Struct, frozen=True):
         try:
             await self.client.patch(SERVICE_ACCOUNTS, ObjectKey.of(account), with_preconditions(account, changes))
         except FieldContested:
-            await self._report_rewrites(account)
+            # Tell who removes the pull secret again and again; the cache keeps no managers, so the server is asked.
+            found = await self.client.find(SERVICE_ACCOUNTS, ObjectKey.of(account))
+            names = other_managers(found, own=FIELD_MANAGER) if found is not None else []
+            note = f"another program keeps removing the pull secret: {', '.join(names) or 'unknown'}"
+            self.events.warning(
+                account, "ServiceAccountRewritten", f"{note}; let it keep imagePullSecrets, or label it {OPT_OUT}"
+            )
             raise
-
-    async def _report_rewrites(self, account: Object) -> None:
-        """Tell who removes the pull secret again and again; the cache keeps no managers, so the server is asked."""
-        found = await self.client.find(SERVICE_ACCOUNTS, ObjectKey.of(account))
-        names = other_managers(found, own=FIELD_MANAGER) if found is not None else []
-        note = f"another program keeps removing the pull secret: {', '.join(names) or 'unknown'}"
-        self.events.warning(
-            account, "ServiceAccountRewritten", f"{note}; let it keep imagePullSecrets, or label it {OPT_OUT}"
-        )
 
     async def _create(self, account: Object, name: str) -> None:
         key = ObjectKey(account["metadata"]["namespace"], name)
@@ -105,7 +104,10 @@ class ServiceAccountReconciler(Struct, frozen=True):
         if found is None:
             return
         if is_owned_by(found, account):
-            await self._restore(account, found)
+            # Give an owned Secret its annotations back; with them it is in the cache already, or soon.
+            if pull_secret.named_account(annotations_of(found)) != account["metadata"]["name"]:
+                patch = with_preconditions(found, {"metadata": _identity_of(account)})
+                await self.client.patch(SECRETS, ObjectKey.of(found), patch)
             return
         default = pull_secret.default_secret_name(ObjectKey.of(account), uid_of(account))
         note = f"Secret {key} exists and is not the pull secret of this ServiceAccount"
@@ -115,17 +117,6 @@ class ServiceAccountReconciler(Struct, frozen=True):
         self.events.warning(account, "PullSecretReferenceRefused", f"{note}: {default} is used instead")
         changes = {"metadata": {"annotations": {pull_secrets.ANNOTATION_PULL_SECRET: default}}}
         await self._patch(account, changes)
-
-    async def _restore(self, account: Object, secret: Object) -> None:
-        """Give an owned Secret its annotations back; with them it is in the cache already, or soon."""
-        if pull_secret.named_account(annotations_of(secret)) != account["metadata"]["name"]:
-            patch = with_preconditions(secret, {"metadata": _identity_of(account)})
-            await self.client.patch(SECRETS, ObjectKey.of(secret), patch)
-
-    async def _mend(self, account: Object, secret: pull_secret.PullSecret) -> None:
-        """Restore owner and annotations; the credential is not part of the patch, so no old token returns."""
-        patch = {"metadata": {**_identity_of(account), "uid": secret.uid, "resourceVersion": secret.version}}
-        await self.client.patch(SECRETS, secret.key, patch)
 
 
 def secrets_of(reader: Reader, account: ObjectKey) -> list[pull_secret.PullSecret]:

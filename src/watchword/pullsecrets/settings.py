@@ -96,7 +96,13 @@ class SettingsReader(Struct):
         found = self.reader.get(CONFIG_MAPS, self.config_map)
         data = {} if found is None else found.get("data") or {}
         if not validate_configuration(data):
-            self._valid = read_configuration(data)
+            self._valid = Configuration(
+                enabled=data.get("enabled", "true") == "true",
+                registries=tuple(_words(data, "registries")),
+                cluster_domain=data.get("cluster-domain", "").strip(" .") or CLUSTER_DOMAIN,
+                audiences=tuple(_words(data, "audience")),
+                lifetime=timedelta(seconds=int(data.get("token-lifetime-seconds", "3600"))),
+            )
         if self._valid is None:
             return None
         services = [service for key in self.services if (service := self.reader.get(SERVICES, key)) is not None]
@@ -118,16 +124,6 @@ def validate_configuration(data: Mapping[str, str]) -> str:
         shortest, longest = int(SHORTEST_LIFETIME.total_seconds()), int(LONGEST_LIFETIME.total_seconds())
         return f"token-lifetime-seconds is {seconds!r}: write a number from {shortest} to {longest}"
     return ""
-
-
-def read_configuration(data: Mapping[str, str]) -> Configuration:
-    return Configuration(
-        enabled=data.get("enabled", "true") == "true",
-        registries=tuple(_words(data, "registries")),
-        cluster_domain=data.get("cluster-domain", "").strip(" .") or CLUSTER_DOMAIN,
-        audiences=tuple(_words(data, "audience")),
-        lifetime=timedelta(seconds=int(data.get("token-lifetime-seconds", "3600"))),
-    )
 
 
 def _words(data: Mapping[str, str], name: str) -> list[str]:

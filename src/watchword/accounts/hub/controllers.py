@@ -112,13 +112,6 @@ def register_informers(cache: Cache) -> None:
     cache.index(resources.MANAGED_CLUSTER_SET_BINDINGS, BY_SET, lambda obj: [replicas.set_of(obj)])
 
 
-def register_shared_informers(cache: Cache) -> None:
-    cache.informer(resources.MANIFEST_WORKS)
-    cache.informer(resources.MANAGED_CLUSTERS)
-    cache.informer(resources.MANAGED_CLUSTER_ADDONS)
-    cache.informer(resources.ROLES, USER_MANAGED_ROLES[resources.ROLES])
-
-
 def controllers(parts: AddonParts, metrics: HubAccountMetrics) -> Iterable[ControllerSpec]:
     """Return the controllers of the hub side."""
     reader = parts.cache
@@ -256,7 +249,10 @@ class AccountsService(Struct, frozen=True):
         within = replace(manager.options, lease=None, health=None)  # leads and serves health as the outer one
         inner = Manager(within, clock=manager.clock, random=self.random, metrics=manager.metrics)
         connection = inner.connect(manager.client_of(hub), beside=hub.cache)
-        register_shared_informers(connection.cache)
+        connection.cache.informer(resources.MANIFEST_WORKS)
+        connection.cache.informer(resources.MANAGED_CLUSTERS)
+        connection.cache.informer(resources.MANAGED_CLUSTER_ADDONS)
+        connection.cache.informer(resources.ROLES, USER_MANAGED_ROLES[resources.ROLES])
         register_informers(connection.cache)
         parts = AddonParts(connection.cache, connection.client, connection.events, manager.clock, no_definitions)
         inner.add(*controllers(parts, metrics))
