@@ -22,8 +22,7 @@ from tests.registration.voucher_driver import (
     catalog_with_vouchers,
 )
 
-from watchword.admin.accept import ClusterAcceptor, deny
-from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.accept import ClusterAcceptor, HubAdmin, deny
 from watchword.admin.hub_setup import HubSetup, cluster_manager
 from watchword.admin.join import ClusterMembership, klusterlet_manifest, validate_membership
 from watchword.api.meta import Object, ObjectKey, annotations_of

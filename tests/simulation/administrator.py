@@ -13,9 +13,8 @@ from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import replayable_client
 from tests.simulation.settings import HOUR
 
-from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.accept import ClusterAcceptor, HubAdmin
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.rejoin import TakeOver
 from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey, is_deleting, uid_of

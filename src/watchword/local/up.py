@@ -16,8 +16,7 @@ from watchword.dashboard.process import DashboardOptions, ServedDashboard, follo
 from watchword.local.data_directory import FleetDirectory, FreePorts, LayoutRequest, choose_layout
 from watchword.local.fleet import LocalFleet
 from watchword.local.output import UpOutput
-from watchword.local.pod_logs import EventLog
-from watchword.local.pods import FlagParsers
+from watchword.local.pods import EventLog, FlagParsers
 from watchword.local.startup import StepTracker, full_disk_reasons, run_steps, track_steps
 from watchword.local.steps import choose_steps
 from watchword.local.trials import require_libraries

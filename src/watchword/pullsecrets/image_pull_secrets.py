@@ -17,11 +17,10 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
 from watchword.pullsecrets.account_plan import belongs_to, choose_secret_name
 from watchword.pullsecrets.dockercfg import render_dockercfg
-from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.pull_secret import PullSecret, account_annotations
 from watchword.pullsecrets.refresh import decide_refresh
 from watchword.pullsecrets.service_accounts import secrets_of
-from watchword.pullsecrets.settings import Settings, SettingsReader
+from watchword.pullsecrets.settings import PullSecretMetrics, Settings, SettingsReader
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.raw_objects import is_newer
