@@ -60,12 +60,6 @@ class EventLog(Struct):
         return sorted((self._corrected.get(row, row) for row in rows), key=lambda row: row.at[SECOND])
 
 
-def log_to(path: Path) -> None:
-    """Send what this task and those that it starts log to a file, too."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _pod_log.set(path)
-
-
 class PodLogStream(Struct, frozen=True):
     """A stream that writes each line to the log of the whole, and to that of the pod whose task logs it.
 
@@ -139,7 +133,9 @@ class TaskRunner(Struct, frozen=True):
 
 async def _run(command: CommandFunction, launch: Launch, stop: asyncio.Event) -> None:
     """Run one container; what it logs is its own, a failure above all."""
-    log_to(launch.log)
+    # Send what this task and those that it starts log to a file, too.
+    launch.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _pod_log.set(launch.log)
     log: Any = structlog.get_logger("watchword.up").bind(pod=str(launch.pod))
     log.info("container started", command=launch.arguments[0])
     try:

@@ -119,14 +119,6 @@ def validate_report(account: Object | None) -> str:
     return "" if is_reported else "waiting for the agents to report the tokens"
 
 
-async def start_pull_secrets(member: LocalControlPlane) -> None:
-    """Deploy the controllers as `watchword manifests pull-secrets` prints them."""
-    options = PullSecretBundleOptions(registries=(REGISTRY,), audience=AUDIENCE, pods=PodSettings(replicas=1))
-    for resource, manifest in pull_secret_bundle(options):
-        with suppress(AlreadyExists):  # a fleet that was up before
-            await member.client.create(resource, manifest)
-
-
 async def await_pull_secret(member: LocalControlPlane, clock: Clock, progress: Progress) -> str:
     """Wait until an account has a pull secret with a valid token, and return the name of the secret."""
     waiter = ObjectWaiter(member.client, progress=progress)
@@ -398,7 +390,11 @@ async def report_tokens(fleet: LocalFleet, report: ReportDetail) -> str:
 
 async def issue_pull_secrets(fleet: LocalFleet, report: ReportDetail) -> str:
     member = fleet.clusters[0]
-    await start_pull_secrets(member)
+    # Deploy the controllers as `watchword manifests pull-secrets` prints them.
+    options = PullSecretBundleOptions(registries=(REGISTRY,), audience=AUDIENCE, pods=PodSettings(replicas=1))
+    for resource, manifest in pull_secret_bundle(options):
+        with suppress(AlreadyExists):  # a fleet that was up before
+            await member.client.create(resource, manifest)
     name = await await_pull_secret(member, fleet.clock, report)
     return f"Secret {name} of ServiceAccount {PULLING_ACCOUNT} on {member.name} has a token for {REGISTRY}"
 

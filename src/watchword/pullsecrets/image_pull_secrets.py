@@ -58,7 +58,14 @@ class ImagePullSecretReconciler(Struct, frozen=True):
     async def reconcile(self, key: ObjectKey) -> Outcome:
         found = self.reader.get(SECRETS, key)
         secret = None if found is None else PullSecret.read(found)
-        self._count(key, secret)
+        uid = "" if secret is None or secret.is_legacy else secret.uid
+        before = self.uids.pop(key, "")
+        if before and before != uid:
+            self.metrics.forget(before)
+            self.writes.versions.pop(before, None)
+        if secret is not None and uid:
+            self.uids[key] = uid
+            self.metrics.observe(secret)
         if secret is None or secret.is_legacy or secret.deleting or self.writes.is_behind(secret):
             return Done()
         settings = self.settings.current() or Settings(enabled=False)
@@ -129,13 +136,3 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             patch["data"] = {DOCKERCFG_KEY: base64.b64encode(dockercfg).decode()}
         written = await self.client.patch(SECRETS, secret.key, patch)
         self.writes.versions[secret.uid] = written["metadata"]["resourceVersion"]
-
-    def _count(self, key: ObjectKey, secret: PullSecret | None) -> None:
-        uid = "" if secret is None or secret.is_legacy else secret.uid
-        before = self.uids.pop(key, "")
-        if before and before != uid:
-            self.metrics.forget(before)
-            self.writes.versions.pop(before, None)
-        if secret is not None and uid:
-            self.uids[key] = uid
-            self.metrics.observe(secret)

@@ -10,7 +10,7 @@ from watchword.api.resources import NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.kube.client import FIELD_MANAGER, Client
 from watchword.kube.errors import AlreadyExists, Conflict, NotFound
 from watchword.pullsecrets import pull_secret
-from watchword.pullsecrets.account_plan import AccountPlan, decide_account, is_disabled
+from watchword.pullsecrets.account_plan import decide_account, is_disabled
 from watchword.pullsecrets.settings import Settings, SettingsReader
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
@@ -44,19 +44,6 @@ class ServiceAccountReconciler(Struct, frozen=True):
             return Done()
         selected = settings.enabled and not self._is_opted_out(account)
         plan = decide_account(account, secrets, selected=selected, now=self.clock.now())
-        await self._act(account, plan)
-        return Done() if plan.recheck_in is None else RetryAfter(plan.recheck_in)
-
-    def _is_opted_out(self, account: Object) -> bool:
-        namespace = self.reader.get(NAMESPACES, ObjectKey.cluster(account["metadata"]["namespace"]))
-        return is_disabled(account) or is_disabled(namespace)
-
-    def _is_wanted(self, key: ObjectKey, settings: Settings) -> bool:
-        """Whether a first pull secret is made: there is a registry to pull from, and a pod if pods decide."""
-        used = not self.only_used or bool(self.reader.by_index(PODS, ACCOUNT_INDEX, str(key)))
-        return used and bool(settings.registries)
-
-    async def _act(self, account: Object, plan: AccountPlan) -> None:
         if plan.create:
             await self._create(account, plan.create)
         if plan.mend is not None:
@@ -70,6 +57,16 @@ class ServiceAccountReconciler(Struct, frozen=True):
                 await self.client.delete(SECRETS, secret.key, uid=secret.uid)
                 note = f"pull secret {secret.key} was deleted: its token is refused from now on"
                 self.events.normal(account, "PullSecretRemoved", note)
+        return Done() if plan.recheck_in is None else RetryAfter(plan.recheck_in)
+
+    def _is_opted_out(self, account: Object) -> bool:
+        namespace = self.reader.get(NAMESPACES, ObjectKey.cluster(account["metadata"]["namespace"]))
+        return is_disabled(account) or is_disabled(namespace)
+
+    def _is_wanted(self, key: ObjectKey, settings: Settings) -> bool:
+        """Whether a first pull secret is made: there is a registry to pull from, and a pod if pods decide."""
+        used = not self.only_used or bool(self.reader.by_index(PODS, ACCOUNT_INDEX, str(key)))
+        return used and bool(settings.registries)
 
     async def _patch(self, account: Object, changes: Object) -> None:
         try:
