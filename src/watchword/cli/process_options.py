@@ -9,18 +9,17 @@ import socket
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from watchword.cli.connection_options import ClusterConnection
-from watchword.cli.options import file_option, flag, option, text, with_options
+from watchword.cli.options import F, file_option, flag, option, text, with_options
 from watchword.cli.output import echo_line
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client
 
-F = TypeVar("F", bound=Callable[..., Any])
 LISTEN_HELP = "Address that serves /healthz, /readyz and /metrics; none by default."
 
 

@@ -1,10 +1,9 @@
 """`watchword revoke`: ends credentials of every kind, and says when their holders were refused."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -25,7 +24,7 @@ from watchword.cli._exit_codes import ExitCode
 from watchword.cli.administrator_events import administrator_events
 from watchword.cli.common_options import change_options, confirm, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, complete_tokens, connection_options
-from watchword.cli.options import flag, with_options
+from watchword.cli.options import flag, gathered
 from watchword.cli.output import echo
 from watchword.kube.access_reviews import UserIdentity, who_am_i
 from watchword.kube.connect import endpoint_of, make_client
@@ -122,7 +121,6 @@ def choose_exit_code(results: Sequence[RevocationResult], holdings: Sequence[Hol
     return ExitCode.UNREACHABLE if any(result.unproved for result in results) else ExitCode.DONE
 
 
-F = TypeVar("F", bound=Callable[..., Any])
 COMPLETIONS = {"cluster": complete_clusters, "token": complete_tokens}
 
 
@@ -136,21 +134,14 @@ class RevokeOptions(Struct, frozen=True, kw_only=True):
     ignore_not_found: bool
 
 
-def revoke_options(command: F) -> F:
-    """Add the shared flags; the command gets `options`."""
-
-    @with_options(
-        change_options("Print what would be done without changing anything.", asks=True),
-        flag("--ignore-not-found", help="Do not fail when a credential does not exist."),
-    )
-    @wait_options("the holders are refused, and print after what time")
-    @output_option()
-    @wraps(command)
-    def with_shared(*args: Any, **flags: Any) -> Any:
-        shared = {name: flags.pop(name) for name in ("output", "wait", "dry_run", "yes", "ignore_not_found")}
-        return command(*args, options=RevokeOptions(**shared), **flags)
-
-    return with_shared  # type: ignore[return-value]  # a command stays a command
+revoke_options = gathered(
+    "options",
+    RevokeOptions,
+    change_options("Print what would be done without changing anything.", asks=True),
+    flag("--ignore-not-found", help="Do not fail when a credential does not exist."),
+    wait_options("the holders are refused, and print after what time"),
+    output_option(),
+)
 
 
 @click.group("revoke")
