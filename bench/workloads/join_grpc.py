@@ -27,8 +27,8 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339_micro
-from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
-from watchword.credentials.secret_data import encode_data
+from watchword.credentials.certificates.requests import GRPC_SERVER_USER
+from watchword.credentials.credential_secret import encode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Unreachable
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from watchword.credentials.credential_secret import HubKubeconfigRenderer, hub_kubeconfig
 from watchword.credentials.driver import KUBECONFIG
-from watchword.credentials.secret_data import HubKubeconfigRenderer, hub_kubeconfig
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import ExecPlugin
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry

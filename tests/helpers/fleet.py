@@ -36,8 +36,7 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.agent import LIFETIME as CERTIFICATE_LIFETIME
-from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import KUBECONFIG, SecretData, Settings
 from watchword.credentials.evidence import connect_with_token
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client

@@ -19,17 +19,23 @@ from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.names import cluster_group, cluster_group_plain
 from watchword.api.resources import CONFIG_MAPS
-from watchword.credentials.credential_kind import CredentialCondition, CredentialKind, HeldCredential
 from watchword.credentials.driver import (
+    DRIVER_LIST,
     AgentContext,
+    CredentialCondition,
+    CredentialKind,
+    DriverOption,
+    HeldCredential,
     HubContext,
     NewCredential,
     ObtainResult,
+    OptionType,
     SecretData,
+    Settings,
+    Side,
     ValidCredential,
     WantedCredential,
 )
-from watchword.credentials.driver_options import DRIVER_LIST, DriverOption, OptionType, Settings, Side
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
 from watchword.kube.kubeconfig import UserEntry

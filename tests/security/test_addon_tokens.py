@@ -13,7 +13,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.rbac import rules_of
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC_GROUP, SERVICE_ACCOUNTS
-from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
+from watchword.credentials.certificates.requests import GRPC_SERVER_USER
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden
 from watchword.kube.tokens import request_token

@@ -13,7 +13,7 @@ from tests.registration.test_join import request_with_another_key
 from watchword.api.meta import ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
-from watchword.credentials.certificates.approval import is_approved
+from watchword.credentials.certificates.requests import is_approved
 from watchword.credentials.driver import HubContext, RegistrationValidator
 from watchword.kube.client import Client
 from watchword.registration.certificate_approval import CertificateApprovalReconciler

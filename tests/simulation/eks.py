@@ -13,7 +13,7 @@ from tests.emulators.memory_aws import MemoryAws
 from tests.simulation.planes import ADMIN, HubPlane
 
 from watchword.api.http import Request, Response
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import Settings
 from watchword.kube.errors import Unreachable
 from watchword.kube.transport import Transport
 from watchword.registration.aws_irsa.arn import EksClusterArn

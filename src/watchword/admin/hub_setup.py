@@ -16,7 +16,7 @@ from watchword.api.conditions import find_condition
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, mapping_at
 from watchword.api.names import HUB_NAMESPACE, IMAGE, Annotation
 from watchword.api.rbac import rules_of
-from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
+from watchword.credentials.driver import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.published_cluster_info import fetch_cluster_info

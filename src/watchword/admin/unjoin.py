@@ -30,8 +30,8 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import HiddenFields
 from watchword.api.time import rfc3339_micro
+from watchword.credentials.credential_secret import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized

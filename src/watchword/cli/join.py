@@ -51,7 +51,7 @@ from watchword.cli.options import NewFile, file_option, flag, option, text, with
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
-from watchword.credentials.driver_options import Settings, Side, validate_options
+from watchword.credentials.driver import Settings, Side, validate_options
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run

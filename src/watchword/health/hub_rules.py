@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import Label
-from watchword.credentials.certificates.approval import APPROVED, read_decision
-from watchword.credentials.driver_options import Side
+from watchword.credentials.certificates.requests import APPROVED, read_decision
+from watchword.credentials.driver import Side
 from watchword.discovery.published_cluster_info import read_published
 from watchword.discovery.token_secret import TokenUsage
 from watchword.health.facts import SOURCES, HubFacts

@@ -25,8 +25,8 @@ from watchword.api.names import CLUSTER_LEASE, ConditionType, Label
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
+from watchword.credentials.driver import Settings
 from watchword.discovery.client_factory import HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.discover import ClusterDiscovery

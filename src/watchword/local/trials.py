@@ -13,7 +13,7 @@ from watchword.admin.join import KLUSTERLET
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, HUB_SERVICE_ACCOUNT
 from watchword.api.resources import CONFIG_MAPS
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import Settings
 from watchword.kube.client import Client
 from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.driver import AwsIrsaDriver

@@ -20,8 +20,7 @@ from watchword.api.names import PROTECTED_NAMESPACES, Annotation
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
-from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, WantedCredential
-from watchword.credentials.driver_options import Side, validate_options
+from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, Side, WantedCredential, validate_options
 from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.credentials.evidence import SignerTiming, TokenClientFactory
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory

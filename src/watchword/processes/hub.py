@@ -19,8 +19,7 @@ from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, LEASES
-from watchword.credentials.driver import HubContext
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import HubContext, Settings
 from watchword.discovery.cluster_info import ClusterAuthorities
 from watchword.discovery.controllers import SCOPES, discovery_controllers
 from watchword.discovery.token_limits import BootstrapTokenValidator

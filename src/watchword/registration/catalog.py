@@ -8,9 +8,7 @@ from msgspec import Struct
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, annotations_of
 from watchword.api.names import Annotation
-from watchword.credentials.credential_kind import HeldCredential
-from watchword.credentials.driver import SecretData
-from watchword.credentials.driver_options import DriverOption, Settings, Side, validate_options
+from watchword.credentials.driver import DriverOption, HeldCredential, SecretData, Settings, Side, validate_options
 from watchword.credentials.errors import AmbiguousDriver, CredentialUnreadable, UnknownDriver
 from watchword.registration.aws_irsa.driver import AwsIrsaDriver
 from watchword.registration.csr.driver import CsrDriver

@@ -11,9 +11,16 @@ from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.rbac import RbacRule
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.credential_kind import CredentialKind, HeldCredential
-from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
-from watchword.credentials.driver_options import DriverOption, Settings
+from watchword.credentials.driver import (
+    AgentContext,
+    AgentDriver,
+    CredentialKind,
+    DriverOption,
+    HeldCredential,
+    HubContext,
+    SecretData,
+    Settings,
+)
 from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate, split_bundle
 from watchword.pki.errors import PkiError

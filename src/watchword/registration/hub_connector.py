@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import HiddenFields, Sensitive
-from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import KUBECONFIG, SecretData, Settings
 from watchword.credentials.evidence import connect_with_token
 from watchword.kube.client import Client
 from watchword.kube.connect import client_for_context, credentials_of, endpoint_of, make_client

@@ -17,7 +17,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT
 from watchword.api.resources import CONFIG_MAPS, MANIFEST_WORKS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig

@@ -50,7 +50,7 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339, rfc3339_micro
-from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.kube.access_reviews import review_token
 from watchword.kube.client import Client
 from watchword.kube.tokens import request_token

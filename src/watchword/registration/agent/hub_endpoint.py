@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.api.bootstrap import EXTENSION_ENDPOINTS
+from watchword.credentials.credential_secret import HUB
 from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.secret_data import HUB
 from watchword.discovery.client_factory import ONE_TRY, ClientFactory
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused

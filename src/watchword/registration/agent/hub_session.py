@@ -18,8 +18,8 @@ from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.credentials.credential_secret import HubKubeconfigRenderer
 from watchword.credentials.driver import KUBECONFIG, NewCredential, ObtainResult, Pending, SecretData, ValidCredential
-from watchword.credentials.secret_data import HubKubeconfigRenderer
 from watchword.kube.errors import ConfigError, CredentialReplaced, Unreachable
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.transport import Transport

@@ -20,10 +20,10 @@ from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import RESTRICTED_KUBECONFIGS, Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.yaml import YamlError, load
-from watchword.credentials.credential_kind import HeldCredential
 from watchword.credentials.driver import (
     KUBECONFIG,
     AgentContext,
+    HeldCredential,
     NewCredential,
     ObtainResult,
     Pending,

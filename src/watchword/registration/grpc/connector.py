@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
+from watchword.credentials.certificates.agent import CERTIFICATE, KEY
 from watchword.credentials.driver import ENDPOINT_CONFIG, KUBECONFIG, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError

@@ -6,10 +6,16 @@ from msgspec.structs import replace
 
 from watchword.api.names import GRPC_SIGNER
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.certificates.decisions import read_endpoint_certificate, read_pending_key
-from watchword.credentials.credential_kind import HeldCredential
-from watchword.credentials.driver import ENDPOINT_CONFIG, AgentContext, AgentDriver, HubContext, SecretData
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.certificates.agent import read_endpoint_certificate, read_pending_key
+from watchword.credentials.driver import (
+    ENDPOINT_CONFIG,
+    AgentContext,
+    AgentDriver,
+    HeldCredential,
+    HubContext,
+    SecretData,
+    Settings,
+)
 from watchword.kube.errors import ConfigError
 from watchword.registration import driver
 from watchword.registration.certificate_approval import CLUSTER_CERTIFICATE

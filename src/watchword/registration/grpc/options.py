@@ -7,8 +7,17 @@ from pathlib import Path
 
 from watchword.api.sensitive import Sensitive
 from watchword.api.validation import is_dns_subdomain
-from watchword.credentials.driver import ENDPOINT_CONFIG, HubContext, SecretData
-from watchword.credentials.driver_options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Settings, Side
+from watchword.credentials.driver import (
+    AUTO_APPROVAL,
+    DRIVER_LIST,
+    ENDPOINT_CONFIG,
+    DriverOption,
+    HubContext,
+    OptionType,
+    SecretData,
+    Settings,
+    Side,
+)
 from watchword.kube.errors import ConfigError
 from watchword.registration.certificate_approval import AllowList
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config, parse_address, parse_config

@@ -11,7 +11,7 @@ from watchword.api.admission_policy import PolicyName, bound_policy, is_as_writt
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTERS
-from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
+from watchword.credentials.certificates.requests import GRPC_SERVER_USER
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Invalid
 from watchword.registration.hub.cluster_sets import DEFAULT_SET

@@ -10,7 +10,7 @@ from watchword.api import names
 from watchword.api.admission_policy import PolicyName, bound_policy, text_literal
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.resources import SERVICE_ACCOUNTS
-from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
+from watchword.credentials.certificates.requests import GRPC_SERVER_USER
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.request_sender import decode

@@ -9,7 +9,7 @@ from msgspec import Struct
 from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import Label
-from watchword.credentials.certificates.approval import without_issued_certificate
+from watchword.credentials.certificates.requests import without_issued_certificate
 from watchword.kube.client import Client
 from watchword.registration.hub import cluster_acceptance, cluster_sets
 from watchword.registration.hub.acceptance_policy import AcceptanceGuard

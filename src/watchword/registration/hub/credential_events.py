@@ -10,7 +10,7 @@ from watchword.api.credential_report import parse_validity, without_use
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, labels_of, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
-from watchword.credentials.certificates import approval
+from watchword.credentials.certificates import requests
 from watchword.credentials.certificates.name_ownership import read_name_owner
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder, is_news
@@ -102,23 +102,23 @@ class RequestEventReconciler(Struct, frozen=True):
         csr, before = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key), self.seen.pop(key, None)
         if csr is None:
             return Done()
-        decision = approval.read_decision(csr)
+        decision = requests.read_decision(csr)
         self.seen[key] = decision.verdict
         # What the hub approves is told by the reconciler that decides.
-        is_own = decision.reason == approval.APPROVED_REASON
+        is_own = decision.reason == requests.APPROVED_REASON
         is_recent = before is not None or is_news(decision.decided_at, now=self.clock.now())
         if decision.verdict != before and not is_own and is_recent:
             self._tell(csr, decision)
         return Done()
 
-    def _tell(self, csr: Object, decision: approval.RequestDecision) -> None:
+    def _tell(self, csr: Object, decision: requests.RequestDecision) -> None:
         labels, name = labels_of(csr), csr["metadata"]["name"]
         addon = labels.get(Label.ADDON_NAME)
         asking = f"{f'add-on {addon} of ' if addon else ''}cluster {labels.get(Label.CLUSTER_NAME)}"
         said = f"{decision.reason}: {decision.message}"
-        if decision.verdict == approval.APPROVED:
+        if decision.verdict == requests.APPROVED:
             self.events.normal(csr, "CSRApproved", f"request {name} of {asking} was approved ({said})")
-        elif decision.verdict == approval.DENIED:
+        elif decision.verdict == requests.DENIED:
             self.events.normal(csr, "CSRDenied", f"request {name} of {asking} was denied ({said})")
 
 
@@ -129,5 +129,5 @@ def request_event_controller(reader: Reader, events: EventRecorder, clock: Clock
         CERTIFICATE_SIGNING_REQUESTS,
         reconciler,
         workers=1,
-        concerns=lambda csr: not approval.is_approved_by_hub(csr),
+        concerns=lambda csr: not requests.is_approved_by_hub(csr),
     )

@@ -13,8 +13,7 @@ from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
-from watchword.credentials.certificates.approval import is_pending
-from watchword.credentials.certificates.request_validation import requester_of
+from watchword.credentials.certificates.requests import is_pending, requester_of
 from watchword.kube.client import Client
 from watchword.registration.hub.acceptance_policy import IS_AGENT
 from watchword.runtime.cache import Cache

@@ -18,8 +18,8 @@ from watchword.api.names import HUB_NAMESPACE, ConditionType, Label, agent_user,
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, RBAC_GROUP
 from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
 from watchword.api.validation import parse_seconds
-from watchword.credentials.certificates.approval import is_pending
 from watchword.credentials.certificates.name_ownership import NameOwner, choose_name_owner, first_requests
+from watchword.credentials.certificates.requests import is_pending
 from watchword.registration.hub.cluster_rbac import cluster_subjects
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer

@@ -14,8 +14,8 @@ from watchword.api.names import (
 )
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, EVENTS, LEASES, MANAGED_CLUSTERS
 from watchword.api.validation import is_dns_subdomain
-from watchword.credentials.certificates import request_validation
-from watchword.credentials.certificates.request import CertificateRequestRefused
+from watchword.credentials.certificates import requests
+from watchword.credentials.certificates.requests import CertificateRequestRefused
 from watchword.kube.access_reviews import UserIdentity
 from watchword.registration.grpc.cloud_events import RESOURCES, Attribute, CloudEvent, DataType, EventType
 from watchword.registration.grpc.server.limits import RequestRefused
@@ -148,11 +148,11 @@ def _require_well_formed(request: Object) -> None:
     signer = str(request["spec"].get("signerName") or "")
     try:
         if Label.ADDON_NAME not in labels_of(request):
-            request_validation.read_cluster_request(request)
+            requests.read_cluster_request(request)
         elif signer == KUBE_CLIENT_SIGNER:
-            request_validation.read_addon_request(request)
+            requests.read_addon_request(request)
         else:
-            request_validation.read_signer_request(request, signer)
+            requests.read_signer_request(request, signer)
     except (CertificateRequestRefused, TypeError, AttributeError) as cause:  # fields of other types
         reason = cause if isinstance(cause, CertificateRequestRefused) else "a field has another type"
         raise RequestRefused(400, f"the certificate request is refused: {reason}") from cause
