@@ -19,7 +19,7 @@ from watchword.credentials.driver import CredentialSubject, WantedCredential
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict
 from watchword.pki.keys import PrivateKey
-from watchword.registration.hub.credential_metrics import RevocationTimeReconciler
+from watchword.registration.hub.credential_reports import RevocationTimeReconciler
 from watchword.runtime.api_server_connection import leader_only_client
 from watchword.runtime.cache import Cache
 from watchword.runtime.health import HealthEndpoints

@@ -13,7 +13,7 @@ from watchword.kube.exec_plugin import ExecPlugin
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import write_kubeconfig
 from watchword.registration.agent.hub_endpoint import HubEndpoint
-from watchword.registration.hub_connector import BootstrapCredential, KubeconfigConnector
+from watchword.registration.driver import BootstrapCredential, KubeconfigConnector
 
 HUB = ClusterEntry("https://hub.test:6443", ca_data=b"authority", proxy_url="http://proxy:3128")
 

@@ -55,9 +55,9 @@ from watchword.processes.hub import HubExtension, HubOptions, run_hub
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.csr.driver import USERS
+from watchword.registration.driver import HubConnector
 from watchword.registration.hub import installation
 from watchword.registration.hub.cluster_rbac import rule
-from watchword.registration.hub_connector import HubConnector
 from watchword.runtime.clock import Clock
 from watchword.runtime.manifests import apply_manifests, establish_crds
 from watchword.runtime.metrics import Metrics

@@ -39,7 +39,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Invalid
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.keys import PrivateKey
-from watchword.registration.hub.retired_cluster_names import retired_name_key
+from watchword.registration.hub.cluster_rbac import retired_name_key
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.eventually import eventually, exists, is_gone
 

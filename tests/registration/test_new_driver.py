@@ -45,7 +45,7 @@ from watchword.processes.agent import validate_agent_options
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
-from watchword.registration.hub_connector import ConnectorContext
+from watchword.registration.driver import ConnectorContext
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, is_gone
 

@@ -41,8 +41,13 @@ from watchword.kube.errors import AlreadyExists, NotFound
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.transport import Transport
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.driver import AnnotatesCluster, ClusterDriver, ConnectsToHub, ReadsHeldCredential
-from watchword.registration.hub_connector import ConnectorContext
+from watchword.registration.driver import (
+    AnnotatesCluster,
+    ClusterDriver,
+    ConnectorContext,
+    ConnectsToHub,
+    ReadsHeldCredential,
+)
 from watchword.runtime.clock import Clock
 from watchword.testing.plane import Plane
 

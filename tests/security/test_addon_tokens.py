@@ -18,7 +18,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden
 from watchword.kube.tokens import request_token
 from watchword.registration.grpc.manifests import SERVER_RULES
-from watchword.registration.hub.agent_token_policy import install_agent_token_policy
+from watchword.registration.hub.installation import install_agent_token_policy
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 YEAR = 365 * 24 * 3600

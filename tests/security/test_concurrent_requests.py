@@ -18,8 +18,8 @@ from watchword.credentials.driver import HubContext, RegistrationValidator
 from watchword.kube.client import Client
 from watchword.registration.certificate_approval import CertificateApprovalReconciler
 from watchword.registration.csr.driver import read_allow_list
+from watchword.registration.hub.cluster_rbac import RetiredClusterNames
 from watchword.registration.hub.controllers import register_informers
-from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
 from watchword.runtime.cache import Cache
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.event_recorder import EventRecorder, EventReporter

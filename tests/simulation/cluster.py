@@ -25,7 +25,7 @@ from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.agent import CERTIFICATE
 from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.discovery.client_factory import ONE_TRY
+from watchword.discovery.discover import ONE_TRY
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
 from watchword.kube.kubeconfig import ClusterEntry

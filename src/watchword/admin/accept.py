@@ -16,8 +16,8 @@ from watchword.credentials.certificates import name_ownership
 from watchword.credentials.certificates.name_ownership import NameOwner
 from watchword.credentials.certificates.requests import is_pending, read_cluster_request
 from watchword.credentials.driver import Settings
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.discovery.token_limits import record_token_use, token_secret_key_of
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.tokens import record_token_use, token_secret_key_of
 from watchword.health.formatting import format_key
 from watchword.health.processes import find_deployment_problem
 from watchword.kube.errors import Conflict, Forbidden

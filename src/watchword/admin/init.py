@@ -27,11 +27,9 @@ from watchword.credentials.certificates.requests import (
     read_decision,
     with_decision,
 )
-from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
-from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
+from watchword.discovery.cluster_info import ClusterInfo, fetch_cluster_info, is_answering, read_cluster_info
+from watchword.discovery.discover import ClientFactory, HttpsClientFactory, Progress, ignore_progress
 from watchword.discovery.errors import ClusterInfoRefused, DiscoveryError
-from watchword.discovery.polling import Progress, ignore_progress
-from watchword.discovery.published_cluster_info import fetch_cluster_info, is_answering
 from watchword.discovery.token_secret import BOTH_USAGES, TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client

@@ -29,7 +29,7 @@ from watchword.credentials.driver import (
     settings_to_spec,
     validate_options,
 )
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.health.processes import DeploymentProblem, find_deployment_problem
 from watchword.health.states import is_accepted, is_denied
 from watchword.kube.client import Client

@@ -18,7 +18,7 @@ from watchword.credentials.certificates.name_ownership import NameOwner, name_ow
 from watchword.credentials.certificates.requests import ClusterRequest, is_pending
 from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.errors import CredentialUnreadable
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.registration.catalog import CATALOG

@@ -20,7 +20,7 @@ from watchword.credentials.driver import AUTO_APPROVAL, Side
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.catalog import CATALOG
-from watchword.registration.hub.executor_policy import EXECUTOR_GATE
+from watchword.registration.hub.installation import EXECUTOR_GATE
 from watchword.runtime.clock import SystemClock
 
 

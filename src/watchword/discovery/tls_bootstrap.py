@@ -22,8 +22,8 @@ from watchword.credentials.certificates.requests import (
     is_same_request,
     read_decision,
 )
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.discovery.errors import BootstrapFailed, BootstrapTimedOut, DiscoveryReason
-from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ApiStatusError, Forbidden, KubeError
 from watchword.kube.watch import Bookmark, ObjectChange, list_and_watch

@@ -38,7 +38,7 @@ from watchword.operator.klusterlet_manifests import agent_deployment, namespace_
 from watchword.operator.rendering import OPERATOR
 from watchword.pki.errors import PkiError
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
-from watchword.registration.hub_connector import ConnectorContext
+from watchword.registration.driver import ConnectorContext
 from watchword.runtime.informer import WatchScope
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)

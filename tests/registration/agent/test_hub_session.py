@@ -26,7 +26,7 @@ from watchword.kube.watch import WatchUpdate
 from watchword.pki.authority import Authority
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor
 from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, is_new_refusal
-from watchword.registration.hub_connector import BootstrapCredential
+from watchword.registration.driver import BootstrapCredential
 from watchword.runtime.cache import Cache
 from watchword.runtime.event_loop import running
 from watchword.runtime.informer import Reduction, WatchScope

@@ -26,6 +26,7 @@ from watchword.kube.transport import Transport
 from watchword.processes.agent import CONTROLLER_FACTORIES, ControllerFactory
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
+from watchword.registration.driver import ConnectorContext
 from watchword.registration.grpc.client.channel import GrpcCredential
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config
 from watchword.registration.grpc.connector import GrpcConnector
@@ -33,7 +34,6 @@ from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING
 from watchword.registration.grpc.options import HOSTS, USERS
 from watchword.registration.grpc.server.listener import TlsFiles
 from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server
-from watchword.registration.hub_connector import ConnectorContext
 from watchword.testing.eventually import eventually
 
 ACCOUNT = ObjectKey(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)

@@ -29,7 +29,7 @@ from watchword.credentials.driver import (
 )
 from watchword.registration.agent.hub_session import HubSession
 from watchword.registration.agent.options import AgentIdentity
-from watchword.registration.hub_connector import endpoint_data_of
+from watchword.registration.driver import endpoint_data_of
 from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
 from watchword.runtime.reconcile import Done, Outcome, Reader

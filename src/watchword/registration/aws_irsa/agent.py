@@ -40,7 +40,7 @@ from watchword.kube.transport import Transport
 from watchword.registration.aws_irsa.arn import CLUSTER_NAME
 from watchword.registration.aws_irsa.errors import InvalidName
 from watchword.registration.aws_irsa.options import NAME, ClusterPair, read_claimed_arn
-from watchword.registration.hub_connector import ConnectorContext, KubeconfigConnector
+from watchword.registration.driver import ConnectorContext, KubeconfigConnector
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Reader
 

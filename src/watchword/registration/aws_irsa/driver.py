@@ -35,7 +35,7 @@ from watchword.registration.aws_irsa.options import (
     hub_arn,
     read_claimed_arn,
 )
-from watchword.registration.hub_connector import ConnectorContext, HubConnector
+from watchword.registration.driver import ConnectorContext, HubConnector
 
 
 class AwsIrsaDriver(

@@ -17,6 +17,7 @@ from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.tls import ClientCertificate
 from watchword.kube.transport import Transport
+from watchword.registration.driver import BootstrapCredential, ConnectorContext, KubeconfigConnector
 from watchword.registration.grpc.client.channel import (
     CONNECT_SECONDS,
     EventChannel,
@@ -27,7 +28,6 @@ from watchword.registration.grpc.client.channel import (
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.config import GrpcConfig, GrpcEndpoint, hub_config, parse_config, read_token
-from watchword.registration.hub_connector import BootstrapCredential, ConnectorContext, KubeconfigConnector
 
 
 class GrpcConnector(Struct):

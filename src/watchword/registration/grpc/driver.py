@@ -19,6 +19,7 @@ from watchword.credentials.driver import (
 from watchword.kube.errors import ConfigError
 from watchword.registration import driver
 from watchword.registration.certificate_approval import CLUSTER_CERTIFICATE
+from watchword.registration.driver import ConnectorContext, HubConnector
 from watchword.registration.grpc.config import parse_config
 from watchword.registration.grpc.manifests import SERVER
 from watchword.registration.grpc.options import (
@@ -30,7 +31,6 @@ from watchword.registration.grpc.options import (
     bootstrap_data,
 )
 from watchword.registration.grpc.options import SERVER as SERVER_FLAG
-from watchword.registration.hub_connector import ConnectorContext, HubConnector
 
 
 class GrpcDriver(
