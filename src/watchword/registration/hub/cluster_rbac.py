@@ -269,6 +269,11 @@ def lease_end(lease: Object) -> datetime | None:
     return None if since is None else since + (parse_seconds(spec.get("leaseDurationSeconds")) or timedelta(0))
 
 
+def cluster_from_label(obj: Object) -> Iterable[ObjectKey]:
+    name = labels_of(obj).get(Label.CLUSTER_NAME)
+    return [ObjectKey.cluster(name)] if name else []
+
+
 def clusters_with_retired_name(lease: Object) -> list[ObjectKey]:
     name = retired_name(lease)
     return [ObjectKey.cluster(name)] if name else []

@@ -16,7 +16,7 @@ from watchword.kube.client import Client
 from watchword.registration.catalog import HubDrivers
 from watchword.registration.hub import cluster_acceptance, cluster_sets
 from watchword.registration.hub.cluster_lease import ClusterLeaseReconciler, ClusterTaintReconciler
-from watchword.registration.hub.cluster_rbac import RetiredClusterNames, clusters_with_retired_name
+from watchword.registration.hub.cluster_rbac import RetiredClusterNames, cluster_from_label, clusters_with_retired_name
 from watchword.registration.hub.cluster_removal import (
     RETENTION,
     ClusterCleanupReconciler,
@@ -240,11 +240,6 @@ def _index_cluster_requests(csr: Object) -> list[str]:
 def _with_retired_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
     """Map a request to its cluster where the requester matters for rights: under a retired name."""
     return [key for key in cluster_from_label(csr) if parts.retired_cluster_names.is_retired(key.name)]
-
-
-def cluster_from_label(obj: Object) -> Iterable[ObjectKey]:
-    name = labels_of(obj).get(Label.CLUSTER_NAME)
-    return [ObjectKey.cluster(name)] if name else []
 
 
 def _bindings_of(cache: Cache, cluster_set: Object) -> Iterable[ObjectKey]:

@@ -31,7 +31,7 @@ from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.registration.catalog import HubDrivers
 from watchword.registration.driver import HubServer, PublishedCertificate
 from watchword.registration.hub.cluster_acceptance import has_cluster_rbac
-from watchword.registration.hub.controllers import cluster_from_label
+from watchword.registration.hub.cluster_rbac import cluster_from_label
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder, is_news
 from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
