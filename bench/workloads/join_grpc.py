@@ -43,7 +43,7 @@ from watchword.registration.grpc.client.channel import EventChannel, GrpcCredent
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config
-from watchword.registration.grpc.manifests import SIGNER_SECRET
+from watchword.registration.grpc.driver import SIGNER_SECRET
 from watchword.testing.builders import a_cluster_role_binding, a_namespace
 from watchword.testing.credentials import connect_by_certificate
 from watchword.testing.eventually import eventually

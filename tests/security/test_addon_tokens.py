@@ -17,7 +17,7 @@ from watchword.credentials.certificates.requests import GRPC_SERVER_USER
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden
 from watchword.kube.tokens import request_token
-from watchword.registration.grpc.manifests import SERVER_RULES
+from watchword.registration.grpc.driver import SERVER_RULES
 from watchword.registration.hub.installation import install_agent_token_policy
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY

@@ -30,8 +30,7 @@ from watchword.registration.driver import ConnectorContext
 from watchword.registration.grpc.client.channel import GrpcCredential
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config
 from watchword.registration.grpc.connector import GrpcConnector
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET
-from watchword.registration.grpc.options import HOSTS, USERS
+from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, HOSTS, SERVING_SECRET, USERS
 from watchword.registration.grpc.server.listener import TlsFiles
 from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server
 from watchword.testing.eventually import eventually

@@ -59,7 +59,7 @@ from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CLIENT_USAGES, AlternativeNames, CertificateSubject
 from watchword.registration.grpc.cloud_events import DataType
-from watchword.registration.grpc.manifests import SERVER_RULES
+from watchword.registration.grpc.driver import SERVER_RULES
 from watchword.registration.grpc.server.limits import GrpcLimits
 from watchword.registration.grpc.server.listener import TlsFiles
 from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server

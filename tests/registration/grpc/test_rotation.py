@@ -16,7 +16,7 @@ from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate, verify_chain
 from watchword.pki.subjects import Usage
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config, parse_config, read_token
-from watchword.registration.grpc.manifests import SERVING_SECRET, SIGNER_SECRET
+from watchword.registration.grpc.driver import SERVING_SECRET, SIGNER_SECRET
 from watchword.testing.eventually import eventually
 
 pytestmark = pytest.mark.real_time

@@ -345,8 +345,9 @@ class CertificateAgentDriver(Struct, frozen=True):
     obtained: dict[str, datetime] = field(default_factory=dict)  # the certificate's id → when, by our clock
 
     @classmethod
-    def make(cls, context: AgentContext) -> CertificateAgentDriver:
-        return cls(context.hub, context.reader, context.clock, context.new_key, certificate_lifetime(context.settings))
+    def make(cls, context: AgentContext, *, endpoint_signer: str = "") -> CertificateAgentDriver:
+        lifetime = certificate_lifetime(context.settings)
+        return cls(context.hub, context.reader, context.clock, context.new_key, lifetime, endpoint_signer)
 
     def user_entry(self) -> UserEntry:
         return USER_ENTRY

@@ -28,8 +28,16 @@ from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, Usage
 from watchword.registration.certificate_approval import CertificateApprovalReconciler, CertificateHubDriver
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
-from watchword.registration.grpc.options import HOSTS, LONGEST_LIFETIME, read_allow_list
+from watchword.registration.grpc.driver import (
+    BUNDLE_KEY,
+    CA_BUNDLE,
+    HOSTS,
+    LONGEST_LIFETIME,
+    SERVING_KEY,
+    SERVING_SECRET,
+    SIGNER_SECRET,
+    read_allow_list,
+)
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.raw_objects import metadata_only
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, TriggerSource
