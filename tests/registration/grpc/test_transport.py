@@ -15,6 +15,7 @@ import pytest_asyncio
 from tests.registration.grpc.published_protocol import PublishedProtocol
 from tests.registration.grpc.scripted_server import ScriptedServer, run_scripted_server
 
+from watchword.api.http import Request
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -181,6 +182,14 @@ async def test_watch_reports_the_present_state_and_then_every_change(server: Scr
     assert isinstance(second, ObjectChange)
     assert isinstance(third, ObjectChange)
     assert (second.type, third.type) == ("MODIFIED", "DELETED")
+
+
+async def test_watch_that_missed_changes_has_to_list_again(server: ScriptedServer, client: Client) -> None:
+    server.objects[CLUSTER] = [cluster_event(server, "resync_response", "9")]
+    query = (("watch", "true"), ("resourceVersion", "5"))
+
+    async with client.transport.stream(Request("GET", MANAGED_CLUSTERS.path(), query=query)) as response:
+        assert response.status == 410
 
 
 async def test_watch_of_other_labels_reports_nothing(server: ScriptedServer, client: Client) -> None:
