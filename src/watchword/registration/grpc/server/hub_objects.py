@@ -28,9 +28,8 @@ from watchword.registration.grpc.cloud_events import (
     EventType,
     SubResource,
 )
-from watchword.registration.grpc.errors import MalformedEvent
+from watchword.registration.grpc.errors import MalformedEvent, RequestRefused
 from watchword.registration.grpc.server.authorization import Authorizer, Caller
-from watchword.registration.grpc.server.limits import RequestRefused
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope

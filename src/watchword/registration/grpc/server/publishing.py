@@ -27,10 +27,9 @@ from watchword.kube.client import Client
 from watchword.kube.request_sender import decode
 from watchword.registration.grpc import cloud_events
 from watchword.registration.grpc.cloud_events import RESOURCES, Attribute, CloudEvent, DataType, EventType
-from watchword.registration.grpc.errors import UnknownEventType
+from watchword.registration.grpc.errors import RequestRefused, UnknownEventType
 from watchword.registration.grpc.server.authorization import Authorizer, Caller, choose_access
 from watchword.registration.grpc.server.hub_objects import EventStream, HubObjects, PendingAnswer, token_event
-from watchword.registration.grpc.server.limits import RequestRefused
 from watchword.runtime.ensure import add_finalizer, remove_finalizer
 
 _EVENT_FIELDS = (
