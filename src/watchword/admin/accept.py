@@ -21,7 +21,7 @@ from watchword.discovery.tokens import record_token_use, token_secret_key_of
 from watchword.health.formatting import format_key
 from watchword.health.processes import find_deployment_problem
 from watchword.kube.errors import Conflict, Forbidden
-from watchword.operator import cluster_manager_manifests
+from watchword.operator import cluster_manager
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import (
     AcceptanceContext,
@@ -49,7 +49,7 @@ class ClusterAcceptor(Struct, frozen=True):
             try:
                 # A cluster that needs no certificate request is let in by its driver as soon as it is accepted.
                 driver = await self._driver_of(cluster)
-                settings = cluster_manager_manifests.hub_settings(await self._cluster_manager(), self.catalog)
+                settings = cluster_manager.hub_settings(await self._cluster_manager(), self.catalog)
                 claim = driver.describe_claim(cluster, settings) if isinstance(driver, DescribesClaim) else ""
                 described = f"cluster {name} registers by {driver.name}{f' and {claim}' if claim else ''}"
                 if isinstance(driver, RequestsCertificate):
@@ -71,7 +71,7 @@ class ClusterAcceptor(Struct, frozen=True):
         name = cluster["metadata"]["name"]
         driver = self.catalog.accepted_driver(cluster) or self.catalog.driver_of(cluster)
         manager = await self._cluster_manager()
-        enabled = cluster_manager_manifests.enabled_drivers(manager, self.catalog) if manager else [driver]
+        enabled = cluster_manager.enabled_drivers(manager, self.catalog) if manager else [driver]
         if driver.name not in {each.name for each in enabled}:
             known = ", ".join(sorted(each.name for each in enabled))
             advice = (
@@ -93,9 +93,7 @@ class ClusterAcceptor(Struct, frozen=True):
         """Return the ClusterManager; nothing on a hub without one, or for a person who may not read it."""
         with suppress(Forbidden):
             return (
-                await self.hub_admin.client.find(
-                    CLUSTER_MANAGERS, ObjectKey.cluster(cluster_manager_manifests.CLUSTER_MANAGER)
-                )
+                await self.hub_admin.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(cluster_manager.CLUSTER_MANAGER))
                 or {}
             )
         return {}
@@ -123,8 +121,8 @@ class ClusterAcceptor(Struct, frozen=True):
     async def _find_server_problem(self) -> str:
         """Return which server of a driver does not run on this hub, through which clusters would ask."""
         manager = await self._cluster_manager()
-        for server in cluster_manager_manifests.enabled_servers(manager, self.catalog) if manager else ():
-            key = ObjectKey(HUB_NAMESPACE, cluster_manager_manifests.server_name(manager, server))
+        for server in cluster_manager.enabled_servers(manager, self.catalog) if manager else ():
+            key = ObjectKey(HUB_NAMESPACE, cluster_manager.server_name(manager, server))
             with suppress(Forbidden):
                 problem = await find_deployment_problem(self.hub_admin.client, key)
                 if problem is not None:

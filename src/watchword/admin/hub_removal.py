@@ -31,7 +31,7 @@ from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import DEFINITIONS
-from watchword.operator.cluster_manager_manifests import accounts_binding, hub_manifests
+from watchword.operator.cluster_manager import accounts_binding, hub_manifests
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.registration.hub import installation
 from watchword.runtime.manifests import is_own_definition

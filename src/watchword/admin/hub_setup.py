@@ -23,13 +23,13 @@ from watchword.discovery.setup import FIELD_MANAGER, REQUESTERS_BINDING, Discove
 from watchword.discovery.token_secret import TokenRecord
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.operator.cluster_manager_manifests import (
+from watchword.operator.cluster_manager import (
     CLUSTER_MANAGER,
     enabled_servers,
     hub_manifests,
     hub_settings,
 )
-from watchword.operator.feature_gates import is_enabled
+from watchword.operator.conditions import is_enabled
 from watchword.operator.rendering import OPERATOR, cluster_role_with_binding, service_account
 from watchword.processes.hub import HUB_LEASE
 from watchword.registration.catalog import CATALOG, Catalog

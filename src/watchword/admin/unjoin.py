@@ -39,7 +39,7 @@ from watchword.kube.exec_plugin import ExecPlugin
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.request_sender import RetryPolicy
-from watchword.operator.klusterlet_manifests import agent_deployment, agent_manifests, namespace_of
+from watchword.operator.klusterlet import agent_deployment, agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
 from watchword.registration.agent.departure import withdraw_acceptance
 from watchword.registration.catalog import CATALOG, make_connector

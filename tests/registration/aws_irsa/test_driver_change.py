@@ -23,7 +23,7 @@ from watchword.credentials.certificates.requests import is_pending
 from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER
+from watchword.operator.cluster_manager import CLUSTER_MANAGER
 from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_ARN, MANAGED_CLUSTER_ARN
 from watchword.registration.catalog import CATALOG
 from watchword.testing.eventually import eventually, is_told
