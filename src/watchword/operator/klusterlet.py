@@ -11,20 +11,9 @@ import orjson
 from msgspec import Struct
 
 from watchword.addons.catalog import ADDON_CATALOG
+from watchword.api import meta
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.conditions import Condition
-from watchword.api.meta import (
-    Manifest,
-    Object,
-    ObjectKey,
-    annotations_of,
-    finalizers_of,
-    is_deleting,
-    list_at,
-    mapping_at,
-    rows_at,
-    uid_of,
-)
 from watchword.api.names import (
     ADDON_NAMESPACE,
     AGENT_NAMESPACE,
@@ -64,14 +53,14 @@ DEFAULT_ACCOUNT_SUFFIX = "sa"
 BOOTSTRAP_ANNOTATION = "operator.watchword.dev/bootstrap"
 
 
-def namespace_of(klusterlet: Object) -> str:
-    return str(mapping_at(klusterlet, "spec").get("namespace") or AGENT_NAMESPACE)
+def namespace_of(klusterlet: meta.Object) -> str:
+    return str(meta.mapping_at(klusterlet, "spec").get("namespace") or AGENT_NAMESPACE)
 
 
-def agent_flags(klusterlet: Object, catalog: Catalog = CATALOG) -> list[str]:
+def agent_flags(klusterlet: meta.Object, catalog: Catalog = CATALOG) -> list[str]:
     """Return the agent's command line, rendered from the spec; what is unset is left to the agent's defaults."""
-    spec = mapping_at(klusterlet, "spec")
-    registration, work = mapping_at(spec, "registrationConfiguration"), mapping_at(spec, "workConfiguration")
+    spec = meta.mapping_at(klusterlet, "spec")
+    registration, work = meta.mapping_at(spec, "registrationConfiguration"), meta.mapping_at(spec, "workConfiguration")
     flags = [
         f"--spoke-cluster-name={spec.get('clusterName') or klusterlet['metadata']['name']}",
         f"--namespace={namespace_of(klusterlet)}",
@@ -81,10 +70,10 @@ def agent_flags(klusterlet: Object, catalog: Catalog = CATALOG) -> list[str]:
         *_registration_flags(registration),
         *_work_flags(work),
     ]
-    urls = [str(row.get("url")) for row in rows_at(spec, "externalServerURLs") if row.get("url")]
+    urls = [str(row.get("url")) for row in meta.rows_at(spec, "externalServerURLs") if row.get("url")]
     if urls:
         flags.append(f"--spoke-external-server-urls={','.join(urls)}")
-    names = annotations_of(klusterlet).get(Annotation.WORK_NAMESPACES, "").replace(" ", "")
+    names = meta.annotations_of(klusterlet).get(Annotation.WORK_NAMESPACES, "").replace(" ", "")
     if names:
         flags.append(f"--work-namespaces={names}")
     return [*flags, *format_gates(klusterlet, AGENT_FEATURES)]
@@ -93,13 +82,13 @@ def agent_flags(klusterlet: Object, catalog: Catalog = CATALOG) -> list[str]:
 def _registration_flags(registration: Mapping[str, Any]) -> list[str]:
     flags = []
     for flag, field in (("--cluster-annotations", "clusterAnnotations"), ("--cluster-labels", "clusterLabels")):
-        pairs = ",".join(f"{name}={value}" for name, value in sorted(mapping_at(registration, field).items()))
+        pairs = ",".join(f"{name}={value}" for name, value in sorted(meta.mapping_at(registration, field).items()))
         if pairs:
             flags.append(f"{flag}={pairs}")
-    claims = mapping_at(registration, "clusterClaimConfiguration")
+    claims = meta.mapping_at(registration, "clusterClaimConfiguration")
     if claims.get("maxCustomClusterClaims") is not None:
         flags.append(f"--max-custom-cluster-claims={claims['maxCustomClusterClaims']}")
-    suffixes = ",".join(map(str, list_at(claims, "reservedClusterClaimSuffixes")))
+    suffixes = ",".join(map(str, meta.list_at(claims, "reservedClusterClaimSuffixes")))
     if suffixes:
         flags.append(f"--reserved-cluster-claim-suffixes={suffixes}")
     return flags
@@ -111,7 +100,7 @@ def _driver_flags(registration: Mapping[str, Any], catalog: Catalog) -> list[str
         ("--registration-auth", "registrationDriver"),
         ("--addon-kubeclient-registration-auth", "addOnKubeClientRegistrationDriver"),
     )
-    chosen = [(flag, mapping_at(registration, field).get("authType")) for flag, field in names]
+    chosen = [(flag, meta.mapping_at(registration, field).get("authType")) for flag, field in names]
     flags = [f"{flag}={name}" for flag, name in chosen if name]
     return [*flags, *settings_to_flags(options, settings_from_spec(options, registration))]
 
@@ -124,7 +113,7 @@ def _work_flags(work: Mapping[str, Any]) -> list[str]:
     return [f"{flag}={work[field]}" for field, flag in known.items() if work.get(field)]
 
 
-def agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = "") -> list[Manifest]:
+def agent_manifests(klusterlet: meta.Object, *, image: str = IMAGE, bootstrap: str = "") -> list[meta.Manifest]:
     """Return what the operator applies for an agent: bound to existing roles, so that it need not hold their rights.
 
     `bootstrap` stands for the content of the bootstrap Secret: an agent that waits for one, or whose hub moved,
@@ -141,34 +130,34 @@ def agent_manifests(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = 
             binding
             for place in places
             for binding in rendering.role_with_binding(
-                ObjectKey(place, f"{prefix}:agent"), (), subject, existing_role=AGENT_OWN_ROLE
+                meta.ObjectKey(place, f"{prefix}:agent"), (), subject, existing_role=AGENT_OWN_ROLE
             )
         ),
         agent_deployment(klusterlet, image=image, bootstrap=bootstrap),
     ]
 
 
-def service_account_of(klusterlet: Object) -> ObjectKey:
+def service_account_of(klusterlet: meta.Object) -> meta.ObjectKey:
     """Return the ServiceAccount that the agent runs as; a driver may expect another name than the usual one."""
     driver = _choose_driver(_registration_of(klusterlet))
     suffix = driver.account_suffix if isinstance(driver, AnnotatesAgentAccount) else DEFAULT_ACCOUNT_SUFFIX
-    return ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-{suffix}")
+    return meta.ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-{suffix}")
 
 
-def _namespaces_and_account(klusterlet: Object) -> list[Manifest]:
+def _namespaces_and_account(klusterlet: meta.Object) -> list[meta.Manifest]:
     namespace, subject = namespace_of(klusterlet), service_account_of(klusterlet)
     return [
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace))),
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(addon_namespace(namespace)))),
+        (NAMESPACES, NAMESPACES.manifest(meta.ObjectKey.cluster(namespace))),
+        (NAMESPACES, NAMESPACES.manifest(meta.ObjectKey.cluster(addon_namespace(namespace)))),
         rendering.service_account(subject.name, namespace, _account_annotations(_registration_of(klusterlet))),
     ]
 
 
-def agent_deployment(klusterlet: Object, *, image: str = IMAGE, bootstrap: str = "") -> Manifest:
+def agent_deployment(klusterlet: meta.Object, *, image: str = IMAGE, bootstrap: str = "") -> meta.Manifest:
     spec: Mapping[str, Any] = klusterlet.get("spec") or {}
     return rendering.deployment(
         rendering.Workload(
-            key=ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent"),
+            key=meta.ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent"),
             service_account=service_account_of(klusterlet).name,
             image=str(spec.get("imagePullSpec") or image),
             arguments=["agent", *agent_flags(klusterlet)],
@@ -192,7 +181,7 @@ def _account_annotations(registration: Mapping[str, Any]) -> dict[str, str]:
     return dict(driver.account_annotations(settings)) if isinstance(driver, AnnotatesAgentAccount) else {}
 
 
-def _registration_of(klusterlet: Object) -> Mapping[str, Any]:
+def _registration_of(klusterlet: meta.Object) -> Mapping[str, Any]:
     return (klusterlet.get("spec") or {}).get("registrationConfiguration") or {}
 
 
@@ -202,7 +191,7 @@ def _choose_driver(registration: Mapping[str, Any]) -> ClusterDriver:
     return next(iter(CATALOG.known([named])), CATALOG.find(""))
 
 
-def pod_fields(deployed: Object) -> dict[str, Any]:
+def pod_fields(deployed: meta.Object) -> dict[str, Any]:
     spec: Mapping[str, Any] = deployed.get("spec") or {}
     placement: Mapping[str, Any] = spec.get("nodePlacement") or {}
     fields: dict[str, Any] = {name: placement[name] for name in ("nodeSelector", "tolerations") if placement.get(name)}
@@ -214,8 +203,8 @@ def pod_fields(deployed: Object) -> dict[str, Any]:
     return {**fields, **pull_secret_fields(deployed)}
 
 
-def pull_secret_fields(deployed: Object) -> dict[str, Any]:
-    names = annotations_of(deployed).get(Annotation.IMAGE_PULL_SECRETS, "").split(",")
+def pull_secret_fields(deployed: meta.Object) -> dict[str, Any]:
+    names = meta.annotations_of(deployed).get(Annotation.IMAGE_PULL_SECRETS, "").split(",")
     references = [{"name": name.strip()} for name in names if name.strip()]
     return {"imagePullSecrets": references} if references else {}
 
@@ -242,10 +231,13 @@ class SpecError(Struct, frozen=True):
     message: str
 
 
-def validate_klusterlet(klusterlet: Object) -> SpecError | None:
+def validate_klusterlet(klusterlet: meta.Object) -> SpecError | None:
     """Return what has to be changed first, or None."""
-    spec, registration = mapping_at(klusterlet, "spec"), mapping_at(klusterlet, "spec", "registrationConfiguration")
-    mode = str(mapping_at(spec, "deployOption").get("mode") or "Default")
+    spec, registration = (
+        meta.mapping_at(klusterlet, "spec"),
+        meta.mapping_at(klusterlet, "spec", "registrationConfiguration"),
+    )
+    mode = str(meta.mapping_at(spec, "deployOption").get("mode") or "Default")
     if mode not in AGENT_MODES:
         message = f"deployOption.mode {mode!r} is not supported: choose one of {', '.join(AGENT_MODES)}"
         return SpecError("UnsupportedDeployOption", message)
@@ -253,8 +245,8 @@ def validate_klusterlet(klusterlet: Object) -> SpecError | None:
     if name:
         return SpecError("InvalidClusterName", f"clusterName: {name}")
     return _validate_drivers(
-        str(mapping_at(registration, "registrationDriver").get("authType") or ""),
-        str(mapping_at(registration, "addOnKubeClientRegistrationDriver").get("authType") or ""),
+        str(meta.mapping_at(registration, "registrationDriver").get("authType") or ""),
+        str(meta.mapping_at(registration, "addOnKubeClientRegistrationDriver").get("authType") or ""),
         settings_from_spec((*CATALOG.options(Side.CLUSTER), *ADDON_CATALOG.options), registration),
     )
 
@@ -288,9 +280,9 @@ class KlusterletRemoval(Struct, frozen=True):
     applier: OwnedObjectApplier
     status: StatusWriter
 
-    async def remove(self, klusterlet: Object) -> Outcome:
+    async def remove(self, klusterlet: meta.Object) -> Outcome:
         """Take the next step; triggered again when something is deleted."""
-        if Finalizer.KLUSTERLET not in finalizers_of(klusterlet):
+        if Finalizer.KLUSTERLET not in meta.finalizers_of(klusterlet):
             return Done()
         rows = agent_manifests(klusterlet)
         agent = [row for row in rows if row[0] is DEPLOYMENTS]
@@ -308,14 +300,14 @@ class KlusterletRemoval(Struct, frozen=True):
         await remove_finalizer(self.client, KLUSTERLETS, klusterlet, Finalizer.KLUSTERLET)
         return Done()
 
-    async def _wait(self, klusterlet: Object, waiting: Sequence[str]) -> Outcome:
+    async def _wait(self, klusterlet: meta.Object, waiting: Sequence[str]) -> Outcome:
         message = f"waiting for {', '.join(waiting)} to be gone"
         await report_status(
             self.status, KLUSTERLETS, klusterlet, [Condition.false("Applied", "KlusterletDeleting", message)]
         )
         return RetryAfter(RECHECK)
 
-    async def _delete_work_records(self, klusterlet: Object) -> None:
+    async def _delete_work_records(self, klusterlet: meta.Object) -> None:
         """Delete the records of the hub that is left; what they own is deleted with them, what was orphaned stays."""
         others = self._others(klusterlet)
         own = hub_hash(self.reader.get(SECRETS, self._secret(klusterlet)))
@@ -324,47 +316,49 @@ class KlusterletRemoval(Struct, frozen=True):
                 continue
             await self._delete_record(record)
 
-    async def _delete_record(self, record: Object) -> None:
+    async def _delete_record(self, record: meta.Object) -> None:
         """Remove the finalizer of a record whose agent is gone; the garbage collector does the rest."""
         try:
             await remove_finalizer(self.client, APPLIED_MANIFEST_WORKS, record, Finalizer.APPLIED_WORK)
-            if not is_deleting(record):
+            if not meta.is_deleting(record):
                 await delete_exact(self.client, APPLIED_MANIFEST_WORKS, record)
         except (NotFound, Conflict):
             return
 
-    async def _delete_credential(self, klusterlet: Object) -> None:
+    async def _delete_credential(self, klusterlet: meta.Object) -> None:
         secret = self.reader.get(SECRETS, self._secret(klusterlet))
         shared = any(namespace_of(other) == namespace_of(klusterlet) for other in self._others(klusterlet))
-        if secret is not None and not shared and not is_deleting(secret):
+        if secret is not None and not shared and not meta.is_deleting(secret):
             await delete_exact(self.client, SECRETS, secret)
 
-    async def _delete_namespaces(self, klusterlet: Object) -> None:
+    async def _delete_namespaces(self, klusterlet: meta.Object) -> None:
         used = {place for other in self._others(klusterlet) for place in _namespaces(other)}
         for place in _namespaces(klusterlet):
-            found = self.reader.get(NAMESPACES, ObjectKey.cluster(place))
-            ours = found is not None and annotations_of(found).get(OWNER_ANNOTATION) == owner_annotation(klusterlet)
-            if found is not None and ours and place not in used and not is_deleting(found):
+            found = self.reader.get(NAMESPACES, meta.ObjectKey.cluster(place))
+            ours = found is not None and meta.annotations_of(found).get(OWNER_ANNOTATION) == owner_annotation(
+                klusterlet
+            )
+            if found is not None and ours and place not in used and not meta.is_deleting(found):
                 await delete_exact(self.client, NAMESPACES, found)
 
-    def _others(self, klusterlet: Object) -> list[Object]:
+    def _others(self, klusterlet: meta.Object) -> list[meta.Object]:
         name = klusterlet["metadata"]["name"]
         return [
             other
             for other in self.reader.list(KLUSTERLETS)
-            if other["metadata"]["name"] != name and not is_deleting(other)
+            if other["metadata"]["name"] != name and not meta.is_deleting(other)
         ]
 
-    def _secret(self, klusterlet: Object) -> ObjectKey:
-        return ObjectKey(namespace_of(klusterlet), HUB_KUBECONFIG_SECRET)
+    def _secret(self, klusterlet: meta.Object) -> meta.ObjectKey:
+        return meta.ObjectKey(namespace_of(klusterlet), HUB_KUBECONFIG_SECRET)
 
 
-def _namespaces(klusterlet: Object) -> tuple[str, str]:
+def _namespaces(klusterlet: meta.Object) -> tuple[str, str]:
     namespace = namespace_of(klusterlet)
     return namespace, addon_namespace(namespace)
 
 
-def hub_hash(secret: Object | None) -> str:
+def hub_hash(secret: meta.Object | None) -> str:
     """Return the hash by which records name their hub, empty when the Secret does not tell."""
     try:
         kubeconfig = base64.b64decode(((secret or {}).get("data") or {}).get("kubeconfig") or "", validate=True)
@@ -386,12 +380,12 @@ class KlusterletReconciler(Struct, frozen=True):
     clock: Clock
     image: str = ""  # empty: that of the operator itself
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
+    async def reconcile(self, key: meta.ObjectKey) -> Outcome:
         found = self.reader.get(KLUSTERLETS, key)
         if found is None:
             return Done()
         applier = OwnedObjectApplier(self.reader, self.client)
-        if is_deleting(found):
+        if meta.is_deleting(found):
             return await KlusterletRemoval(self.reader, self.client, applier, self.status).remove(found)
         objection = validate_klusterlet(found)
         if objection is not None:  # an invalid spec must not remove a running agent
@@ -401,7 +395,7 @@ class KlusterletReconciler(Struct, frozen=True):
         found = await add_finalizer(self.client, KLUSTERLETS, found, Finalizer.KLUSTERLET)
         return await self._deploy(found, applier)
 
-    async def _deploy(self, found: Object, applier: OwnedObjectApplier) -> Outcome:
+    async def _deploy(self, found: meta.Object, applier: OwnedObjectApplier) -> Outcome:
         try:
             bootstrap = fingerprint(self._secret(found, BOOTSTRAP_KUBECONFIG_SECRET))
             image = self.image or image_of_operator(self.reader.get(DEPLOYMENTS, OPERATOR))
@@ -418,7 +412,7 @@ class KlusterletReconciler(Struct, frozen=True):
         await self._report(found, [applied, self._features(found), *self._decide_conditions(found, rows)], rows)
         return RetryAfter(CERTIFICATE_RECHECK)
 
-    def _decide_conditions(self, found: Object, rows: Iterable[Manifest]) -> list[Condition]:
+    def _decide_conditions(self, found: meta.Object, rows: Iterable[meta.Manifest]) -> list[Condition]:
         agent = next((obj for resource, obj in rows if resource is DEPLOYMENTS), None)
         bootstrap = self._secret(found, BOOTSTRAP_KUBECONFIG_SECRET)
         hub = self._secret(found, HUB_KUBECONFIG_SECRET)
@@ -429,19 +423,19 @@ class KlusterletReconciler(Struct, frozen=True):
             conditions.decide_hub_connection(bootstrap, hub, now=self.clock.now()),
         ]
 
-    def _secret(self, found: Object, name: str) -> Object | None:
-        return self.reader.get(SECRETS, ObjectKey(namespace_of(found), name))
+    def _secret(self, found: meta.Object, name: str) -> meta.Object | None:
+        return self.reader.get(SECRETS, meta.ObjectKey(namespace_of(found), name))
 
-    def _features(self, found: Object) -> Condition:
+    def _features(self, found: meta.Object) -> Condition:
         return conditions.decide_feature_gates(found, AGENT_FEATURES)
 
-    async def _report(self, found: Object, said: list[Condition], rows: Iterable[Manifest] = ()) -> None:
+    async def _report(self, found: meta.Object, said: list[Condition], rows: Iterable[meta.Manifest] = ()) -> None:
         await report_status(self.status, KLUSTERLETS, found, said, rows)
 
 
-def fingerprint(secret: Object | None) -> str:
+def fingerprint(secret: meta.Object | None) -> str:
     """Return a short hash that changes with the content of a Secret and reveals nothing about it."""
     if secret is None:
         return ""
-    salted = [uid_of(secret), secret.get("data") or {}]
+    salted = [meta.uid_of(secret), secret.get("data") or {}]
     return hashlib.sha256(orjson.dumps(salted, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]

@@ -14,16 +14,9 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.credentials.certificates.requests import is_pending, requester_of, without_issued_certificate
 from watchword.kube.client import Client
 from watchword.registration.catalog import HubDrivers
-from watchword.registration.hub import cluster_acceptance, cluster_sets
+from watchword.registration.hub import cluster_acceptance, cluster_removal, cluster_sets
 from watchword.registration.hub.cluster_lease import ClusterLeaseReconciler, ClusterTaintReconciler
 from watchword.registration.hub.cluster_rbac import RetiredClusterNames, cluster_from_label, clusters_with_retired_name
-from watchword.registration.hub.cluster_removal import (
-    RETENTION,
-    ClusterCleanupReconciler,
-    ClusterRemovalReconciler,
-    clusters_being_removed,
-    may_have_left,
-)
 from watchword.registration.hub.credential_reports import request_event_controller
 from watchword.registration.hub.installation import AcceptanceGuard
 from watchword.runtime.cache import Cache
@@ -121,7 +114,7 @@ class HubParts(Struct, frozen=True):
     events: EventRecorder
     clock: Clock
     drivers: HubDrivers
-    left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
+    left_cluster_retention: timedelta = cluster_removal.RETENTION  # how long clusters that left are kept
 
     @property
     def ensurer(self) -> Ensurer:
@@ -185,16 +178,18 @@ def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     automatic = cluster_acceptance.ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock)
     requests = Trigger(resources.CERTIFICATE_SIGNING_REQUESTS, lambda obj: _undecided(reader, obj))
     yield _of_cluster("cluster-auto-acceptance", automatic, (requests,), concerns=cluster_acceptance.is_undecided)
-    removal = ClusterRemovalReconciler(
+    removal = cluster_removal.ClusterRemovalReconciler(
         reader, client, ensurer, status, parts.events, parts.drivers, parts.retired_cluster_names
     )
     content = tuple(
-        Trigger(r, lambda obj: clusters_being_removed(reader, obj))
+        Trigger(r, lambda obj: cluster_removal.clusters_being_removed(reader, obj))
         for r in (resources.MANAGED_CLUSTER_ADDONS, resources.MANIFEST_WORKS)
     )
     yield _of_cluster("cluster-removal", removal, (*content, *parts.drivers.removal_triggers), concerns=is_deleting)
-    cleanup = ClusterCleanupReconciler(reader, client, status, parts.events, parts.left_cluster_retention)
-    yield _of_cluster("cluster-cleanup", cleanup, concerns=may_have_left)
+    cleanup = cluster_removal.ClusterCleanupReconciler(
+        reader, client, status, parts.events, parts.left_cluster_retention
+    )
+    yield _of_cluster("cluster-cleanup", cleanup, concerns=cluster_removal.may_have_left)
     lease = ClusterLeaseReconciler(reader, ensurer, status, parts.clock)
     yield _of_cluster("cluster-lease", lease, (Trigger(resources.LEASES, lease.clusters_affected_by),))
     taints = ClusterTaintReconciler(reader, client, parts.clock)

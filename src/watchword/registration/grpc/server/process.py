@@ -22,15 +22,8 @@ from watchword.http.server import delegating_context
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, KubeError, Unauthorized, error_from_status
 from watchword.kube.watch import WatchOptions
-from watchword.registration.grpc import cloud_events
+from watchword.registration.grpc import cloud_events, errors
 from watchword.registration.grpc.cloud_events import EventCodec
-from watchword.registration.grpc.errors import (
-    GrpcDriverError,
-    MalformedEvent,
-    RequestRefused,
-    TlsFilesUnusable,
-    encode_status,
-)
 from watchword.registration.grpc.server import authorization
 from watchword.registration.grpc.server.authorization import Authenticator, Authorizer
 from watchword.registration.grpc.server.hub_objects import EventStream, EventStreams, HubObjects, heartbeat
@@ -69,12 +62,12 @@ def grpc_error(error: Exception) -> GRPCError:
     """Return the gRPC error with which a request ends; an unexpected error is logged, and reveals nothing."""
     if isinstance(error, GRPCError):
         return error
-    if isinstance(error, RequestRefused):
+    if isinstance(error, errors.RequestRefused):
         return _refusal(error.code, str(error))
-    if isinstance(error, GrpcDriverError):
+    if isinstance(error, errors.GrpcDriverError):
         return _refusal(400, str(error))
     if isinstance(error, ApiStatusError) and not isinstance(error, Unauthorized):
-        return GRPCError(Status.FAILED_PRECONDITION, encode_status(error))
+        return GRPCError(Status.FAILED_PRECONDITION, errors.encode_status(error))
     if isinstance(error, KubeError):  # the server's own problem, not the agent's
         return _refusal(503, "the gRPC server cannot use the hub's API server now: try again")
     log: Any = structlog.get_logger("watchword.grpc-server")
@@ -84,7 +77,7 @@ def grpc_error(error: Exception) -> GRPCError:
 
 def _refusal(code: int, message: str) -> GRPCError:
     status, reason = _CODES[code]
-    return GRPCError(status, encode_status(error_from_status(code, {"reason": reason, "message": message})))
+    return GRPCError(status, errors.encode_status(error_from_status(code, {"reason": reason, "message": message})))
 
 
 T = TypeVar("T")
@@ -114,20 +107,20 @@ class Call(Struct, frozen=True):
             async with asyncio.timeout(self.limits.receive_seconds):
                 compressed, length = _PREFIX.unpack(await self._read(_PREFIX.size))
                 if compressed:
-                    raise RequestRefused(400, "the message is compressed: send it as it is")
+                    raise errors.RequestRefused(400, "the message is compressed: send it as it is")
                 if length > self.limits.message_bytes:
-                    raise RequestRefused(413, f"the message is larger than {self.limits.message_bytes} bytes")
+                    raise errors.RequestRefused(413, f"the message is larger than {self.limits.message_bytes} bytes")
                 return decode(await self._read(length))
         except TimeoutError as cause:
-            raise RequestRefused(400, "the message did not arrive in time: send it faster") from cause
+            raise errors.RequestRefused(400, "the message did not arrive in time: send it faster") from cause
 
     async def _read(self, size: int) -> bytes:
         try:
             data = await self.stream._stream.recv_data(size)  # noqa: SLF001 - as recv_message does, with limits
         except AssertionError as cause:
-            raise MalformedEvent("the message is shorter than it says") from cause
+            raise errors.MalformedEvent("the message is shorter than it says") from cause
         if len(data) != size:
-            raise MalformedEvent("the call contains no message")
+            raise errors.MalformedEvent("the call contains no message")
         return data
 
     async def send(self, message: Any) -> None:
@@ -137,7 +130,9 @@ class Call(Struct, frozen=True):
                 await self.stream.send_message(message)
         except TimeoutError as cause:
             abort(self.connection)
-            raise RequestRefused(429, "the client reads too slowly: subscribe again and ask for a resync") from cause
+            raise errors.RequestRefused(
+                429, "the client reads too slowly: subscribe again and ask for a resync"
+            ) from cause
 
 
 UNKNOWN = "unknown"
@@ -229,7 +224,7 @@ class EventService(Struct, frozen=True):
     async def _authenticate(self, call: Call) -> authorization.Caller:
         caller = await self.authenticator.authenticate(call.credential)
         if self.rates.take(caller.user.username, asyncio.get_running_loop().time()):
-            raise RequestRefused(429, "this user sends too many requests: send fewer, or wait some seconds")
+            raise errors.RequestRefused(429, "this user sends too many requests: send fewer, or wait some seconds")
         self.authenticated(call.connection, caller.user.username)
         return caller
 
@@ -252,7 +247,7 @@ class EventService(Struct, frozen=True):
             if loop.time() >= next_heartbeat:
                 expires = events.caller.expires_at
                 if expires is not None and self.authenticator.clock.now() > expires:
-                    raise RequestRefused(401, "the client certificate has expired during the call")
+                    raise errors.RequestRefused(401, "the client certificate has expired during the call")
                 await call.send(heartbeat())
                 next_heartbeat = loop.time() + self.limits.heartbeat_seconds
             change = events.take()
@@ -347,7 +342,7 @@ async def load_files(tls: TlsFiles, patience: timedelta = FILES_PATIENCE) -> Non
 def is_loaded(tls: TlsFiles) -> bool:
     try:
         tls.load()
-    except TlsFilesUnusable:
+    except errors.TlsFilesUnusable:
         return False
     return True
 
@@ -400,7 +395,7 @@ def make_listener(options: GrpcServerOptions, authenticator: Authenticator, publ
 async def drain(listener: GrpcListener, streams: EventStreams) -> None:
     """Accept nothing new, end subscriptions so that agents go to another replica, let current writes finish."""
     listener.stop_listening()
-    streams.end_all(RequestRefused(503, "this gRPC server is stopping: connect again"))
+    streams.end_all(errors.RequestRefused(503, "this gRPC server is stopping: connect again"))
     try:
         async with asyncio.timeout(listener.limits.drain_seconds):
             await listener.idle()
