@@ -208,11 +208,12 @@ async def test_stream_that_ends_is_opened_again_with_a_resync_of_newer_versions(
         await anext(updates)
         server.objects[CLUSTER] = [cluster_event(server, "resync_response", "2", spec={"a": 1})]
         server.end(CLUSTER)
-        change = await anext(updates)
+        listed = await anext(updates)
 
-    assert isinstance(change, ObjectChange)
+    assert isinstance(listed, Snapshot)
+    assert [orjson.loads(raw)["spec"] for raw in listed.items] == [{"a": 1}]
     requests = [orjson.loads(event.binary_data) for event in server.published]
-    assert requests[-1] == {"resourceVersions": [{"resourceID": "u1", "resourceVersion": 1}]}
+    assert requests[1] == {"resourceVersions": [{"resourceID": "u1", "resourceVersion": 1}]}
 
 
 async def test_silence_after_a_heartbeat_is_a_lost_connection(server: ScriptedServer) -> None:
