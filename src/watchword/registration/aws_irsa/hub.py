@@ -333,22 +333,17 @@ async def prepare_acceptance(context: AcceptanceContext, *, api: AwsApi | None =
     identity = ClusterIdentity(cluster.name, cluster.uid, hub, options.read_claimed_arn(cluster.annotations, hub))
     records = IdentityRecords(context.client)
     record = await records.create(identity)
-    validate_not_revoking(record)
+    if record.phase is IdentityPhase.REVOKING:
+        raise RoleTaken(
+            f"role {record.identity.role.name} of an earlier acceptance is not deleted yet: "
+            f"run `watchword aws revoke {record.identity.cluster}`, then accept the cluster"
+        )
     connection, tags = api or LazyAwsApi(hub.region), options.role_tags(context.settings)
     identities = make_identities(context.client, hub, options.IdentityMode.ACCEPT, connection, tags)
     if record.phase is IdentityPhase.READY:
         await identities.repair(record)
     else:
         await records.set_phase(record, IdentityPhase.READY, await identities.create(record))
-
-
-def validate_not_revoking(record: IdentityRecord) -> None:
-    """Raise `RoleTaken` when the role of an earlier acceptance is not deleted yet."""
-    if record.phase is IdentityPhase.REVOKING:
-        raise RoleTaken(
-            f"role {record.identity.role.name} of an earlier acceptance is not deleted yet: "
-            f"run `watchword aws revoke {record.identity.cluster}`, then accept the cluster"
-        )
 
 
 async def revoke_identities(client: Client, cluster: str, *, api: AwsApi | None = None) -> list[str]:

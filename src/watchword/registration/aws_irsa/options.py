@@ -58,18 +58,15 @@ class EksClusterArn(Struct, frozen=True):
         if match is None:
             raise InvalidName(f"{_shortened(text)} is not the ARN of an EKS cluster: give {_FORM}")
         found = cls(**match.groupdict())
-        partition = partition_of_region(found.region)
+        partition = next(
+            (name for name, prefix in REGION_PREFIXES.items() if found.region.startswith(prefix)), DEFAULT_PARTITION
+        )
         if found.partition != partition:
             raise InvalidName(
                 f"region {found.region} is not in partition {found.partition}: "
                 f"give the ARN as AWS prints it, beginning with arn:{partition}:eks"
             )
         return found
-
-
-def partition_of_region(region: str) -> str:
-    found = (partition for partition, prefix in REGION_PREFIXES.items() if region.startswith(prefix))
-    return next(found, DEFAULT_PARTITION)
 
 
 def parse_oidc_provider(text: str) -> str:

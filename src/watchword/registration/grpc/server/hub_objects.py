@@ -286,7 +286,10 @@ class HubObjects(Struct, frozen=True):
             self.streams.end_cluster(delta.key.name, reason)
 
     def _changed(self, data_type: DataType, delta: Delta) -> None:
-        streams = self.streams.of(_cluster_of_delta(data_type, delta), data_type)
+        cluster = delta.key.namespace or delta.key.name
+        if data_type is DataType.CERTIFICATE_REQUEST:
+            cluster = cluster_of_object(delta.new or delta.old or {"metadata": {}}, data_type)
+        streams = self.streams.of(cluster, data_type)
         if not streams:  # most clusters are served by other replicas
             return
         old, new = delta.old, delta.new
@@ -331,12 +334,6 @@ class HubObjects(Struct, frozen=True):
         if data_type in (DataType.EVENT, DataType.TOKEN_REQUEST):
             return []
         return self.cache.list(RESOURCES[data_type], namespace=cluster)
-
-
-def _cluster_of_delta(data_type: DataType, delta: Delta) -> str:
-    if data_type is DataType.CERTIFICATE_REQUEST:
-        return cluster_of_object(delta.new or delta.old or {"metadata": {}}, data_type)
-    return delta.key.namespace or delta.key.name
 
 
 def read_resource_versions(request: CloudEvent) -> dict[str, str]:

@@ -261,20 +261,13 @@ class GrpcListener(Server):
         self._server_closed_fut = loop.create_future()
         return int(self._server.sockets[0].getsockname()[1])
 
-    def stop_listening(self) -> None:
+    async def drain(self) -> None:
+        """Accept no connection any more, and wait until no call is in progress."""
         if self._server is not None:
             self._server.close()
-
-    async def idle(self) -> None:
-        """Wait until no call is in progress."""
         tasks = [task for handler in self._handlers for task in handler._tasks.values()]  # noqa: SLF001 - no other way
         if tasks:
             await asyncio.wait(tasks)
-
-    def abort_connections(self) -> None:
-        """Close every connection at once."""
-        for connection in self.table.connections():
-            abort(connection)
 
     def admit(self, connection: Connection, address: str) -> bool:
         victim = self.table.choose_victim(address)

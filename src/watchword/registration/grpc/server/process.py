@@ -394,13 +394,11 @@ def make_listener(options: GrpcServerOptions, authenticator: Authenticator, publ
 
 async def drain(listener: GrpcListener, streams: EventStreams) -> None:
     """Accept nothing new, end subscriptions so that agents go to another replica, let current writes finish."""
-    listener.stop_listening()
     streams.end_all(errors.RequestRefused(503, "this gRPC server is stopping: connect again"))
-    try:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(listener.limits.drain_seconds):
-            await listener.idle()
-    except TimeoutError:
-        pass
+            await listener.drain()
     listener.close()
-    listener.abort_connections()
+    for connection in listener.table.connections():
+        abort(connection)
     await listener.wait_closed()
