@@ -9,6 +9,7 @@ from msgspec import Struct
 from watchword.api import meta
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.conditions import Condition
+from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE, HUB_SERVICE_ACCOUNT, IMAGE, Annotation, Finalizer
 from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
 from watchword.api.resources import CLUSTER_MANAGERS, CRON_JOBS, DEPLOYMENTS, NAMESPACES, SERVICES
@@ -38,9 +39,9 @@ def server_name(manager: meta.Object, server: HubServer) -> str:
     return f"{manager['metadata']['name']}-{server.name}"
 
 
-def server_bindings(manager: meta.Object, server: HubServer, controller: meta.ObjectKey) -> list[meta.Manifest]:
+def server_bindings(manager: meta.Object, server: HubServer, controller: ObjectKey) -> list[meta.Manifest]:
     prefix = f"open-cluster-management:operated:{manager['metadata']['name']}:{server.name}"
-    account = meta.ObjectKey(HUB_NAMESPACE, server.service_account)
+    account = ObjectKey(HUB_NAMESPACE, server.service_account)
     rows: list[meta.Manifest] = [
         rendering.service_account(account.name, account.namespace),
         rendering.cluster_binding(prefix, server.role, account),
@@ -48,7 +49,7 @@ def server_bindings(manager: meta.Object, server: HubServer, controller: meta.Ob
     if server.signer_rules:
         rows.append(rendering.cluster_binding(f"{prefix}-signer", server.signer_role, controller))
     if server.controller_rules:
-        key = meta.ObjectKey(HUB_NAMESPACE, f"{server.name}-controller")
+        key = ObjectKey(HUB_NAMESPACE, f"{server.name}-controller")
         rows += rendering.role_with_binding(key, [], controller, existing_role=server.controller_role)
     return rows
 
@@ -58,7 +59,7 @@ def server_workload(manager: meta.Object, server: HubServer, image: str) -> list
     own: Mapping[str, Any] = spec.get("serverConfiguration") or {}
     name = server_name(manager, server)
     workload = rendering.Workload(
-        key=meta.ObjectKey(HUB_NAMESPACE, name),
+        key=ObjectKey(HUB_NAMESPACE, name),
         service_account=server.service_account,
         image=str(own.get("imagePullSpec") or spec.get("imagePullSpec") or image),
         arguments=server.arguments,
@@ -79,7 +80,7 @@ def service(name: str, port: int, *, is_balanced: bool) -> meta.Manifest:
         "selector": {"app": name},
         "ports": ports,
     }
-    key = meta.ObjectKey(HUB_NAMESPACE, name)
+    key = ObjectKey(HUB_NAMESPACE, name)
     return SERVICES, SERVICES.manifest(key, metadata={"labels": rendering.labels_for(name)}, spec=spec)
 
 
@@ -88,8 +89,8 @@ def _is_balanced(configuration: Mapping[str, Any], protocol: str) -> bool:
     return any(way.get("type") == "loadBalancer" for way in ways)
 
 
-CONTROLLER = meta.ObjectKey(HUB_NAMESPACE, HUB_SERVICE_ACCOUNT)
-CLEANER = meta.ObjectKey(HUB_NAMESPACE, "cluster-cleaner-sa")
+CONTROLLER = ObjectKey(HUB_NAMESPACE, HUB_SERVICE_ACCOUNT)
+CLEANER = ObjectKey(HUB_NAMESPACE, "cluster-cleaner-sa")
 CLEANER_JOB = "cluster-cleaner"
 
 
@@ -168,7 +169,7 @@ def hub_manifests(manager: meta.Object, *, image: str = IMAGE) -> list[meta.Mani
     """Return what the operator applies for a hub: bound to roles that exist, so that it need not hold their rights."""
     prefix = f"open-cluster-management:operated:{manager['metadata']['name']}"
     return [
-        (NAMESPACES, NAMESPACES.manifest(meta.ObjectKey.cluster(HUB_NAMESPACE))),
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
         rendering.service_account(CONTROLLER.name, HUB_NAMESPACE, account_annotations(manager)),
         rendering.cluster_binding(f"{prefix}:controller", HUB_ROLE, CONTROLLER),
         rendering.service_account(CLEANER.name, HUB_NAMESPACE),
@@ -189,7 +190,7 @@ def _workloads(manager: meta.Object, image: str) -> list[meta.Manifest]:
     spec: Mapping[str, Any] = manager.get("spec") or {}
     chosen = str(spec.get("imagePullSpec") or image)
     workload = rendering.Workload(
-        key=meta.ObjectKey(HUB_NAMESPACE, f"{manager['metadata']['name']}-controller"),
+        key=ObjectKey(HUB_NAMESPACE, f"{manager['metadata']['name']}-controller"),
         service_account=CONTROLLER.name,
         image=chosen,
         arguments=["hub", *hub_flags(manager), f"--agent-image={chosen}"],
@@ -234,7 +235,7 @@ def cleaner_job(image: str, retention: str = "", pod_fields: Mapping[str, Any] |
             "spec": {"backoffLimit": 1, "activeDeadlineSeconds": rendering.JOB_DEADLINE, "template": {"spec": pod}}
         },
     }
-    key = meta.ObjectKey(HUB_NAMESPACE, CLEANER_JOB)
+    key = ObjectKey(HUB_NAMESPACE, CLEANER_JOB)
     return CRON_JOBS, CRON_JOBS.manifest(key, metadata={"labels": rendering.labels_for(CLEANER_JOB)}, spec=spec)
 
 
@@ -249,7 +250,7 @@ class ClusterManagerReconciler(Struct, frozen=True):
     status: StatusWriter
     image: str = ""  # empty: that of the operator itself
 
-    async def reconcile(self, key: meta.ObjectKey) -> Outcome:
+    async def reconcile(self, key: ObjectKey) -> Outcome:
         """Deploy the hub, or remove its controllers; clusters and their kinds stay."""
         found = self.reader.get(CLUSTER_MANAGERS, key)
         if found is None:
@@ -292,7 +293,7 @@ class ClusterManagerReconciler(Struct, frozen=True):
             message = f"waiting for {', '.join(waiting)} to be gone"
             await self._report(found, [Condition.false(conditions.APPLIED, "ClusterManagerDeleting", message)])
             return RetryAfter(RECHECK)
-        place = self.reader.get(NAMESPACES, meta.ObjectKey.cluster(HUB_NAMESPACE))
+        place = self.reader.get(NAMESPACES, ObjectKey.cluster(HUB_NAMESPACE))
         if (
             place is not None
             and meta.annotations_of(place).get(OWNER_ANNOTATION) == owner_annotation(found)

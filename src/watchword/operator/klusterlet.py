@@ -14,6 +14,7 @@ from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api import meta
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.conditions import Condition
+from watchword.api.meta import ObjectKey
 from watchword.api.names import (
     ADDON_NAMESPACE,
     AGENT_NAMESPACE,
@@ -130,25 +131,25 @@ def agent_manifests(klusterlet: meta.Object, *, image: str = IMAGE, bootstrap: s
             binding
             for place in places
             for binding in rendering.role_with_binding(
-                meta.ObjectKey(place, f"{prefix}:agent"), (), subject, existing_role=AGENT_OWN_ROLE
+                ObjectKey(place, f"{prefix}:agent"), (), subject, existing_role=AGENT_OWN_ROLE
             )
         ),
         agent_deployment(klusterlet, image=image, bootstrap=bootstrap),
     ]
 
 
-def service_account_of(klusterlet: meta.Object) -> meta.ObjectKey:
+def service_account_of(klusterlet: meta.Object) -> ObjectKey:
     """Return the ServiceAccount that the agent runs as; a driver may expect another name than the usual one."""
     driver = _choose_driver(_registration_of(klusterlet))
     suffix = driver.account_suffix if isinstance(driver, AnnotatesAgentAccount) else DEFAULT_ACCOUNT_SUFFIX
-    return meta.ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-{suffix}")
+    return ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-{suffix}")
 
 
 def _namespaces_and_account(klusterlet: meta.Object) -> list[meta.Manifest]:
     namespace, subject = namespace_of(klusterlet), service_account_of(klusterlet)
     return [
-        (NAMESPACES, NAMESPACES.manifest(meta.ObjectKey.cluster(namespace))),
-        (NAMESPACES, NAMESPACES.manifest(meta.ObjectKey.cluster(addon_namespace(namespace)))),
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace))),
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(addon_namespace(namespace)))),
         rendering.service_account(subject.name, namespace, _account_annotations(_registration_of(klusterlet))),
     ]
 
@@ -157,7 +158,7 @@ def agent_deployment(klusterlet: meta.Object, *, image: str = IMAGE, bootstrap: 
     spec: Mapping[str, Any] = klusterlet.get("spec") or {}
     return rendering.deployment(
         rendering.Workload(
-            key=meta.ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent"),
+            key=ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent"),
             service_account=service_account_of(klusterlet).name,
             image=str(spec.get("imagePullSpec") or image),
             arguments=["agent", *agent_flags(klusterlet)],
@@ -334,7 +335,7 @@ class KlusterletRemoval(Struct, frozen=True):
     async def _delete_namespaces(self, klusterlet: meta.Object) -> None:
         used = {place for other in self._others(klusterlet) for place in _namespaces(other)}
         for place in _namespaces(klusterlet):
-            found = self.reader.get(NAMESPACES, meta.ObjectKey.cluster(place))
+            found = self.reader.get(NAMESPACES, ObjectKey.cluster(place))
             ours = found is not None and meta.annotations_of(found).get(OWNER_ANNOTATION) == owner_annotation(
                 klusterlet
             )
@@ -349,8 +350,8 @@ class KlusterletRemoval(Struct, frozen=True):
             if other["metadata"]["name"] != name and not meta.is_deleting(other)
         ]
 
-    def _secret(self, klusterlet: meta.Object) -> meta.ObjectKey:
-        return meta.ObjectKey(namespace_of(klusterlet), HUB_KUBECONFIG_SECRET)
+    def _secret(self, klusterlet: meta.Object) -> ObjectKey:
+        return ObjectKey(namespace_of(klusterlet), HUB_KUBECONFIG_SECRET)
 
 
 def _namespaces(klusterlet: meta.Object) -> tuple[str, str]:
@@ -380,7 +381,7 @@ class KlusterletReconciler(Struct, frozen=True):
     clock: Clock
     image: str = ""  # empty: that of the operator itself
 
-    async def reconcile(self, key: meta.ObjectKey) -> Outcome:
+    async def reconcile(self, key: ObjectKey) -> Outcome:
         found = self.reader.get(KLUSTERLETS, key)
         if found is None:
             return Done()
@@ -424,7 +425,7 @@ class KlusterletReconciler(Struct, frozen=True):
         ]
 
     def _secret(self, found: meta.Object, name: str) -> meta.Object | None:
-        return self.reader.get(SECRETS, meta.ObjectKey(namespace_of(found), name))
+        return self.reader.get(SECRETS, ObjectKey(namespace_of(found), name))
 
     def _features(self, found: meta.Object) -> Condition:
         return conditions.decide_feature_gates(found, AGENT_FEATURES)
