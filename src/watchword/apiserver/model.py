@@ -154,7 +154,6 @@ class ResourceKind(Struct, frozen=True):
     from_stored: Callable[[Object], Object] | None = None
     default: tuple[Callable[[Object], None], ...] = ()  # defaults that a schema cannot express; run on decoded bodies
     begin_deletion: Callable[[Object], None] | None = None  # changes, once, the object that deletion marks
-    scale_paths: tuple[str, str, str] | None = None  # the paths of desired replicas, observed replicas and the selector
     stored: bool = True  # False: answered and not stored (reviews); a handler serves them
 
     @property

@@ -1,7 +1,7 @@
 """What metadata of any object must look like: names, labels, annotations, owners, finalizers; label selectors."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -125,30 +125,6 @@ def config_key(key: str) -> list[str]:
     elif key.startswith(".."):
         found.append("must not start with '..'")
     return found
-
-
-_PERCENT = (
-    "a valid percent string must be a numeric string followed by an ending '%' "
-    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-)
-
-
-def port_errors(port: int, path: str) -> Iterator[FieldError]:
-    if not 1 <= port <= 65535:
-        yield invalid(path, port, "must be between 1 and 65535, inclusive")
-
-
-def negative_errors(spec: Object, names: Iterable[str], path: str) -> Iterator[FieldError]:
-    for name in names:
-        if (spec.get(name) or 0) < 0:
-            yield invalid(f"{path}.{name}", spec[name], "must be greater than or equal to 0")
-
-
-def int_or_percent_errors(value: Any, path: str) -> Iterator[FieldError]:
-    if isinstance(value, str) and not re.fullmatch(r"[0-9]+%", value, re.ASCII):
-        yield invalid(path, value, _PERCENT)
-    elif isinstance(value, int) and value < 0:
-        yield invalid(path, value, "must be greater than or equal to 0")
 
 
 MAX_ANNOTATION_BYTES = 256 * 1024
@@ -309,39 +285,3 @@ def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
     yield from (invalid(f"{path}.key", key, complaint) for complaint in qualified_name(key))
     for index, value in enumerate(values):
         yield from (invalid(f"{path}.values[{index}]", value, complaint) for complaint in label_value(value))
-
-
-def is_selected(labels: Mapping[str, str], selector: Object) -> bool:
-    wanted = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    return all(_satisfies(labels, requirement) for requirement in selector.get("matchExpressions") or ())
-
-
-def _satisfies(labels: Mapping[str, str], requirement: Object) -> bool:
-    key, values = requirement.get("key"), requirement.get("values") or []
-    match requirement.get("operator"):
-        case "In":
-            return labels.get(key or "") in values
-        case "NotIn":
-            return labels.get(key or "") not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels
-
-
-def printed_selector(selector: Object | None) -> str:
-    selector = selector or {}
-    parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
-    for requirement in selector.get("matchExpressions") or ():
-        key, values = requirement.get("key") or "", sorted(requirement.get("values") or [])
-        listed = ",".join(values)
-        words = {
-            "In": f"{key} in ({listed})",
-            "NotIn": f"{key} notin ({listed})",
-            "Exists": key,
-            "DoesNotExist": f"!{key}",
-        }
-        parts.append((key, words.get(requirement.get("operator") or "", key)))
-    return ",".join(text for _, text in sorted(parts))

@@ -11,7 +11,7 @@ keys, `*` marks a value whose zero differs from absence. The name `-` inlines th
 
 Flags: `!` required · `+` written even when empty · `omit` left out when empty although a message ·
 `map=<keys>` and `set` list types · `merge=<key>`, `merge`, `retainKeys`, `merge+retainKeys=<key>`
-strategic merge · `atomic` a map owned as a whole.
+strategic merge · `atomic` a map owned as a whole · `=<value>` written when the field is empty.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -20,6 +20,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import orjson
 from msgspec import Struct, field
 
 from watchword.apiserver.schema.model import Schema
@@ -46,6 +47,7 @@ class Field(Struct, frozen=True):
     atomic: bool = False
     patch_strategy: PatchStrategy = ""
     patch_merge_key: str = ""
+    default: Any = None  # None: there is none
     description: str = ""
 
     @property
@@ -134,7 +136,9 @@ def _field(line: str, package: str, names: Container[str]) -> Field:
     # Go writes a struct even when it is empty, unless the field is marked otherwise.
     struct = not shape and not pointer and (kind[0].isupper() or kind in _STRUCTS)
     strategy, merge_key = _merging(flags)
-    keys = next((flag.removeprefix("map=") for flag in flags if flag.startswith("map=")), "")
+    keys, default = (
+        next((flag.removeprefix(word) for flag in flags if flag.startswith(word)), "") for word in ("map=", "=")
+    )
     return Field(
         number=int(number),
         name=name,
@@ -148,8 +152,17 @@ def _field(line: str, package: str, names: Container[str]) -> Field:
         atomic="atomic" in flags,
         patch_strategy=strategy,
         patch_merge_key=merge_key,
+        default=_value(default),
         description=description,
     )
+
+
+def _value(text: str) -> Any:
+    """Read a default: JSON, or a text that is none."""
+    try:
+        return orjson.loads(text) if text else None
+    except orjson.JSONDecodeError:
+        return text
 
 
 _STRUCTS = frozenset({"time", "microtime", "quantity", "intstr"})

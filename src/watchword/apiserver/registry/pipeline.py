@@ -8,6 +8,8 @@ from msgspec import Struct, field
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import invalid
 from watchword.apiserver.fieldmanager.update import track_update
+from watchword.apiserver.kinds.build import message_of
+from watchword.apiserver.kinds.typed import typed
 from watchword.apiserver.model import Admit, ApiError, FieldError, Now, Operation, ResourceKind, User
 from watchword.apiserver.registry.object_storage import KindTable, ObjectStorage
 from watchword.apiserver.registry.system_fields import Entropy
@@ -95,13 +97,13 @@ class ManagedFieldsTracker(Struct, frozen=True):
 
     def _empty_of(self, kind: ResourceKind) -> Object | None:
         """Return a typed kind's object without any field set: some fields are written even then."""
-        if kind.custom or not kind.default:
+        resource = kind.resource
+        if kind.custom:
             return None
-        if kind.resource not in self._empty:
-            empty: Object = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
-            kind.default[0](empty)
-            self._empty[kind.resource] = empty
-        return self._empty[kind.resource]
+        if resource not in self._empty:
+            message = message_of(resource.group, resource.version, resource.kind)
+            self._empty[resource] = typed(has_defaults=False).conform(message, {})
+        return self._empty[resource]
 
 
 def reset_fields(kind: ResourceKind, subresource: str) -> frozenset[str]:

@@ -16,10 +16,6 @@ def is_formatted(text: str, name: str) -> bool:
     return check is None or check(text)
 
 
-def is_known_format(name: str) -> bool:
-    return name.replace("-", "") in _CHECKS
-
-
 def _matches(pattern: str, longest: int = 1024) -> Callable[[str], bool]:
     """Return a check in linear time: the text is a client's."""
 

@@ -2,19 +2,21 @@
 
 from collections.abc import Awaitable, Callable
 
+import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.apiserver.authz.model import Authorizer, require
-from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type, require_type_meta
-from watchword.apiserver.errors import method_not_allowed, verb_not_allowed
+from watchword.apiserver.bodies import JSON, decode, decode_body, duplicate_fields, media_type, require_type_meta
+from watchword.apiserver.errors import invalid_kind, method_not_allowed, verb_not_allowed
+from watchword.apiserver.field_errors import invalid as invalid_field
 from watchword.apiserver.model import HandlerRequest, ResourceKind
-from watchword.apiserver.negotiation import choose_media
+from watchword.apiserver.negotiation import choose_media, object_response
 from watchword.apiserver.registry.delete import read_delete_options
 from watchword.apiserver.registry.options import read_list_options, read_write_request
-from watchword.apiserver.registry.patch import APPLY_PATCH, patch_type
+from watchword.apiserver.registry.patch import APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH, patch_type
 from watchword.apiserver.registry.pipeline import VerbResult, WriteRequest, prune_and_default
 from watchword.apiserver.registry.registry import Verbs
 from watchword.apiserver.registry.update import UpdateTarget
@@ -55,9 +57,27 @@ class ResourceServer(Struct, frozen=True):
         return await serve(request, kind)
 
     async def _scale(self, request: HandlerRequest, kind: ResourceKind) -> Response:
-        from watchword.apiserver.serving.scale import ScaleServer
+        """Serve the size of a workload as a Scale, changed by an update or a merge patch."""
+        if request.info.verb == "get":
+            record = await self.verbs.read.get(kind, _key(request), request.parameter("resourceVersion"))
+            return object_response(request, scale_of(orjson.loads(record.body)))
+        media = media_type(request.header("content-type"))
+        scale = decode(request.body, JSON if media in (MERGE_PATCH, STRATEGIC_PATCH) else media)
+        replicas = (scale.get("spec") or {}).get("replicas") or 0
+        if type(replicas) is not int or replicas < 0:
+            error = invalid_field("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise invalid_kind("autoscaling", "Scale", request.info.name, [error])
 
-        return await ScaleServer(self.verbs).serve(request, kind)
+        def resize(obj: Object) -> Object:
+            obj["spec"]["replicas"] = replicas
+            # An absent revision means that any will do; a given one must still be the stored one.
+            obj["metadata"]["resourceVersion"] = (scale.get("metadata") or {}).get("resourceVersion") or ""
+            return obj
+
+        answer = await self.verbs.update.revise(
+            _target(request, kind), resize, self._call(request, options_kind="UpdateOptions")
+        )
+        return object_response(request, scale_of(orjson.loads(answer.body)))
 
     async def _get(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         record = await self.verbs.read.get(kind, _key(request), request.parameter("resourceVersion"))
@@ -116,6 +136,23 @@ class ResourceServer(Struct, frozen=True):
         call = read_write_request(request, options_kind=options_kind, apply=apply)
         info = replace(request.info, verb="create")
         return replace(call, may_create=lambda: require(self.authorizer, request.user, info))
+
+
+def scale_of(obj: Object) -> Object:
+    """Return the Scale of a workload; what is absent counts as zero."""
+    identity = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    replicas, selector = obj["spec"].get("replicas"), obj["spec"].get("selector") or {}
+    labels = sorted((selector.get("matchLabels") or {}).items())
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: obj["metadata"][name] for name in identity if name in obj["metadata"]},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": {
+            "replicas": (obj.get("status") or {}).get("replicas") or 0,
+            "selector": ",".join(f"{key}={value}" for key, value in labels),
+        },
+    }
 
 
 def subresource_verbs(subresource: str) -> tuple[str, ...]:
