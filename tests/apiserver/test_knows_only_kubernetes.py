@@ -30,14 +30,24 @@ MIXED = {"bootstrap", "credential_report", "resources"}
 
 
 def _imports(path: Path) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             if node.module == "watchword.api":
-                yield from ((f"watchword.api.{alias.name}", "") for alias in node.names)
+                for alias in node.names:
+                    yield from ((f"watchword.api.{alias.name}", name) for name in _used_of(alias.name, nodes) or [""])
             else:
                 yield from ((node.module, alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
+
+
+def _used_of(module: str, nodes: list[ast.AST]) -> list[str]:
+    return [
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == module
+    ]
 
 
 def _is_of_kubernetes(module: str, name: str) -> bool:

@@ -295,7 +295,7 @@ def _unwrap(envelope: bytes) -> Object:
     name = _message_name(api_version, kind)
     read = _reader().read(name, raw)
     # Go writes every plain field, empty or not: the kind's shape tells zero from absence.
-    return {"apiVersion": api_version, "kind": kind, **typed().conform(name, read)}
+    return {"apiVersion": api_version, "kind": kind, **typed(has_defaults=False).conform(name, read)}
 
 
 def _type_meta(data: bytes) -> tuple[str, str]:

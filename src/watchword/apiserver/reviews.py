@@ -1,6 +1,6 @@
 """Reviews, which are answered and not stored: identities and rights."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -22,10 +22,9 @@ from watchword.apiserver.authn.model import CredentialRefused
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.authz.rbac import RbacAuthorizer, join_problems
 from watchword.apiserver.bodies import JSON, decode_body, duplicate_fields, media_type
-from watchword.apiserver.field_errors import invalid, required
+from watchword.apiserver.field_errors import invalid
 from watchword.apiserver.kinds.build import REVIEWS
 from watchword.apiserver.model import (
-    ApiError,
     FieldError,
     Handler,
     HandlerRequest,
@@ -39,7 +38,6 @@ from watchword.apiserver.model import (
 from watchword.apiserver.negotiation import object_response
 from watchword.apiserver.registry.options import read_write_request
 from watchword.apiserver.registry.pipeline import ManagedFieldsTracker, WriteRequest, prune_and_default
-from watchword.apiserver.requestinfo import parse_field_selector, parse_label_selector
 
 
 class ReviewRequest(Struct, frozen=True):
@@ -122,62 +120,6 @@ def mapping(value: Any, path: str) -> Object:
     return value or {}
 
 
-_PATH = "spec.resourceAttributes"
-_LABEL_OPERATORS = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}  # whether it needs values
-
-
-def selector_errors(selector: Any, kind: str) -> list[FieldError]:
-    if selector is None:
-        return []
-    path = f"{_PATH}.{kind}"
-    raw, requirements = mapping(selector, path).get("rawSelector"), selector.get("requirements")
-    if requirements is not None and not _is_list_of_objects(requirements):
-        raise errors.bad_request(f"{path}.requirements must be a list of objects")
-    if raw and requirements:
-        return [invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements")]
-    if not raw and not requirements:
-        return [required(f"{path}.requirements", f"when {path} is specified, requirements or rawSelector is required")]
-    return []
-
-
-def selector_remarks(attributes: Object) -> list[str]:
-    return [
-        f"{_PATH}.{kind} {'partially ' if partly else ''}ignored due to parse error"
-        for kind, partly in _unreadable(attributes)
-    ]
-
-
-def _unreadable(attributes: Object) -> Iterator[tuple[str, bool]]:
-    for kind, is_good in (("fieldSelector", _is_field_requirement), ("labelSelector", _is_label_requirement)):
-        selector = attributes.get(kind) or {}
-        rows = [is_good(row) for row in selector.get("requirements") or ()]
-        if rows and not all(rows):
-            yield kind, any(rows)
-        elif selector.get("rawSelector") and not _parses(kind, selector["rawSelector"]):
-            yield kind, False
-
-
-def _parses(kind: str, text: Any) -> bool:
-    try:
-        (parse_field_selector if kind == "fieldSelector" else parse_label_selector)(str(text))
-    except ApiError:
-        return False
-    return True
-
-
-def _is_label_requirement(row: Any) -> bool:
-    needs_values = _LABEL_OPERATORS.get(row.get("operator"))
-    return needs_values is not None and bool(row.get("values")) == needs_values
-
-
-def _is_field_requirement(row: Any) -> bool:
-    return row.get("operator") in {"In", "NotIn"} and len(row.get("values") or ()) == 1
-
-
-def _is_list_of_objects(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(row, dict) for row in value)
-
-
 GROUP = "authorization.k8s.io"
 
 
@@ -193,7 +135,7 @@ class AccessReviewHandler(Struct, frozen=True):
         review_request = read_review_request(request, kind)
         review, spec = review_request.review, review_request.review.get("spec") or {}
         of_caller, local = self.resource == SELF_SUBJECT_ACCESS_REVIEWS, self.resource.namespaced
-        found = [*spec_errors(spec), *([] if of_caller else _subject_errors(spec)), *attribute_errors(spec)]
+        found = [*spec_errors(spec), *([] if of_caller else _subject_errors(spec))]
         found += _metadata_errors(review["metadata"], local=local)
         if local:
             found += _local_errors(spec, request.info.namespace)
@@ -237,9 +179,6 @@ def decide(authorizer: Authorizer, user: User, spec: Object) -> Object:
     status: Object = {"allowed": decision.allowed}
     if decision.reason:
         status["reason"] = decision.reason
-    remarks = selector_remarks(spec.get("resourceAttributes") or {})
-    if remarks:
-        status["evaluationError"] = "; ".join(remarks)
     return status
 
 
@@ -276,11 +215,6 @@ def spec_errors(spec: Object) -> list[FieldError]:
         detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         return [invalid("spec.resourceAttributes", None, detail)]
     return []
-
-
-def attribute_errors(spec: Object) -> list[FieldError]:
-    row = spec.get("resourceAttributes") or {}
-    return [error for kind in ("fieldSelector", "labelSelector") for error in selector_errors(row.get(kind), kind)]
 
 
 def _subject_errors(spec: Object) -> list[FieldError]:

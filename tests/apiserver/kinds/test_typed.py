@@ -123,8 +123,14 @@ def test_wrong_type_is_refused_with_the_message_of_kube_apiserver(
         ),
         pytest.param(
             f"{CORE}Probe",
-            {"httpGet": {"port": "http"}, "periodSeconds": 0},
-            {"httpGet": {"port": "http"}},
+            {"httpGet": {"port": "http"}, "periodSeconds": 0, "timeoutSeconds": 7},
+            {
+                "httpGet": {"path": "/", "port": "http", "scheme": "HTTP"},
+                "timeoutSeconds": 7,
+                "periodSeconds": 10,
+                "successThreshold": 1,
+                "failureThreshold": 3,
+            },
             id="inlined fields stand beside their own",
         ),
         pytest.param(

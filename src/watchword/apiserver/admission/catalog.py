@@ -13,7 +13,6 @@ from watchword.apiserver.csr.strategy import CertificateAdmission, ConditionTime
 from watchword.apiserver.model import Admit, Now, Operation, Registry
 
 PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
-NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 class AdmissionSteps(Struct, frozen=True):
@@ -29,7 +28,6 @@ def admission_steps(
     return AdmissionSteps(
         mutating=(
             deduplicate_owners,
-            taint_new_nodes,
             ServiceAccountAdmission(registry, entropy),
             ConditionTimes(now),
             # last among these: it checks the object that is about to be validated
@@ -50,16 +48,6 @@ async def protect_namespaces(operation: Operation) -> None:
         return
     if operation.key.name in PROTECTED_NAMESPACES:
         raise errors.forbidden(resource, operation.key.name, "this namespace may not be deleted")
-
-
-async def taint_new_nodes(operation: Operation) -> None:
-    kind = operation.kind.resource
-    if operation.old is not None or operation.new is None or (kind.group, kind.kind) != ("", "Node"):
-        return
-    spec = operation.new.setdefault("spec", {})
-    taints = spec.get("taints") or []
-    if not any(taint.get("key") == NOT_READY["key"] and taint.get("effect") == "NoSchedule" for taint in taints):
-        spec["taints"] = [*taints, dict(NOT_READY)]
 
 
 async def deduplicate_owners(operation: Operation) -> None:
