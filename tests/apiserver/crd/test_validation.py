@@ -11,7 +11,7 @@ from tests.apiserver.crd.crd_manifests import a_definition, a_version, with_fiel
 
 from watchword.api.meta import Object
 from watchword.apiserver.crd.validation import definition_errors
-from watchword.apiserver.model import FieldError
+from watchword.apiserver.serving.model import FieldError
 
 TEXT = {"type": "string"}
 AT = "spec.validation.openAPIV3Schema"

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.meta import Object
-from watchword.apiserver.kinds.schemas import messages
+from watchword.apiserver.kinds.messages import messages
 from watchword.apiserver.kinds.typed import TypeMismatch, typed
-from watchword.apiserver.model import ApiError
+from watchword.apiserver.serving.model import ApiError
 
 CORE = "io.k8s.api.core.v1."
 APPS = "io.k8s.api.apps.v1."

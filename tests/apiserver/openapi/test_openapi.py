@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from watchword.api.meta import Object, Resource
+from watchword.apiserver.documents.openapi import OpenApiHandler, component_of, document, document_v2
 from watchword.apiserver.kinds.catalog import BUILTINS
-from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
-from watchword.apiserver.openapi.documents import OpenApiHandler, component_of, document, document_v2
-from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.kinds.schema import Schema
+from watchword.apiserver.serving.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
 
 WIDGET = ResourceKind(
     Resource("example.com", "v1", "widgets", "Widget"),

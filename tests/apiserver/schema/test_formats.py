@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchword.apiserver.schema.formats import is_formatted
+from watchword.apiserver.kinds.schema_validation import is_formatted
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.json import is_deeper_than
-from watchword.apiserver.schema.formats import is_formatted
-from watchword.apiserver.schema.from_openapi import from_openapi
-from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.kinds.from_openapi import from_openapi
+from watchword.apiserver.kinds.schema import Schema
+from watchword.apiserver.kinds.schema_validation import is_formatted
 from watchword.cel.re2_patterns import compile_pattern
 
 

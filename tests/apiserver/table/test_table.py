@@ -10,8 +10,8 @@ import pytest
 from watchword.api.meta import Object
 from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.kinds.columns import age, human_duration
-from watchword.apiserver.model import ApiError, ResourceKind
-from watchword.apiserver.serving.responses import table
+from watchword.apiserver.serving.model import ApiError, ResourceKind
+from watchword.apiserver.serving.resources import table
 
 NOW = datetime(2024, 1, 2, tzinfo=UTC)
 BORN = "2024-01-01T00:00:00Z"

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.resources import NAMESPACES
 from watchword.api.selectors import LabelSelector, SelectorError, parse_structured_selector
-from watchword.apiserver import errors
-from watchword.apiserver.model import Operation, Registry, ResourceKind
-from watchword.apiserver.registry.object_storage import bucket_of, convert
+from watchword.apiserver.serving import errors
+from watchword.apiserver.serving.model import Operation, Registry, ResourceKind
+from watchword.apiserver.serving.object_storage import bucket_of, convert
 
 
 class AdmissionAttributes(Struct, frozen=True):

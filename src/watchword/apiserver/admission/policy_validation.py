@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 from watchword.api.meta import Object
 from watchword.apiserver.admission.policy_evaluation import CONDITIONS, PolicyExpression, environment_of
-from watchword.apiserver.field_errors import invalid, not_supported, required, too_many
 from watchword.apiserver.kinds.metadata import dns_subdomain, qualified_name, selector_errors
-from watchword.apiserver.model import FieldError, Operation
+from watchword.apiserver.serving.field_errors import invalid, not_supported, required, too_many
+from watchword.apiserver.serving.model import FieldError, Operation
 from watchword.cel.evaluate import Environment
 
 REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")

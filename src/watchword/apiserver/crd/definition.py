@@ -10,10 +10,10 @@ from watchword.api.conditions import Condition
 from watchword.api.json import same_json, show
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
-from watchword.apiserver.field_errors import invalid, required
+from watchword.apiserver.kinds.from_openapi import below, objects, text, texts
 from watchword.apiserver.kinds.metadata import dns1035_label
-from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.from_openapi import below, objects, text, texts
+from watchword.apiserver.serving.field_errors import invalid, required
+from watchword.apiserver.serving.model import FieldError
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 SCHEMAS_REMEMBERED: Final = 256

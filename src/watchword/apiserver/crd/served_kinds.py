@@ -19,16 +19,16 @@ from watchword.apiserver.crd.definition import (
     subresources_of,
     versions_of,
 )
-from watchword.apiserver.discovery.documents import by_priority
-from watchword.apiserver.errors import bad_request, forbidden, quote
+from watchword.apiserver.documents.discovery import by_priority
 from watchword.apiserver.kinds.build import compared
 from watchword.apiserver.kinds.columns import NAME, age
+from watchword.apiserver.kinds.from_openapi import from_openapi, objects, text, texts
+from watchword.apiserver.kinds.messages import OBJECT_META, schemas
 from watchword.apiserver.kinds.metadata import metadata_validator
-from watchword.apiserver.kinds.schemas import OBJECT_META, schemas
+from watchword.apiserver.kinds.schema import Schema
 from watchword.apiserver.kinds.typed import TypeMismatch, typed
-from watchword.apiserver.model import Column, Operation, ResourceKind
-from watchword.apiserver.schema.from_openapi import from_openapi, objects, text, texts
-from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.serving.errors import bad_request, forbidden, quote
+from watchword.apiserver.serving.model import Column, Operation, ResourceKind
 
 _AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 

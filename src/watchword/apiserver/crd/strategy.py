@@ -12,8 +12,8 @@ from watchword.apiserver.crd.definition import (
     with_conditions,
 )
 from watchword.apiserver.crd.validation import definition_errors
-from watchword.apiserver.model import FieldError, Operation
-from watchword.apiserver.schema.from_openapi import text, texts
+from watchword.apiserver.kinds.from_openapi import text, texts
+from watchword.apiserver.serving.model import FieldError, Operation
 
 
 def default_definition(definition: Object) -> None:

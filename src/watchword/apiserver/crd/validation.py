@@ -21,10 +21,10 @@ from watchword.apiserver.crd.definition import (
     validate_names,
     versions_of,
 )
-from watchword.apiserver.field_errors import invalid, not_supported, required
+from watchword.apiserver.kinds.from_openapi import Node, nodes_of, objects, text, texts
 from watchword.apiserver.kinds.metadata import IMMUTABLE, dns1035_label, dns_subdomain
-from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.from_openapi import Node, nodes_of, objects, text, texts
+from watchword.apiserver.serving.field_errors import invalid, not_supported, required
+from watchword.apiserver.serving.model import FieldError
 from watchword.cel.evaluate import compile_expression
 from watchword.cel.re2_patterns import is_pattern
 from watchword.cel.syntax import CelSyntaxError

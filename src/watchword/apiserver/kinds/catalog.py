@@ -6,12 +6,12 @@ from msgspec.structs import replace
 
 from watchword.api import resources
 from watchword.api.meta import Resource
-from watchword.apiserver.authz.validation import default_binding, prepare_role, validate_binding, validate_role
+from watchword.apiserver.access.role_validation import default_binding, prepare_role, validate_binding, validate_role
 from watchword.apiserver.kinds import columns, core
 from watchword.apiserver.kinds.build import REVIEWS, LazyFunction, builtin, selectable, separate_status
 from watchword.apiserver.kinds.columns import DATED, at
 from watchword.apiserver.kinds.metadata import any_name, dns1035_label, dns_label, path_segment
-from watchword.apiserver.model import Column, Hook, ResourceKind, Validator
+from watchword.apiserver.serving.model import Column, Hook, ResourceKind, Validator
 
 _CRD_HOOKS = "watchword.apiserver.crd.strategy"
 _POLICY_HOOKS = "watchword.apiserver.admission.policy_validation"
@@ -41,8 +41,8 @@ ACCESS: tuple[ResourceKind, ...] = (
         resources.CERTIFICATE_SIGNING_REQUESTS,
         name=any_name,
         fields=selectable("spec.signerName"),
-        prepare=(LazyFunction("watchword.apiserver.csr.strategy", "prepare_signing_request"),),
-        validate=(LazyFunction("watchword.apiserver.csr.strategy", "validate_signing_request"),),
+        prepare=(LazyFunction("watchword.apiserver.admission.signing_requests", "prepare_signing_request"),),
+        validate=(LazyFunction("watchword.apiserver.admission.signing_requests", "validate_signing_request"),),
         columns=columns.CERTIFICATE_SIGNING_REQUEST,
         short_names=("csr",),
         subresources=("approval", "status"),

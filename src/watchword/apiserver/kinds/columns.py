@@ -6,7 +6,7 @@ from typing import Any
 
 from watchword.api.meta import Object, is_deleting
 from watchword.api.time import parse_rfc3339
-from watchword.apiserver.model import Column
+from watchword.apiserver.serving.model import Column
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _YEAR = 365 * _DAY

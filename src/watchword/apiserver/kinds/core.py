@@ -9,7 +9,6 @@ import orjson
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, annotations_of
 from watchword.api.resources import CORE_EVENTS, EVENTS
-from watchword.apiserver.field_errors import forbidden, invalid, required, too_long
 from watchword.apiserver.kinds.columns import Cell
 from watchword.apiserver.kinds.metadata import (
     config_key,
@@ -17,7 +16,8 @@ from watchword.apiserver.kinds.metadata import (
     immutable_errors,
     unqualified_finalizers,
 )
-from watchword.apiserver.model import FieldError, Operation
+from watchword.apiserver.serving.field_errors import forbidden, invalid, required, too_long
+from watchword.apiserver.serving.model import FieldError, Operation
 
 MAX_BYTES = 1024 * 1024
 SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from watchword.api.meta import Object
-from watchword.apiserver.field_errors import forbidden, invalid, required, too_long
-from watchword.apiserver.model import FieldError, Operation, Validator
+from watchword.apiserver.serving.field_errors import forbidden, invalid, required, too_long
+from watchword.apiserver.serving.model import FieldError, Operation, Validator
 
 NameRule = Callable[[str], list[str]]
 """Returns what is wrong with a name, nothing when it is right."""

@@ -15,9 +15,9 @@ from msgspec import Struct, field
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, Resource
 from watchword.api.time import parse_any_rfc3339, rfc3339, rfc3339_micro
-from watchword.apiserver.bodies import json_type
-from watchword.apiserver.errors import WrongFieldType
-from watchword.apiserver.kinds.schemas import UNIONS, Field, Messages, messages, zero
+from watchword.apiserver.kinds.messages import UNIONS, Field, Messages, messages, zero
+from watchword.apiserver.serving.bodies import json_type
+from watchword.apiserver.serving.errors import WrongFieldType
 
 _INTEGERS = {"int32": 31, "int64": 63}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"

@@ -5,10 +5,10 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from watchword.api.meta import Object
-from watchword.apiserver.field_errors import forbidden, invalid, required
 from watchword.apiserver.kinds.cron import BadSchedule, parse_schedule
-from watchword.apiserver.model import FieldError, Operation
-from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.kinds.schema import Schema
+from watchword.apiserver.serving.field_errors import forbidden, invalid, required
+from watchword.apiserver.serving.model import FieldError, Operation
 
 _CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 _CHANGEABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
