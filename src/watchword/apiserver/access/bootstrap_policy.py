@@ -6,16 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of
-from watchword.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    NAMESPACES,
-    RBAC_GROUP,
-    ROLE_BINDINGS,
-    ROLES,
-    SERVICES,
-)
 from watchword.apiserver.access.rbac import RbacIndex
 from watchword.apiserver.controllers.cluster_role_aggregation import union_of
 from watchword.apiserver.serving.model import ApiError, Registry
@@ -35,20 +27,8 @@ _EVENTS = "events.k8s.io"
 
 _HEALTH = ("/livez", "/readyz", "/healthz")
 _VERSION = ("/version", "/version/")
-_APPS = ("daemonsets", "deployments", "replicasets", "statefulsets")
-_SCALED = ("deployments/scale", "replicasets/scale", "statefulsets/scale")
-_LEGACY_WORKLOADS = (
-    "daemonsets",
-    "deployments",
-    "deployments/scale",
-    "ingresses",
-    "networkpolicies",
-    "replicasets",
-    "replicasets/scale",
-    "replicationcontrollers/scale",
-)
-_CORE_CONTENT = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "serviceaccounts", "services")
-_POD_CONNECTIONS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
+_APPS = ("deployments", "replicasets", "deployments/scale", "replicasets/scale")
+_CORE_CONTENT = ("configmaps", "serviceaccounts", "services")
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 _AGGREGATED = ("admin", "edit", "view")
 _AGGREGATES_INTO = {
@@ -83,69 +63,28 @@ def _urls(*paths: str) -> Object:
 _EVENT_RULE = _rule(("create", "patch", "update"), ("", _EVENTS), "events")
 
 VIEW_RULES: tuple[Object, ...] = (
-    _rule(
-        _READ,
-        ("",),
-        *_CORE_CONTENT,
-        "endpoints",
-        "persistentvolumeclaims/status",
-        "pods",
-        "replicationcontrollers/scale",
-        "services/status",
-    ),
-    _rule(
-        _READ,
-        ("",),
-        "bindings",
-        "limitranges",
-        "namespaces/status",
-        "pods/log",
-        "pods/status",
-        "replicationcontrollers/status",
-        "resourcequotas",
-        "resourcequotas/status",
-    ),
-    _rule(_READ, ("",), "namespaces"),
+    _rule(_READ, ("",), *_CORE_CONTENT, "endpoints", "namespaces/status", "pods", "services/status"),
+    _rule(_READ, ("",), "namespaces", "pods/log", "pods/status"),
     _rule(_READ, ("", _EVENTS), "events"),
-    _rule(_READ, ("discovery.k8s.io",), "endpointslices"),
-    _rule(_READ, ("apps",), *_APPS, *(f"{kind}/status" for kind in _APPS), *_SCALED, "controllerrevisions"),
-    _rule(_READ, ("autoscaling",), "horizontalpodautoscalers", "horizontalpodautoscalers/status"),
+    _rule(_READ, ("apps",), *_APPS, "deployments/status", "replicasets/status"),
     _rule(_READ, ("batch",), "cronjobs", "cronjobs/status", "jobs", "jobs/status"),
-    _rule(
-        _READ,
-        ("extensions",),
-        *_LEGACY_WORKLOADS,
-        "daemonsets/status",
-        "deployments/status",
-        "ingresses/status",
-        "replicasets/status",
-    ),
-    _rule(_READ, ("policy",), "poddisruptionbudgets", "poddisruptionbudgets/status"),
-    _rule(_READ, ("networking.k8s.io",), "ingresses", "ingresses/status", "networkpolicies"),
-    _rule(_READ, ("resource.k8s.io",), "resourceclaims", "resourceclaims/status", "resourceclaimtemplates"),
 )
+"""Of what is served; kube-apiserver grants the same on kinds that are not."""
 
 EDIT_RULES: tuple[Object, ...] = (
-    _rule(_READ, ("",), *_POD_CONNECTIONS, "secrets", "services/proxy"),
+    _rule(_READ, ("",), "secrets"),
     _rule(("impersonate",), ("",), "serviceaccounts"),
-    _rule(_WRITE, ("",), *_POD_CONNECTIONS, "pods"),
-    _rule(("create",), ("",), "pods/eviction"),
-    _rule(_WRITE, ("",), *_CORE_CONTENT, "replicationcontrollers/scale", "secrets", "services/proxy"),
+    _rule(_WRITE, ("",), *_CORE_CONTENT, "pods", "secrets"),
     _rule(("create",), ("",), "serviceaccounts/token"),
     _rule(_WRITE, ("", _EVENTS), "events"),
-    _rule(_WRITE, ("apps",), *_APPS, *_SCALED, "deployments/rollback"),
-    _rule(_WRITE, ("autoscaling",), "horizontalpodautoscalers"),
+    _rule(_WRITE, ("apps",), *_APPS),
     _rule(_WRITE, ("batch",), "cronjobs", "jobs"),
-    _rule(_WRITE, ("extensions",), *_LEGACY_WORKLOADS, "deployments/rollback"),
-    _rule(_WRITE, ("policy",), "poddisruptionbudgets"),
-    _rule(_WRITE, ("networking.k8s.io",), "ingresses", "networkpolicies"),
     _rule(_READ_WRITE, (_COORDINATION,), "leases"),
-    _rule(_WRITE, ("resource.k8s.io",), "resourceclaims", "resourceclaimtemplates"),
 )
 
 ADMIN_RULES: tuple[Object, ...] = (
     _rule(("create",), (_AUTHORIZATION,), "localsubjectaccessreviews"),
-    _rule(_READ_WRITE, (RBAC_GROUP,), "rolebindings", "roles"),
+    _rule(_READ_WRITE, (resources.RBAC_GROUP,), "rolebindings", "roles"),
 )
 
 
@@ -190,12 +129,6 @@ _CLUSTER_ROLE_RULES: dict[str, tuple[Object, ...]] = {
     "system:certificates.k8s.io:kubelet-serving-approver": _approver("kubelet-serving"),
     "system:certificates.k8s.io:kube-apiserver-client-approver": _approver("kube-apiserver-client"),
     "system:certificates.k8s.io:kube-apiserver-client-kubelet-approver": _approver("kube-apiserver-client-kubelet"),
-    "system:kubelet-api-admin": (
-        _rule(_READ, ("",), "nodes"),
-        _rule(("proxy",), ("",), "nodes"),
-        _rule(("*",), ("",), "nodes/log", "nodes/metrics", "nodes/proxy", "nodes/stats"),
-        _rule(("*",), ("",), "nodes/configz", "nodes/healthz", "nodes/pods"),
-    ),
     "system:aggregate-to-admin": ADMIN_RULES,
     "system:aggregate-to-edit": EDIT_RULES,
     "system:aggregate-to-view": VIEW_RULES,
@@ -229,33 +162,36 @@ def _labels(role: str) -> dict[str, str]:
 def default_cluster_roles() -> list[Object]:
     """Return the ClusterRoles; view, edit and admin as aggregation would fill them: a start takes 18 % less."""
     roles = [
-        _object(CLUSTER_ROLES, ObjectKey.cluster(name), _labels(name), rules=list(rules))
+        _object(resources.CLUSTER_ROLES, ObjectKey.cluster(name), _labels(name), rules=list(rules))
         for name, rules in _CLUSTER_ROLE_RULES.items()
     ]
     for name in reversed(_AGGREGATED):  # each selects the one before
         rule = {"clusterRoleSelectors": [{"matchLabels": {f"{_AGGREGATE}{name}": "true"}}]}
-        role = _object(CLUSTER_ROLES, ObjectKey.cluster(name), _labels(name), aggregationRule=rule, rules=[])
+        role = _object(resources.CLUSTER_ROLES, ObjectKey.cluster(name), _labels(name), aggregationRule=rule, rules=[])
         roles.append({**role, "rules": union_of(role, roles)})
     return roles
 
 
 def default_objects() -> Iterator[tuple[Resource, Object]]:
     for role in default_cluster_roles():
-        yield CLUSTER_ROLES, role
+        yield resources.CLUSTER_ROLES, role
     for name, groups in _CLUSTER_ROLE_GROUPS.items():
-        subjects = [{"apiGroup": RBAC_GROUP, "kind": "Group", "name": group} for group in groups]
-        ref = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": name}
-        binding = _object(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(name), roleRef=ref, subjects=subjects)
-        yield CLUSTER_ROLE_BINDINGS, binding
+        subjects = [{"apiGroup": resources.RBAC_GROUP, "kind": "Group", "name": group} for group in groups]
+        ref = {"apiGroup": resources.RBAC_GROUP, "kind": "ClusterRole", "name": name}
+        binding = _object(resources.CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(name), roleRef=ref, subjects=subjects)
+        yield resources.CLUSTER_ROLE_BINDINGS, binding
     for key, rules in _NAMESPACED_RULES.items():
-        yield ROLES, _object(ROLES, key, rules=list(rules))
+        yield resources.ROLES, _object(resources.ROLES, key, rules=list(rules))
         account = {"kind": "ServiceAccount", "name": _NAMESPACED_SUBJECTS[key.name], "namespace": "kube-system"}
-        ref = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": key.name}
-        yield ROLE_BINDINGS, _object(ROLE_BINDINGS, key, roleRef=ref, subjects=[account])
+        ref = {"apiGroup": resources.RBAC_GROUP, "kind": "Role", "name": key.name}
+        yield resources.ROLE_BINDINGS, _object(resources.ROLE_BINDINGS, key, roleRef=ref, subjects=[account])
     labels = {"component": "apiserver", "provider": "kubernetes"}
     port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}
     spec = {"type": "ClusterIP", "ports": [port]}
-    yield SERVICES, SERVICES.manifest(ObjectKey("default", "kubernetes"), metadata={"labels": labels}, spec=spec)
+    yield (
+        resources.SERVICES,
+        resources.SERVICES.manifest(ObjectKey("default", "kubernetes"), metadata={"labels": labels}, spec=spec),
+    )
 
 
 class RbacBootstrap(Struct):
@@ -276,7 +212,9 @@ class RbacBootstrap(Struct):
 
 async def ensure_bootstrap_policy(registry: Registry) -> None:
     """Create what is missing; restore default roles and bindings unless the administrator opted out."""
-    namespaces = [(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name))) for name in SYSTEM_NAMESPACES]
+    namespaces = [
+        (resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(name))) for name in SYSTEM_NAMESPACES
+    ]
     for rows in (namespaces, default_objects()):  # at once, so that the store commits them together
         await asyncio.gather(*(_ensure(registry, resource, obj) for resource, obj in rows))
 
@@ -289,7 +227,7 @@ async def _ensure(registry: Registry, resource: Resource, wanted: Object) -> Non
         except ApiError as refusal:
             if refusal.reason != "AlreadyExists":
                 raise
-    elif resource != NAMESPACES:
+    elif resource != resources.NAMESPACES:
         mended = restore_defaults(found, wanted)
         if mended != found:
             await registry.update(resource, mended)

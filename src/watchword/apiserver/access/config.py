@@ -7,19 +7,9 @@ from msgspec import Struct, field
 
 from watchword.api.http import Response
 from watchword.api.meta import Resource
-from watchword.apiserver.access import service_accounts
+from watchword.apiserver.access import chain, service_accounts
 from watchword.apiserver.access.bootstrap_policy import RbacBootstrap
 from watchword.apiserver.access.bootstrap_tokens import BootstrapTokenAuthenticator
-from watchword.apiserver.access.chain import (
-    CertificateAuthenticator,
-    RequestAuthenticator,
-    StaticToken,
-    StaticTokenAuthenticator,
-    TokenAuthenticator,
-    TokenChain,
-    TokenReviewer,
-    WebhookTokenAuthenticator,
-)
 from watchword.apiserver.access.rbac import Authorizer, RbacAuthorizer, RbacIndex
 from watchword.apiserver.access.tokens import (
     KEY_SET_PATH,
@@ -69,11 +59,11 @@ class AccessConfig(Struct, frozen=True):
     issuer: str = "https://kubernetes.default.svc"
     api_audiences: tuple[str, ...] = ()  # default: the issuer
     key_set_url: str = ""  # default: under the issuer
-    admin_tokens: tuple[StaticToken, ...] = ()
+    admin_tokens: tuple[chain.StaticToken, ...] = ()
     token_limits: TokenLimits = field(default_factory=TokenLimits)
     certificate_lifetime: timedelta = LONGEST_LIFETIME
     event_ttl: timedelta = EVENT_TTL
-    reviewer: TokenReviewer | None = None
+    reviewer: chain.TokenReviewer | None = None
     controllers: tuple[str, ...] = tuple(CONTROLLERS)
 
     @property
@@ -108,7 +98,9 @@ def access_control_factory(
             rules.event_ttl,
         )
         return AccessControl(
-            authenticate=RequestAuthenticator(tokens, CertificateAuthenticator(rules.trusted_authorities, now)),
+            authenticate=chain.RequestAuthenticator(
+                tokens, chain.CertificateAuthenticator(rules.trusted_authorities, now)
+            ),
             authorizer=authorizer,
             mutating=steps.mutating,
             validating=steps.validating,
@@ -125,22 +117,22 @@ def access_control_factory(
     return build
 
 
-def token_chain(rules: AccessConfig, registry: Registry, now: Now) -> TokenChain:
+def token_chain(rules: AccessConfig, registry: Registry, now: Now) -> chain.TokenChain:
     """Return every kind of bearer token, the most frequent first; no token is of two kinds."""
     bound = service_accounts.TokenTrust((rules.issuer,), rules.audiences, rules.token_keys.verifier)
     legacy = service_accounts.TokenTrust((service_accounts.LEGACY_ISSUER,), rules.audiences, rules.token_keys.verifier)
-    authenticators: list[TokenAuthenticator] = [
-        StaticTokenAuthenticator(rules.admin_tokens),
+    authenticators: list[chain.TokenAuthenticator] = [
+        chain.StaticTokenAuthenticator(rules.admin_tokens),
         service_accounts.ServiceAccountTokenAuthenticator(registry, bound, now),
         service_accounts.LegacyTokenAuthenticator(registry, legacy, now),
         BootstrapTokenAuthenticator(registry, now),
     ]
     if rules.reviewer is not None:
-        authenticators.append(WebhookTokenAuthenticator(rules.reviewer, rules.audiences, now))
-    return TokenChain(tuple(authenticators), rules.audiences)
+        authenticators.append(chain.WebhookTokenAuthenticator(rules.reviewer, rules.audiences, now))
+    return chain.TokenChain(tuple(authenticators), rules.audiences)
 
 
-def _reviews(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) -> dict[ResourceRoute, Handler]:
+def _reviews(tokens: chain.TokenChain, authorizer: RbacAuthorizer, now: Now) -> dict[ResourceRoute, Handler]:
     made: dict[Resource, Handler] = {}
 
     def answerer(resource: Resource) -> Handler:

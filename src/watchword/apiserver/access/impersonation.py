@@ -5,13 +5,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from watchword.apiserver.access.chain import (
-    ANONYMOUS_NAME,
-    AUTHENTICATED,
-    UNAUTHENTICATED,
-    service_account_groups,
-    split_service_account,
-)
+from watchword.apiserver.access import chain
 from watchword.apiserver.access.rbac import Authorizer, require
 from watchword.apiserver.serving import errors
 from watchword.apiserver.serving.model import RequestInfo, User
@@ -63,7 +57,7 @@ def impersonate(user: User, headers: Iterable[tuple[str, str]], authorizer: Auth
 
 
 def required_permissions(requested: ImpersonationRequest) -> Iterator[RequestInfo]:
-    account = split_service_account(requested.name)
+    account = chain.split_service_account(requested.name)
     if account is not None:
         yield _permission_check("", "serviceaccounts", account[1], namespace=account[0])
     else:
@@ -79,14 +73,14 @@ def required_permissions(requested: ImpersonationRequest) -> Iterator[RequestInf
 
 def impersonated_user(requested: ImpersonationRequest) -> User:
     groups = requested.groups
-    account = split_service_account(requested.name)
+    account = chain.split_service_account(requested.name)
     if account is not None and not groups:
-        groups = service_account_groups(account[0])
-    if requested.name == ANONYMOUS_NAME:
-        if UNAUTHENTICATED not in groups:
-            groups = (*groups, UNAUTHENTICATED)
-    elif AUTHENTICATED not in groups and UNAUTHENTICATED not in groups:
-        groups = (*groups, AUTHENTICATED)
+        groups = chain.service_account_groups(account[0])
+    if requested.name == chain.ANONYMOUS_NAME:
+        if chain.UNAUTHENTICATED not in groups:
+            groups = (*groups, chain.UNAUTHENTICATED)
+    elif chain.AUTHENTICATED not in groups and chain.UNAUTHENTICATED not in groups:
+        groups = (*groups, chain.AUTHENTICATED)
     return User(requested.name, requested.uid, groups, requested.extra)
 
 

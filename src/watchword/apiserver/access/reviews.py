@@ -5,16 +5,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from watchword.api import resources
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.resources import (
-    LOCAL_SUBJECT_ACCESS_REVIEWS,
-    SELF_SUBJECT_ACCESS_REVIEWS,
-    SELF_SUBJECT_REVIEWS,
-    SELF_SUBJECT_RULES_REVIEWS,
-    SUBJECT_ACCESS_REVIEWS,
-    TOKEN_REVIEWS,
-)
 from watchword.api.time import rfc3339
 from watchword.apiserver.access.chain import CredentialRefused, TokenChain
 from watchword.apiserver.access.rbac import Authorizer, RbacAuthorizer, join_problems
@@ -136,7 +129,7 @@ class AccessReviewHandler(Struct, frozen=True):
         kind = REVIEWS[self.resource]
         review_request = read_review_request(request, kind)
         review, spec = review_request.review, review_request.review.get("spec") or {}
-        of_caller, local = self.resource == SELF_SUBJECT_ACCESS_REVIEWS, self.resource.namespaced
+        of_caller, local = self.resource == resources.SELF_SUBJECT_ACCESS_REVIEWS, self.resource.namespaced
         found = [*spec_errors(spec), *([] if of_caller else _subject_errors(spec))]
         found += _metadata_errors(review["metadata"], local=local)
         if local:
@@ -155,7 +148,7 @@ class SelfRulesReviewHandler(Struct, frozen=True):
     authorizer: RbacAuthorizer
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        review_request = read_review_request(request, REVIEWS[SELF_SUBJECT_RULES_REVIEWS])
+        review_request = read_review_request(request, REVIEWS[resources.SELF_SUBJECT_RULES_REVIEWS])
         review = review_request.review
         namespace = text((review.get("spec") or {}).get("namespace"), "spec.namespace")
         if not namespace:
@@ -256,13 +249,13 @@ class TokenReviewHandler(Struct, frozen=True):
     now: Now
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        review_request = read_review_request(request, REVIEWS[TOKEN_REVIEWS])
+        review_request = read_review_request(request, REVIEWS[resources.TOKEN_REVIEWS])
         spec = review_request.review.get("spec") or {}
         token = text(spec.get("token"), "spec.token")
         if not token:
             raise errors.bad_request("token is required for TokenReview in authentication")
         audiences = texts(spec.get("audiences"), "spec.audiences")
-        track(review_request, REVIEWS[TOKEN_REVIEWS], self.now)
+        track(review_request, REVIEWS[resources.TOKEN_REVIEWS], self.now)
         status = await self._review(token, audiences)
         return review_response(request, {**review_request.review, "status": status}, review_request.call.warnings)
 
@@ -284,10 +277,10 @@ class SelfSubjectReviewHandler(Struct, frozen=True):
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Handle one SelfSubjectReview; the body is ignored."""
-        review_request = read_review_request(request, REVIEWS[SELF_SUBJECT_REVIEWS])
+        review_request = read_review_request(request, REVIEWS[resources.SELF_SUBJECT_REVIEWS])
         review: Object = {
-            "kind": SELF_SUBJECT_REVIEWS.kind,
-            "apiVersion": SELF_SUBJECT_REVIEWS.api_version,
+            "kind": resources.SELF_SUBJECT_REVIEWS.kind,
+            "apiVersion": resources.SELF_SUBJECT_REVIEWS.api_version,
             "metadata": {"creationTimestamp": rfc3339(self.now())},
             "status": {"userInfo": user_info(request.user)},
         }
@@ -297,11 +290,15 @@ class SelfSubjectReviewHandler(Struct, frozen=True):
 def review_handlers(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) -> Mapping[Resource, Handler]:
     """Return the handler for `create` of each review."""
     return {
-        TOKEN_REVIEWS: TokenReviewHandler(tokens, now),
-        SELF_SUBJECT_REVIEWS: SelfSubjectReviewHandler(now),
-        SELF_SUBJECT_RULES_REVIEWS: SelfRulesReviewHandler(authorizer),
+        resources.TOKEN_REVIEWS: TokenReviewHandler(tokens, now),
+        resources.SELF_SUBJECT_REVIEWS: SelfSubjectReviewHandler(now),
+        resources.SELF_SUBJECT_RULES_REVIEWS: SelfRulesReviewHandler(authorizer),
         **{resource: AccessReviewHandler(resource, authorizer, now) for resource in _ACCESS_REVIEWS},
     }
 
 
-_ACCESS_REVIEWS = (SUBJECT_ACCESS_REVIEWS, LOCAL_SUBJECT_ACCESS_REVIEWS, SELF_SUBJECT_ACCESS_REVIEWS)
+_ACCESS_REVIEWS = (
+    resources.SUBJECT_ACCESS_REVIEWS,
+    resources.LOCAL_SUBJECT_ACCESS_REVIEWS,
+    resources.SELF_SUBJECT_ACCESS_REVIEWS,
+)

@@ -12,17 +12,8 @@ from watchword.api.meta import Object
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.access.rbac import SUPERUSERS, Authorizer
 from watchword.apiserver.kinds.metadata import dns_label, dns_subdomain
-from watchword.apiserver.serving import errors
+from watchword.apiserver.serving import errors, field_errors
 from watchword.apiserver.serving.errors import quote
-from watchword.apiserver.serving.field_errors import (
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-    too_many,
-)
 from watchword.apiserver.serving.model import ApiError, FieldError, Now, Operation, RequestInfo, User, user_info
 from watchword.pki.authority import Authority, CertificateTemplate, choose_validity
 from watchword.pki.certificates import Certificate, parse_certificate
@@ -330,34 +321,34 @@ def validate_signing_request(operation: Operation) -> list[FieldError]:
 def _spec_errors(csr: Object) -> Iterator[FieldError]:
     spec = csr.get("spec") or {}
     if len(spec.get("request") or "") * 3 // 4 > MAX_REQUEST_BYTES:
-        yield too_long("spec.request", MAX_REQUEST_BYTES)
+        yield field_errors.too_long("spec.request", MAX_REQUEST_BYTES)
     else:
         complaint = validate_pem_request(csr)
         if complaint:
-            yield invalid("spec.request", spec.get("request"), complaint)
+            yield field_errors.invalid("spec.request", spec.get("request"), complaint)
     for path, value in (("metadata", csr.get("metadata")), ("spec.extra", spec.get("extra"))):
         if len(orjson.dumps(value)) > MAX_REQUEST_BYTES:
-            yield too_long(path, MAX_REQUEST_BYTES)
+            yield field_errors.too_long(path, MAX_REQUEST_BYTES)
     yield from _usage_errors(usages_of(csr))
     yield from _signer_errors(signer_of(csr))
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < SHORTEST_SECONDS:
         detail = "may not specify a duration less than 600 seconds (10 minutes)"
-        yield invalid("spec.expirationSeconds", seconds, detail)
+        yield field_errors.invalid("spec.expirationSeconds", seconds, detail)
 
 
 def _usage_errors(usages: tuple[str, ...]) -> Iterator[FieldError]:
     if not usages:
-        yield required("spec.usages")
+        yield field_errors.required("spec.usages")
     if len(usages) > len(USAGES):
-        yield too_many("spec.usages", len(usages), len(USAGES))
+        yield field_errors.too_many("spec.usages", len(usages), len(USAGES))
         return
     for index, usage in enumerate(usages):
         if usage not in USAGES:
-            yield not_supported(f"spec.usages[{index}]", usage, sorted(USAGES))
+            yield field_errors.not_supported(f"spec.usages[{index}]", usage, sorted(USAGES))
     for index, usage in enumerate(usages):
         if usage in usages[:index]:
-            yield duplicate(f"spec.usages[{index}]", usage)
+            yield field_errors.duplicate(f"spec.usages[{index}]", usage)
 
 
 def validate_pem_request(csr: Object) -> str:
@@ -373,28 +364,32 @@ def validate_pem_request(csr: Object) -> str:
 def _signer_errors(signer: str) -> Iterator[FieldError]:
     path = "spec.signerName"
     if signer == LEGACY_UNKNOWN:
-        yield invalid(path, signer, "the legacy signerName is not allowed via this API version")
+        yield field_errors.invalid(path, signer, "the legacy signerName is not allowed via this API version")
         return
     if not signer:
-        yield required(path)
+        yield field_errors.required(path)
         return
     domain, slash, rest = signer.partition("/")
     if not slash or "/" in rest:
-        yield invalid(path, signer, "must be a fully qualified domain and path of the form 'example.com/signer-name'")
+        yield field_errors.invalid(
+            path, signer, "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+        )
         return
     yield from _label_errors(path, domain, dns_label)
     if "." not in domain:
-        yield invalid(path, domain, "should be a domain with at least two segments separated by dots")
+        yield field_errors.invalid(path, domain, "should be a domain with at least two segments separated by dots")
     yield from _label_errors(path, rest, dns_subdomain)
     if len(domain) > 253 or len(signer) > 571:
-        yield too_long(path, 571)
+        yield field_errors.too_long(path, 571)
 
 
 def _label_errors(path: str, text: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
     for part in text.split("."):
         complaints = rule(part)
         if complaints:  # one bad label is enough: the others would have the same message
-            return [invalid(path, text, f"validating label {quote(part)}: {words}") for words in complaints]
+            return [
+                field_errors.invalid(path, text, f"validating label {quote(part)}: {words}") for words in complaints
+            ]
     return []
 
 
@@ -405,15 +400,15 @@ def _condition_errors(csr: Object, old: Object | None) -> Iterator[FieldError]:
         type_, status = row.get("type") or "", row.get("status") or ""
         allowed = ("True",) if type_ in _ONLY_TRUE else ("False", "True", "Unknown")
         if not type_:
-            yield required(f"{_CONDITIONS}[{index}].type")
+            yield field_errors.required(f"{_CONDITIONS}[{index}].type")
         if not status:
-            yield required(f"{_CONDITIONS}[{index}].status")
+            yield field_errors.required(f"{_CONDITIONS}[{index}].status")
         elif status not in allowed:
-            yield not_supported(f"{_CONDITIONS}[{index}].status", status, allowed)
+            yield field_errors.not_supported(f"{_CONDITIONS}[{index}].status", status, allowed)
         if not both and type_ in {APPROVED, DENIED} and seen & ({APPROVED, DENIED} - {type_}):
-            yield invalid(_CONDITIONS, type_, "Approved and Denied conditions are mutually exclusive")
+            yield field_errors.invalid(_CONDITIONS, type_, "Approved and Denied conditions are mutually exclusive")
         if type_ in seen:
-            yield duplicate(f"{_CONDITIONS}[{index}].type", type_)
+            yield field_errors.duplicate(f"{_CONDITIONS}[{index}].type", type_)
         seen.add(type_)
 
 
@@ -423,7 +418,7 @@ def _certificate_errors(csr: Object) -> Iterator[FieldError]:
         return
     complaint = validate_issued_certificate(text)
     if complaint:
-        yield invalid("status.certificate", "<certificate data>", complaint)
+        yield field_errors.invalid("status.certificate", "<certificate data>", complaint)
 
 
 def validate_issued_certificate(text: str) -> str:
@@ -447,22 +442,22 @@ def validate_issued_certificate(text: str) -> str:
 def _removal_errors(new: Object, old: Object) -> Iterator[FieldError]:
     for type_ in _ONLY_TRUE:
         if len(conditions_named(new, type_)) < len(conditions_named(old, type_)):
-            yield forbidden(_CONDITIONS, f"updates may not remove a condition of type {quote(type_)}")
+            yield field_errors.forbidden(_CONDITIONS, f"updates may not remove a condition of type {quote(type_)}")
 
 
 def _approval_errors(new: Object, old: Object) -> Iterator[FieldError]:
     for type_ in (APPROVED, DENIED):
         now, before = conditions_named(new, type_), conditions_named(old, type_)
         if len(now) > len(before):
-            yield forbidden(_CONDITIONS, f"updates may not add a condition of type {quote(type_)}")
+            yield field_errors.forbidden(_CONDITIONS, f"updates may not add a condition of type {quote(type_)}")
         elif len(now) == len(before) and now != before:
-            yield forbidden(_CONDITIONS, f"updates may not modify a condition of type {quote(type_)}")
+            yield field_errors.forbidden(_CONDITIONS, f"updates may not modify a condition of type {quote(type_)}")
 
 
 def _certificate_change_errors(new: Object, old: Object, *, may_set: bool) -> Iterator[FieldError]:
     if certificate_of(new) == certificate_of(old):
         return
     if not may_set:
-        yield forbidden("status.certificate", "updates may not set certificate content")
+        yield field_errors.forbidden("status.certificate", "updates may not set certificate content")
     elif certificate_of(old):
-        yield forbidden("status.certificate", "updates may not modify existing certificate content")
+        yield field_errors.forbidden("status.certificate", "updates may not modify existing certificate content")

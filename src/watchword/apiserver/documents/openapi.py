@@ -9,148 +9,56 @@ from msgspec import Struct
 from watchword.api.http import Response
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.documents import discovery as documents
-from watchword.apiserver.documents.openapi_schemas import (
-    API_VERSION,
-    KIND,
-    LIST_META,
-    OBJECT_META,
-    REFERENCE,
-    closure,
-    described,
-    message_schema,
-    reference,
-    root_schema,
-)
+from watchword.apiserver.documents import openapi_schemas
 from watchword.apiserver.kinds.build import message_of
 from watchword.apiserver.kinds.messages import META, messages
 from watchword.apiserver.serving.errors import not_acceptable
 from watchword.apiserver.serving.model import HandlerRequest, ResourceKind
 
-_PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
-_STRATEGIC = "application/strategic-merge-patch+json"
 _PARAMETERS = {
     "dryRun": "all: judge the request and store nothing",
     "fieldManager": "who is recorded as owner of the changed fields",
     "fieldValidation": "what happens to unknown and duplicate fields: Ignore, Warn or Strict",
-    "force": "take over applied fields that others own",
-    "labelSelector": "only objects with these labels",
-    "fieldSelector": "only objects with these field values",
-    "limit": "at most this many objects; the answer says how to go on",
-    "continue": "where the previous part of a list ended",
-    "resourceVersion": "how recent the answer must be",
-    "resourceVersionMatch": "how resourceVersion is meant",
-    "timeoutSeconds": "how long the request may last",
-    "watch": "stream changes instead of listing",
-    "allowWatchBookmarks": "send bookmarks in a watch",
-    "sendInitialEvents": "begin a watch with the present state",
-    "gracePeriodSeconds": "time left to the object before it is removed",
-    "propagationPolicy": "what happens to dependents: Orphan, Background or Foreground",
 }
-_TYPES = {
-    **dict.fromkeys(("allowWatchBookmarks", "force", "sendInitialEvents", "watch"), "boolean"),
-    **dict.fromkeys(("gracePeriodSeconds", "limit", "timeoutSeconds"), "integer"),
-}
-_WRITE = ("dryRun", "fieldManager", "fieldValidation")
-_LIST = (
-    *("allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit"),
-    *("resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch"),
-)
-_DELETE = ("dryRun", "gracePeriodSeconds", "propagationPolicy")
-# verb to HTTP method, action and query parameters
-_ITEM = {
-    "get": ("get", "get", ()),
-    "update": ("put", "put", _WRITE),
-    "patch": ("patch", "patch", (*_WRITE, "force")),
-    "delete": ("delete", "delete", _DELETE),
-    "create": ("post", "post", _WRITE),
-}
-_COLLECTION = {
-    "list": ("get", "list", _LIST),
-    "create": ("post", "post", _WRITE),
-    "deletecollection": ("delete", "deletecollection", (*_LIST, *_DELETE)),
-}
+"""The query parameters of writes: kubectl looks for those that it wants to use."""
+_ITEM = {"get": "get", "update": "put", "patch": "patch", "delete": "delete"}
+_COLLECTION = {"list": "get", "create": "post", "deletecollection": "delete"}
 
 
 def paths_of(kind: ResourceKind, component: str) -> Object:
+    """Return what clients read of paths: which kind they are about, and what may be asked of a write."""
     resource = kind.resource
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
-    everywhere = f"{root}/{resource.plural}"
-    collection = f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else everywhere
-    found: Object = {}
-    if resource.namespaced and "list" in kind.verbs:
-        found[everywhere] = _path(kind, component, {"list": _COLLECTION["list"]})
-    found[collection] = _path(kind, component, _COLLECTION)
-    item = _path(kind, component, {verb: how for verb, how in _ITEM.items() if verb != "create"})
-    if item:
-        found[f"{collection}/{{name}}"] = {**item, "parameters": _path_parameters(kind, named=True)}
-    if resource.namespaced:
-        found[collection]["parameters"] = _path_parameters(kind, named=False)
-    for below in documents.subresources_of(kind):
-        path = _path(kind, component, _ITEM, verbs=below.verbs)
-        if below.kind:
-            named = {"group": below.group or resource.group, "version": below.version, "kind": below.kind}
-            path = {method: {**operation, GVK: named} for method, operation in path.items()}
-        found[f"{collection}/{{name}}/{below.name}"] = {**path, "parameters": _path_parameters(kind, named=True)}
-    return found
-
-
-def _path(
-    kind: ResourceKind,
-    component: str,
-    verbs_known: dict[str, tuple[str, str, tuple[str, ...]]],
-    verbs: tuple[str, ...] | None = None,
-) -> Object:
+    place = f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
     return {
-        method: _operation(kind, component, action, parameters)
-        for verb, (method, action, parameters) in verbs_known.items()
-        if verb in (kind.verbs if verbs is None else verbs)
+        place: _path(kind, component, _COLLECTION),
+        f"{place}/{{name}}": _path(kind, component, _ITEM),
     }
 
 
-def _operation(kind: ResourceKind, component: str, action: str, parameters: tuple[str, ...]) -> Object:
-    resource = kind.resource
-    target = f"{component}List" if action == "list" else component
-    operation: Object = {
-        "tags": [f"{resource.group.partition('.')[0] or 'core'}_{resource.version}"],
+def _path(kind: ResourceKind, component: str, methods: dict[str, str]) -> Object:
+    return {method: _operation(kind, component, verb) for verb, method in methods.items() if verb in kind.verbs}
+
+
+def _operation(kind: ResourceKind, component: str, verb: str) -> Object:
+    resource, action = kind.resource, {"create": "post", "update": "put"}.get(verb, verb)
+    schema = openapi_schemas.reference(f"{component}List" if verb == "list" else component)
+    names = _PARAMETERS if verb in ("create", "update", "patch") else {}
+    return {
         "description": f"{action} {resource.kind}",
         "operationId": f"{action}_{resource.group or 'core'}_{resource.version}_{resource.plural}",
-        "parameters": [_parameter(name) for name in parameters],
-        "responses": {
-            "200": {"description": "OK", "content": {"application/json": {"schema": reference(target)}}},
-            "401": {"description": "Unauthorized"},
-        },
+        "parameters": [
+            {"name": name, "in": "query", "description": text, "schema": {"type": "string", "uniqueItems": True}}
+            for name, text in names.items()
+        ],
+        "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": schema}}}},
         "x-kubernetes-action": action,
         GVK: _gvk(resource),
     }
-    if action in ("post", "put"):
-        operation["requestBody"] = {"content": {"*/*": {"schema": reference(component)}}, "required": True}
-    if action == "patch":
-        accepted = _PATCHES if kind.custom else (*_PATCHES, _STRATEGIC)
-        body = {media: {"schema": {"type": "object"}} for media in accepted}
-        operation["requestBody"] = {"content": body, "required": True}
-    return operation
-
-
-def _parameter(name: str) -> Object:
-    return {
-        "name": name,
-        "in": "query",
-        "description": _PARAMETERS[name],
-        "schema": {"type": _TYPES.get(name, "string"), "uniqueItems": True},
-    }
-
-
-def _path_parameters(kind: ResourceKind, *, named: bool) -> list[Object]:
-    names = (["name"] if named else []) + (["namespace"] if kind.resource.namespaced else [])
-    words = {"name": f"name of the {kind.resource.kind}", "namespace": "namespace of the object"}
-    return [
-        {"name": name, "in": "path", "description": words[name], "required": True, "schema": {"type": "string"}}
-        for name in names
-    ]
 
 
 GVK = "x-kubernetes-group-version-kind"
-_SHARED = (OBJECT_META, LIST_META, f"{META}.DeleteOptions", f"{META}.Status")
+_SHARED = (openapi_schemas.OBJECT_META, openapi_schemas.LIST_META, f"{META}.DeleteOptions", f"{META}.Status")
 _V3_ONLY = ("oneOf", "anyOf", "allOf", "not", "nullable")
 
 
@@ -190,13 +98,13 @@ def _components(kinds: Iterable[ResourceKind]) -> Object:
     kinds = list(kinds)
     roots = {component_of(kind): kind.resource for kind in kinds if not kind.custom}
     schemas: Object = {}
-    for name in sorted(closure(messages(), [*roots, *_SHARED])):
+    for name in sorted(openapi_schemas.closure(messages(), [*roots, *_SHARED])):
         root = name in roots or name in _SHARED[2:]
-        schemas[name] = message_schema(messages(), name, root=root)
+        schemas[name] = openapi_schemas.message_schema(messages(), name, root=root)
     for kind in kinds:
         name = component_of(kind)
         if kind.custom:
-            schemas[name] = root_schema(kind.schema)
+            schemas[name] = openapi_schemas.root_schema(kind.schema)
         schemas[name] = {**schemas[name], GVK: [_gvk(kind.resource)]}
         if "list" in kind.verbs:
             schemas[f"{name}List"] = _list_schema(kind.resource, name)
@@ -209,10 +117,12 @@ def _list_schema(resource: Resource, item: str) -> Object:
         "description": f"a list of {resource.kind}",
         "required": ["items"],
         "properties": {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "metadata": described(reference(LIST_META), "revision of the list and where it goes on"),
-            "items": {"type": "array", "description": "the objects", "items": reference(item)},
+            "apiVersion": openapi_schemas.API_VERSION,
+            "kind": openapi_schemas.KIND,
+            "metadata": openapi_schemas.described(
+                openapi_schemas.reference(openapi_schemas.LIST_META), "revision of the list and where it goes on"
+            ),
+            "items": {"type": "array", "description": "the objects", "items": openapi_schemas.reference(item)},
         },
         GVK: [{**_gvk(resource), "kind": f"{resource.kind}List"}],
     }
@@ -234,7 +144,7 @@ def _as_v2(schema: Object) -> Object:
 def _value_as_v2(name: str, value: Any) -> Any:
     match name, value:
         case "$ref", str():
-            return value.replace(REFERENCE, "#/definitions/")
+            return value.replace(openapi_schemas.REFERENCE, "#/definitions/")
         case "properties", dict():
             return {key: _as_v2(below) for key, below in value.items()}
         case (("items" | "additionalProperties"), dict()):

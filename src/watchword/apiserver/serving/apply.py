@@ -11,22 +11,13 @@ from watchword.api.json import copy_json, go_print, same_json
 from watchword.api.meta import Object, annotations_of
 from watchword.api.time import rfc3339
 from watchword.apiserver.kinds.schema import Schema
-from watchword.apiserver.serving import fieldset
+from watchword.apiserver.serving import fieldset, managed_fields
 from watchword.apiserver.serving.errors import bad_request
-from watchword.apiserver.serving.managed_fields import (
-    UNTRACKED,
-    Comparison,
-    compare,
-    items_by_element,
-    new_fields,
-    take_fields,
-    tracked,
-)
 from watchword.apiserver.serving.model import ApiError
 
 
 def configured_fields(applied: Object, schema: Schema, reset: frozenset[str] = frozenset()) -> fieldset.FieldSet:
-    fields = leaves(tracked(applied, UNTRACKED | reset), schema)
+    fields = leaves(managed_fields.tracked(applied, managed_fields.UNTRACKED | reset), schema)
     if fields.get("f:metadata") == {}:
         del fields["f:metadata"]
     return fields
@@ -48,7 +39,7 @@ def _node(value: Any, schema: Schema | None, *, member: bool) -> fieldset.FieldS
         return fieldset.make_node(leaves(value, schema), member=member or not value)
     if fieldset.is_granular_list(value, schema):
         assert schema is not None
-        grouped = items_by_element(value, schema)
+        grouped = managed_fields.items_by_element(value, schema)
         items = {element: _items_node(found, schema) for element, found in grouped.items()}
         return fieldset.make_node(items, member=member)
     return {}
@@ -215,7 +206,7 @@ def kept_since_last_applied(live: Object, schema: Schema) -> fieldset.FieldSet:
     if not isinstance(remembered, dict) or remembered.get("apiVersion") != live.get("apiVersion"):
         return {}
     try:
-        differing = compare(remembered, live, schema)
+        differing = managed_fields.compare(remembered, live, schema)
         fields = configured_fields(remembered, schema)
     except (fieldset.ItemWithoutKey, AttributeError, TypeError):  # the annotation may contain any text
         return {}
@@ -370,7 +361,7 @@ class _Apply(Struct, frozen=True):
         """Return the managers before this request; an object that was never tracked gets one manager for all fields."""
         managers = fieldset.stored_managers((self.live.get("metadata") or {}).get("managedFields"))
         if self.live and not managers:
-            fields = new_fields(self.live, self.empty, self.schema, self.reset)
+            fields = managed_fields.new_fields(self.live, self.empty, self.schema, self.reset)
             api_version = str(self.applied.get("apiVersion"))
             if fields:
                 managers[fieldset.ManagerIdentity("before-first-apply", fieldset.UPDATE, api_version)] = (
@@ -408,7 +399,7 @@ class _Apply(Struct, frozen=True):
         return kept
 
     def settle(self, managers: fieldset.Managers, result: Object, *, force: bool) -> None:
-        found = compare(self.live, result, self.schema, self.reset)
+        found = managed_fields.compare(self.live, result, self.schema, self.reset)
         conflicts = self._conflicts(managers, found)
         if conflicts and not force:
             if self.identity.manager == KUBECTL:
@@ -416,11 +407,11 @@ class _Apply(Struct, frozen=True):
                 conflicts = [conflict for conflict in conflicts if conflict[1] not in allowed]
             if conflicts:
                 raise ApplyConflict(conflicts)
-        take_fields(managers, found, keep=self.identity)
+        managed_fields.take_fields(managers, found, keep=self.identity)
         if not managers[self.identity].fields:
             del managers[self.identity]
 
-    def _conflicts(self, managers: fieldset.Managers, found: Comparison) -> list[Conflict]:
+    def _conflicts(self, managers: fieldset.Managers, found: managed_fields.Comparison) -> list[Conflict]:
         return [
             (owner, path)
             for owner, entry in sorted(managers.items(), key=lambda item: item[0])

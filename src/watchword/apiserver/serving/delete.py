@@ -10,19 +10,12 @@ from msgspec.structs import replace
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting
 from watchword.api.time import rfc3339
 from watchword.api.validation import parse_seconds
+from watchword.apiserver.serving import pipeline
 from watchword.apiserver.serving.bodies import decode, media_type
 from watchword.apiserver.serving.errors import bad_request, conflict, invalid_kind, not_found, server_timeout, success
 from watchword.apiserver.serving.field_errors import invalid, not_supported
 from watchword.apiserver.serving.model import ApiError, FieldError, HandlerRequest, Now, ResourceKind
 from watchword.apiserver.serving.object_storage import StoredObject, encode_object
-from watchword.apiserver.serving.pipeline import (
-    ListOptions,
-    VerbDependencies,
-    VerbResult,
-    WriteRequest,
-    parse_dry_run,
-    parse_integer,
-)
 from watchword.apiserver.serving.read import ListPage, Read
 from watchword.apiserver.serving.requestinfo import is_truthy
 from watchword.apiserver.serving.write import ATTEMPTS, is_released, unregistered
@@ -42,7 +35,7 @@ class DeleteOptions(Struct, frozen=True):
     propagation: str = ""
     dry_run: bool = False
 
-    def write_request(self, request: HandlerRequest) -> WriteRequest:
+    def write_request(self, request: HandlerRequest) -> pipeline.WriteRequest:
         preconditions = {"uid": self.uid, "resourceVersion": self.resource_version}
         options = {
             "dryRun": ["All"] if self.dry_run else [],
@@ -50,7 +43,7 @@ class DeleteOptions(Struct, frozen=True):
             "propagationPolicy": self.propagation,
             "preconditions": {name: value for name, value in preconditions.items() if value},
         }
-        return WriteRequest(
+        return pipeline.WriteRequest(
             user=request.user,
             dry_run=self.dry_run,
             options={name: value for name, value in options.items() if value not in (None, "", [], {})},
@@ -78,7 +71,7 @@ def validate_delete_options(said: Object) -> DeleteOptions:
         errors.append(invalid("propagationPolicy", policy, detail))
     if policy is not None and str(policy) not in POLICIES:
         errors.append(not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")))
-    dry_run = parse_dry_run(said.get("dryRun"), errors)
+    dry_run = pipeline.parse_dry_run(said.get("dryRun"), errors)
     if errors:
         raise invalid_kind("meta.k8s.io", "DeleteOptions", "", errors)
     if policy is None and orphan is not None:
@@ -106,7 +99,7 @@ def _grace_option(value: Any) -> int | None:
 def _from_query(request: HandlerRequest) -> Object:
     said: Object = {}
     if grace := request.parameter("gracePeriodSeconds"):
-        said["gracePeriodSeconds"] = parse_integer(grace)
+        said["gracePeriodSeconds"] = pipeline.parse_integer(grace)
     if policy := request.parameter("propagationPolicy"):
         said["propagationPolicy"] = policy
     if orphan := request.parameter("orphanDependents"):
@@ -120,11 +113,11 @@ def _from_query(request: HandlerRequest) -> Object:
 class Delete(Struct, frozen=True):
     """Ends objects."""
 
-    tools: VerbDependencies
+    tools: pipeline.VerbDependencies
 
     async def __call__(
-        self, kind: ResourceKind, key: ObjectKey, options: DeleteOptions, call: WriteRequest
-    ) -> VerbResult:
+        self, kind: ResourceKind, key: ObjectKey, options: DeleteOptions, call: pipeline.WriteRequest
+    ) -> pipeline.VerbResult:
         for _ in range(ATTEMPTS):
             stored = self.tools.objects.latest(kind, key)
             if stored is None:
@@ -138,8 +131,13 @@ class Delete(Struct, frozen=True):
         raise server_timeout(kind.resource, "delete", 1)
 
     async def _once(
-        self, kind: ResourceKind, key: ObjectKey, stored: StoredObject, options: DeleteOptions, call: WriteRequest
-    ) -> VerbResult:
+        self,
+        kind: ResourceKind,
+        key: ObjectKey,
+        stored: StoredObject,
+        options: DeleteOptions,
+        call: pipeline.WriteRequest,
+    ) -> pipeline.VerbResult:
         tools, old = self.tools, stored.obj
         dry_run = options.dry_run or call.dry_run
         await tools.pipeline.admit(call.operation("delete", kind, key, new=None, old=old))
@@ -157,11 +155,11 @@ class Delete(Struct, frozen=True):
             await tools.objects.put(kind, key, new, stored.revision)
         return self._answer(kind, new, finished=finished)
 
-    def _answer(self, kind: ResourceKind, obj: Object, *, finished: bool) -> VerbResult:
+    def _answer(self, kind: ResourceKind, obj: Object, *, finished: bool) -> pipeline.VerbResult:
         if finished and not kind.returns_deleted_object:
             metadata = obj["metadata"]
-            return VerbResult(orjson.dumps(success(kind.resource, metadata["name"], metadata["uid"])))
-        return VerbResult(encode_object(obj))
+            return pipeline.VerbResult(orjson.dumps(success(kind.resource, metadata["name"], metadata["uid"])))
+        return pipeline.VerbResult(encode_object(obj))
 
 
 def require_preconditions(kind: ResourceKind, obj: Object, options: DeleteOptions) -> None:
@@ -248,7 +246,12 @@ class DeleteCollection(Struct, frozen=True):
     delete: Delete
 
     async def __call__(
-        self, kind: ResourceKind, namespace: str, chosen: ListOptions, options: DeleteOptions, call: WriteRequest
+        self,
+        kind: ResourceKind,
+        namespace: str,
+        chosen: pipeline.ListOptions,
+        options: DeleteOptions,
+        call: pipeline.WriteRequest,
     ) -> ListPage:
         """Delete what a list with the same options shows, and return that list."""
         page = await self.read.page(kind, namespace, chosen)

@@ -11,38 +11,9 @@ from msgspec.structs import replace
 from watchword.api.json import copy_json, go_print, is_deeper_than, same_json
 from watchword.api.limits import MAX_BODY_BYTES
 from watchword.api.meta import Object
-from watchword.apiserver.serving.bodies import (
-    decode_json,
-    decode_yaml,
-    duplicate_fields,
-    json_type,
-    media_type,
-    require_object,
-)
-from watchword.apiserver.serving.errors import (
-    WrongFieldType,
-    bad_request,
-    conflict,
-    invalid_kind,
-    unsupported_media_type,
-)
+from watchword.apiserver.serving import bodies, errors, pipeline, write
 from watchword.apiserver.serving.field_errors import invalid, printed
 from watchword.apiserver.serving.model import ApiError, HandlerRequest, ResourceKind
-from watchword.apiserver.serving.pipeline import (
-    StrictDecoding,
-    VerbResult,
-    WriteRequest,
-    prune_and_default,
-    reset_fields,
-)
-from watchword.apiserver.serving.write import (
-    Create,
-    Update,
-    UpdateTarget,
-    require_name,
-    require_namespace,
-    require_type,
-)
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = MAX_BODY_BYTES  # "copy" can double a document with every operation
@@ -91,15 +62,15 @@ def _check_shape(operation: Any) -> None:
     for key in ("op", "path", "from"):
         said = operation.get(key)
         if said is not None and type(said) is not str:
-            raise bad_request(
-                f"error decoding patch: json: cannot unmarshal {json_type(said)} "
+            raise errors.bad_request(
+                f"error decoding patch: json: cannot unmarshal {bodies.json_type(said)} "
                 f"into Go struct field jsonPatchOp.{key} of type string"
             )
 
 
 def _undecodable(value: Any, wanted: str) -> ApiError:
-    return bad_request(
-        f"error decoding patch: json: cannot unmarshal {json_type(value)} into Go value of type {wanted}"
+    return errors.bad_request(
+        f"error decoding patch: json: cannot unmarshal {bodies.json_type(value)} into Go value of type {wanted}"
     )
 
 
@@ -220,10 +191,10 @@ def apply_merge_patch(document: Object, patch: Any) -> Object:
     Nothing of the patch is shared with the result, so the same patch can be tried again.
     """
     if patch is None:
-        raise bad_request("Invalid JSON Patch")
+        raise errors.bad_request("Invalid JSON Patch")
     if type(patch) is not dict:
-        found = json_type(patch)
-        raise bad_request(
+        found = bodies.json_type(patch)
+        raise errors.bad_request(
             f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         )
     _merge(document, patch)
@@ -253,10 +224,12 @@ Merge = Callable[[Object, Any, ResourceKind], Object]
 class Apply(Struct, frozen=True):
     """Applies configurations; an object that is not there is created."""
 
-    create: Create
-    update: Update
+    create: write.Create
+    update: write.Update
 
-    async def __call__(self, target: UpdateTarget, body: bytes, call: WriteRequest) -> VerbResult:
+    async def __call__(
+        self, target: write.UpdateTarget, body: bytes, call: pipeline.WriteRequest
+    ) -> pipeline.VerbResult:
         """Apply one configuration; 409 when it would take fields that other managers own."""
         config = _read(target, body)
         call = replace(call, applied=True)
@@ -278,7 +251,9 @@ class Apply(Struct, frozen=True):
         new["metadata"].pop("resourceVersion", None)
         return await self.create(target.kind, target.key.namespace, new, call)
 
-    def _applied(self, target: UpdateTarget, live: Object | None, config: Object, call: WriteRequest) -> Object:
+    def _applied(
+        self, target: write.UpdateTarget, live: Object | None, config: Object, call: pipeline.WriteRequest
+    ) -> Object:
         from watchword.apiserver.serving.apply import apply
 
         kind = target.kind
@@ -290,33 +265,33 @@ class Apply(Struct, frozen=True):
             force=call.force,
             now=self.update.tools.now(),
             subresource=target.subresource,
-            reset=reset_fields(kind, target.subresource),
+            reset=pipeline.reset_fields(kind, target.subresource),
         )
-        prune_and_default(kind, new, call)
+        pipeline.prune_and_default(kind, new, call)
         return new
 
 
-def _read(target: UpdateTarget, body: bytes) -> Object:
-    config = require_object(decode_yaml(body))
+def _read(target: write.UpdateTarget, body: bytes) -> Object:
+    config = bodies.require_object(bodies.decode_yaml(body))
     if not config.get("apiVersion") or not config.get("kind"):
         group, _, version = str(config.get("apiVersion") or "").rpartition("/")
-        raise bad_request(f"invalid object type: {group}/{version}, Kind={config.get('kind') or ''}")
+        raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={config.get('kind') or ''}")
     if not target.kind.custom and config["apiVersion"] != target.kind.resource.api_version:
         group, _, version = str(config["apiVersion"]).rpartition("/")
-        raise bad_request(f"invalid object type: {group}/{version}, Kind={config['kind']}")
-    require_type(target.kind, config)
+        raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={config['kind']}")
+    write.require_type(target.kind, config)
     config["metadata"].setdefault("name", target.key.name)
-    require_name(config, target.key)
+    write.require_name(config, target.key)
     # What is not in the configuration must not be owned: the namespace is checked on a copy.
-    require_namespace(target.kind, {"metadata": dict(config["metadata"])}, target.key.namespace)
+    write.require_namespace(target.kind, {"metadata": dict(config["metadata"])}, target.key.namespace)
     return config
 
 
-def _require_no_uid(target: UpdateTarget, config: Object) -> None:
+def _require_no_uid(target: write.UpdateTarget, config: Object) -> None:
     uid = config["metadata"].get("uid")
     if uid:
         detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-        raise conflict(target.kind.resource, target.key.name, detail)
+        raise errors.conflict(target.kind.resource, target.key.name, detail)
 
 
 def _strategic(document: Object, patch: Any, kind: ResourceKind) -> Object:
@@ -341,11 +316,11 @@ def patch_types(kind: ResourceKind) -> tuple[str, ...]:
 
 def patch_type(request: HandlerRequest, kind: ResourceKind) -> str:
     """Return the language of a patch; 415 when the kind does not understand it."""
-    media = media_type(request.header("content-type"))
+    media = bodies.media_type(request.header("content-type"))
     accepted = patch_types(kind)
     if media not in accepted:
         raise (
-            unsupported_media_type(accepted)
+            errors.unsupported_media_type(accepted)
             if kind.custom
             else ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         )
@@ -355,13 +330,15 @@ def patch_type(request: HandlerRequest, kind: ResourceKind) -> str:
 class PatchVerb(Struct, frozen=True):
     """Changes parts of objects."""
 
-    update: Update
+    update: write.Update
     apply: Apply
 
-    async def __call__(self, target: UpdateTarget, media: str, body: bytes, call: WriteRequest) -> VerbResult:
+    async def __call__(
+        self, target: write.UpdateTarget, media: str, body: bytes, call: pipeline.WriteRequest
+    ) -> pipeline.VerbResult:
         if media == APPLY_PATCH:
             return await self.apply(target, body, call)
-        patch = decode_json(body, "error decoding patch: ")
+        patch = bodies.decode_json(body, "error decoding patch: ")
         merge = _LANGUAGES[media]
         odd = _unknown_patch_fields(media, body, patch) if call.strictness != "Ignore" else []
         warnings = list(call.warnings)
@@ -369,9 +346,9 @@ class PatchVerb(Struct, frozen=True):
         def revise(document: Object) -> Object:
             call.warnings[:] = warnings if call.strictness == "Strict" else [*warnings, *odd]
             new = merge(document, patch, target.kind)
-            require_type(target.kind, new)
-            require_name(new, target.key)
-            require_namespace(target.kind, new, target.key.namespace)
+            write.require_type(target.kind, new)
+            write.require_name(new, target.key)
+            write.require_namespace(target.kind, new, target.key.namespace)
             _conform_patched(target.kind, new, call, odd, patch if media == STRATEGIC_PATCH else None)
             return new
 
@@ -381,27 +358,31 @@ class PatchVerb(Struct, frozen=True):
 def _unknown_patch_fields(media: str, body: bytes, patch: Any) -> list[str]:
     if media != JSON_PATCH:
         return []
-    twice = [f'json patch duplicate field "{path}"' for path in duplicate_fields(body, patch) if path.count(".") == 1]
+    twice = [
+        f'json patch duplicate field "{path}"' for path in bodies.duplicate_fields(body, patch) if path.count(".") == 1
+    ]
     return [*twice, *(f'json patch unknown field "{path}"' for path in unknown_operation_fields(patch))]
 
 
-def _conform_patched(kind: ResourceKind, new: Object, call: WriteRequest, odd: list[str], strategic: Any) -> None:
+def _conform_patched(
+    kind: ResourceKind, new: Object, call: pipeline.WriteRequest, odd: list[str], strategic: Any
+) -> None:
     """Conform the result; here strictness and types refuse with 422, for the fault lies in the patch."""
     strict = call.strictness == "Strict"
     shown = printed(new) if strict or not kind.custom else ""
     try:
-        prune_and_default(kind, new, call)
-    except (StrictDecoding, WrongFieldType) as refusal:
-        if strategic is not None and isinstance(refusal, WrongFieldType):
+        pipeline.prune_and_default(kind, new, call)
+    except (pipeline.StrictDecoding, errors.WrongFieldType) as refusal:
+        if strategic is not None and isinstance(refusal, errors.WrongFieldType):
             shown, complaint = go_print(strategic), _type_mismatch_message(refusal)
         else:
             complaint = refusal.complaint
-        raise invalid_kind("", "", "", [invalid("patch", shown, complaint)]) from None
+        raise errors.invalid_kind("", "", "", [invalid("patch", shown, complaint)]) from None
     if strict and odd:
-        raise invalid_kind("", "", "", [invalid("patch", shown, f"strict decoding error: {', '.join(odd)}")])
+        raise errors.invalid_kind("", "", "", [invalid("patch", shown, f"strict decoding error: {', '.join(odd)}")])
 
 
-def _type_mismatch_message(misfit: WrongFieldType) -> str:
+def _type_mismatch_message(misfit: errors.WrongFieldType) -> str:
     source = {"array": "slice", "object": "map", "number": "int64"}.get(misfit.found, misfit.found)
     if misfit.wanted.startswith("[]"):
         return f"cannot restore slice from {source}"

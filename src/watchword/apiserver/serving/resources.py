@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.apiserver.access.rbac import Authorizer, require
+from watchword.apiserver.serving import errors, negotiation
 from watchword.apiserver.serving.bodies import (
     JSON,
     decode,
@@ -19,23 +20,8 @@ from watchword.apiserver.serving.bodies import (
     require_type_meta,
 )
 from watchword.apiserver.serving.delete import read_delete_options
-from watchword.apiserver.serving.errors import (
-    bad_request,
-    invalid_kind,
-    method_not_allowed,
-    not_acceptable,
-    verb_not_allowed,
-)
 from watchword.apiserver.serving.field_errors import invalid as invalid_field
 from watchword.apiserver.serving.model import HandlerRequest, Now, ResourceKind
-from watchword.apiserver.serving.negotiation import (
-    ANSWERS,
-    Media,
-    choose_media,
-    encoded_response,
-    object_response,
-    warning_headers,
-)
 from watchword.apiserver.serving.object_storage import ObjectStorage
 from watchword.apiserver.serving.patch import APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH, patch_type
 from watchword.apiserver.serving.pipeline import (
@@ -62,46 +48,48 @@ class ResponseBuilder(Struct, frozen=True):
     def answer(
         self, request: HandlerRequest, kind: ResourceKind, answer: VerbResult, call: WriteRequest | None = None
     ) -> Response:
-        media = choose_media(request)
-        headers = warning_headers(call.warnings) if call is not None and call.warnings else ()
+        media = negotiation.choose_media(request)
+        headers = negotiation.warning_headers(call.warnings) if call is not None and call.warnings else ()
         if media.plain:
             return Response(answer.status, (_JSON_HEADER, *headers), answer.body)
         obj: Object = orjson.loads(answer.body)
         if media.transform and obj.get("kind") != "Status":
             obj = self._shown(request, kind, media)(obj)
-        return encoded_response(media, obj, answer.status, headers)
+        return negotiation.encoded_response(media, obj, answer.status, headers)
 
     def watch_transform(
-        self, request: HandlerRequest, kind: ResourceKind, media: Media
+        self, request: HandlerRequest, kind: ResourceKind, media: negotiation.Media
     ) -> Callable[[Object], Object] | None:
         """Return how watch events show objects; None for the objects themselves."""
         if media.type != JSON:
-            raise not_acceptable(_WATCHED)
+            raise errors.not_acceptable(_WATCHED)
         if not media.transform:
             return None
         shown = self._shown(request, kind, media)
         return _columns_once(shown) if media.transform == "Table" else shown
 
     def page(self, request: HandlerRequest, kind: ResourceKind, page: ListPage) -> Response:
-        media = choose_media(request)
+        media = negotiation.choose_media(request)
         metadata = list_metadata(page, custom=kind.custom)
         if media.transform:
             items = [self.objects.decode(kind, record) for record in page.records]
-            return encoded_response(media, self._transformed_list(request, kind, media, items, metadata))
+            return negotiation.encoded_response(media, self._transformed_list(request, kind, media, items, metadata))
         resource = kind.resource
         head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
         body = b"".join([orjson.dumps(head)[:-1], b',"items":[', *self._items(kind, page), b"]}"])
         if media.plain:
             return Response(200, (_JSON_HEADER,), body)
-        return encoded_response(media, orjson.loads(body))
+        return negotiation.encoded_response(media, orjson.loads(body))
 
-    def _shown(self, request: HandlerRequest, kind: ResourceKind, media: Media) -> Callable[[Object], Object]:
+    def _shown(
+        self, request: HandlerRequest, kind: ResourceKind, media: negotiation.Media
+    ) -> Callable[[Object], Object]:
         if media.transform == "Table":
             include = request.parameter("includeObject") or "Metadata"
             return lambda obj: table(kind, [obj], now=self.now(), include=include, version=media.version)
         if media.transform == "PartialObjectMetadata":
             return lambda obj: partial_metadata(obj, media.version)
-        raise not_acceptable(ANSWERS)
+        raise errors.not_acceptable(negotiation.ANSWERS)
 
     def _items(self, kind: ResourceKind, page: ListPage) -> Iterator[bytes | memoryview]:
         """Yield the items in pieces that are not copied before all are joined."""
@@ -111,7 +99,12 @@ class ResponseBuilder(Struct, frozen=True):
             yield from self.objects.item(kind, record)
 
     def _transformed_list(
-        self, request: HandlerRequest, kind: ResourceKind, media: Media, items: list[Object], metadata: Object
+        self,
+        request: HandlerRequest,
+        kind: ResourceKind,
+        media: negotiation.Media,
+        items: list[Object],
+        metadata: Object,
     ) -> Object:
         if media.transform == "Table":
             include = request.parameter("includeObject") or "Metadata"
@@ -119,7 +112,7 @@ class ResponseBuilder(Struct, frozen=True):
             shown["metadata"] = metadata
             return shown
         if media.transform != "PartialObjectMetadataList":
-            raise not_acceptable(ANSWERS)
+            raise errors.not_acceptable(negotiation.ANSWERS)
         return {
             "kind": "PartialObjectMetadataList",
             "apiVersion": f"meta.k8s.io/{media.version}",
@@ -171,7 +164,7 @@ def table(
     """
     if include not in ("", "None", "Metadata", "Object"):
         detail = "must be 'Metadata', 'Object', 'None', or empty"
-        raise bad_request(
+        raise errors.bad_request(
             f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": {detail}'
         )
     return {
@@ -223,20 +216,24 @@ class ResourceServer(Struct, frozen=True):
         allowed = subresource_verbs(subresource) if subresource else kind.verbs
         serve = self._by_verb.get(verb) if subresource != "scale" else self._scale
         if serve is None or verb not in allowed:
-            raise method_not_allowed(kind.resource, verb or request.method) if kind.custom else verb_not_allowed()
+            raise (
+                errors.method_not_allowed(kind.resource, verb or request.method)
+                if kind.custom
+                else errors.verb_not_allowed()
+            )
         return await serve(request, kind)
 
     async def _scale(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         """Serve the size of a workload as a Scale, changed by an update or a merge patch."""
         if request.info.verb == "get":
             record = await self.verbs.read.get(kind, _key(request), request.parameter("resourceVersion"))
-            return object_response(request, scale_of(orjson.loads(record.body)))
+            return negotiation.object_response(request, scale_of(orjson.loads(record.body)))
         media = media_type(request.header("content-type"))
         scale = decode(request.body, JSON if media in (MERGE_PATCH, STRATEGIC_PATCH) else media)
         replicas = (scale.get("spec") or {}).get("replicas") or 0
         if type(replicas) is not int or replicas < 0:
             error = invalid_field("spec.replicas", replicas, "must be greater than or equal to 0")
-            raise invalid_kind("autoscaling", "Scale", request.info.name, [error])
+            raise errors.invalid_kind("autoscaling", "Scale", request.info.name, [error])
 
         def resize(obj: Object) -> Object:
             obj["spec"]["replicas"] = replicas
@@ -247,19 +244,19 @@ class ResourceServer(Struct, frozen=True):
         answer = await self.verbs.update.revise(
             _target(request, kind), resize, self._call(request, options_kind="UpdateOptions")
         )
-        return object_response(request, scale_of(orjson.loads(answer.body)))
+        return negotiation.object_response(request, scale_of(orjson.loads(answer.body)))
 
     async def _get(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         record = await self.verbs.read.get(kind, _key(request), request.parameter("resourceVersion"))
         return self.responses.answer(request, kind, VerbResult(self.responses.objects.wire(kind, record)))
 
     async def _list(self, request: HandlerRequest, kind: ResourceKind) -> Response:
-        choose_media(request)  # refuse before reading thousands of objects
+        negotiation.choose_media(request)  # refuse before reading thousands of objects
         page = await self.verbs.read.page(kind, request.info.namespace, read_list_options(request))
         return self.responses.page(request, kind, page)
 
     async def _watch(self, request: HandlerRequest, kind: ResourceKind) -> Response:
-        media = choose_media(request)
+        media = negotiation.choose_media(request)
         options = read_list_options(request, watch=True)
         show = self.responses.watch_transform(request, kind, media)
         stream, attach = await self.verbs.watch(kind, request.info.namespace, options, show)

@@ -15,16 +15,7 @@ from watchword.api.limits import MAX_BODY_BYTES
 from watchword.apiserver.access.chain import ANONYMOUS
 from watchword.apiserver.access.impersonation import impersonate
 from watchword.apiserver.access.rbac import Authorizer, require
-from watchword.apiserver.serving.errors import (
-    bad_request,
-    internal,
-    not_found,
-    out_of_memory,
-    quote,
-    resource_not_found,
-    too_large,
-    verb_not_allowed,
-)
+from watchword.apiserver.serving import errors
 from watchword.apiserver.serving.model import (
     ApiError,
     Authenticate,
@@ -113,7 +104,7 @@ class ApiServer:
         received, user = self._config.now(), None
         try:
             if len(request.body) > MAX_BODY_BYTES:
-                raise too_large()
+                raise errors.too_large()
             user = await self._authenticated(asked)
             asked = replace(asked, user=impersonate(user, asked.headers, self._config.authorizer))
             require(self._config.authorizer, asked.user, asked.info)
@@ -122,10 +113,10 @@ class ApiServer:
             answer = error_response(asked, refusal)
         except MemoryError:
             log.error("out of memory: %s %s", request.method, request.path.encode("ascii", "replace"))  # noqa: TRY400
-            answer = error_response(asked, out_of_memory())
+            answer = error_response(asked, errors.out_of_memory())
         except Exception:
             log.exception("request failed: %s %s", request.method, request.path.encode("ascii", "replace"))
-            answer = error_response(asked, internal("the server met an error of its own; its log says more"))
+            answer = error_response(asked, errors.internal("the server met an error of its own; its log says more"))
         audit_id = self._audit_id(request)
         if self._config.observe is not None:
             self._config.observe(CompletedRequest(asked, answer, audit_id, received, user))
@@ -155,7 +146,7 @@ class ApiServer:
         kind = config.kinds.find(info.group, info.version, info.resource)
         if kind is None:
             if config.kinds.has_builtin_group(info.group):
-                raise resource_not_found()
+                raise errors.resource_not_found()
             return NOT_FOUND
         if kind.custom and info.namespace and not kind.resource.namespaced:
             return NOT_FOUND
@@ -171,12 +162,12 @@ class ApiServer:
         info, config = asked.info, self._config
         require_route(kind, info)
         if asked.method == "HEAD":
-            raise verb_not_allowed()
+            raise errors.verb_not_allowed()
         special = config.handlers.get((info.group, info.resource, info.subresource))
         if special is not None:
             return await special(asked)
         if not kind.stored or (info.subresource and info.subresource not in kind.subresources):
-            raise not_found(kind.resource, info.name) if kind.custom else resource_not_found()
+            raise errors.not_found(kind.resource, info.name) if kind.custom else errors.resource_not_found()
         return await config.resources.serve(asked, kind)
 
     def _path_handler(self, path: str) -> Handler | None:
@@ -205,17 +196,17 @@ def require_route(kind: ResourceKind, info: RequestInfo) -> None:
     is_namespace = info.resource == "namespaces" and not info.group
     if not kind.resource.namespaced:
         if info.namespace and not is_namespace:
-            raise resource_not_found()
+            raise errors.resource_not_found()
     elif not info.namespace and info.verb not in {"list", "watch"}:
-        raise resource_not_found() if info.name else verb_not_allowed()
+        raise errors.resource_not_found() if info.name else errors.verb_not_allowed()
     if info.verb == "create" and info.name and not info.subresource:
-        raise verb_not_allowed()
+        raise errors.verb_not_allowed()
     if info.verb in {"update", "patch"} and not info.name:
-        raise verb_not_allowed()
+        raise errors.verb_not_allowed()
 
 
 def require_timeout(text: str) -> None:
     """Refuse with 400 a time limit that cannot be read; limits of our own are shorter than any sensible one."""
     if len(text) > _LONGEST_DURATION or (text and not _DURATION.fullmatch(text)):
-        message = f"invalid timeout specified in the request URL - time: invalid duration {quote(text)}"
-        raise bad_request(message)
+        message = f"invalid timeout specified in the request URL - time: invalid duration {errors.quote(text)}"
+        raise errors.bad_request(message)

@@ -8,19 +8,7 @@ from msgspec import Struct
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting
 from watchword.api.resources import NAMESPACES
 from watchword.api.time import rfc3339
-from watchword.apiserver.serving.errors import (
-    already_exists,
-    bad_request,
-    conflict,
-    forbidden,
-    generate_name_conflict,
-    invalid,
-    invalid_kind,
-    modified,
-    not_found,
-    quote,
-    server_timeout,
-)
+from watchword.apiserver.serving import errors
 from watchword.apiserver.serving.field_errors import invalid as invalid_field
 from watchword.apiserver.serving.field_errors import required
 from watchword.apiserver.serving.model import ApiError, Entropy, ResourceKind
@@ -39,14 +27,14 @@ def require_namespace_open(objects: ObjectStorage, kinds: KindTable, kind: Resou
         return  # a plane without namespaces has nothing to check against
     namespace = objects.get(namespaces, ObjectKey.cluster(key.namespace))
     if namespace is None:
-        raise not_found(NAMESPACES, key.namespace)
+        raise errors.not_found(NAMESPACES, key.namespace)
     if is_deleting(namespace):
         raise _terminating(kind, key)
 
 
 def _terminating(kind: ResourceKind, key: ObjectKey) -> ApiError:
     reason = f"unable to create new content in namespace {key.namespace} because it is being terminated"
-    refusal = forbidden(kind.resource, key.name, reason)
+    refusal = errors.forbidden(kind.resource, key.name, reason)
     cause = {
         "reason": "NamespaceTerminating",
         "message": f"namespace {key.namespace} is being terminated",
@@ -73,7 +61,7 @@ class Create(Struct, frozen=True):
         prefix = metadata.get("generateName")
         if not prefix:
             missing = required("metadata.name", "name or generateName is required")
-            raise invalid(kind.resource, "", [missing])
+            raise errors.invalid(kind.resource, "", [missing])
         return await self._generate(kind, namespace, obj, call)
 
     async def _generate(self, kind: ResourceKind, namespace: str, obj: Object, call: WriteRequest) -> VerbResult:
@@ -82,7 +70,7 @@ class Create(Struct, frozen=True):
             if self.tools.objects.latest(kind, ObjectKey(namespace, name)) is None:
                 obj["metadata"]["name"] = name
                 return await self._once(kind, ObjectKey(namespace, name), obj, call)
-        raise generate_name_conflict(kind.resource, name)
+        raise errors.generate_name_conflict(kind.resource, name)
 
     async def _once(self, kind: ResourceKind, key: ObjectKey, obj: Object, call: WriteRequest) -> VerbResult:
         tools = self.tools
@@ -97,13 +85,13 @@ class Create(Struct, frozen=True):
         await tools.pipeline.mutate(operation)
         await tools.pipeline.validate_write(operation)
         if tools.objects.latest(kind, key) is not None:
-            raise already_exists(kind.resource, key.name)
+            raise errors.already_exists(kind.resource, key.name)
         if call.dry_run:
             return VerbResult(encode_object(obj), 201)
         try:
             record = await tools.objects.put(kind, key, obj, expected=0)
         except RevisionConflict:
-            raise already_exists(kind.resource, key.name) from None
+            raise errors.already_exists(kind.resource, key.name) from None
         return VerbResult(tools.objects.wire(kind, record), 201)
 
 
@@ -112,18 +100,18 @@ def require_type(kind: ResourceKind, obj: Object) -> None:
     resource = kind.resource
     version, name = obj.get("apiVersion"), obj.get("kind")
     if kind.custom and not name:
-        raise bad_request("Object 'Kind' is missing in the body")
+        raise errors.bad_request("Object 'Kind' is missing in the body")
     if kind.custom and not version:
-        raise bad_request("Object 'apiVersion' is missing in the body")
+        raise errors.bad_request("Object 'apiVersion' is missing in the body")
     if version and version != resource.api_version:
-        raise bad_request(_wrong_version(kind, str(version), str(name or resource.kind)))
+        raise errors.bad_request(_wrong_version(kind, str(version), str(name or resource.kind)))
     if name and name != resource.kind:
         if kind.custom:
             said = str((obj.get("metadata") or {}).get("name") or "")
-            raise invalid_kind(
+            raise errors.invalid_kind(
                 resource.group, str(name), said, [invalid_field("kind", name, f"must be {resource.kind}")]
             )
-        raise bad_request(
+        raise errors.bad_request(
             f'{name} in version "{resource.version}" cannot be handled as a {resource.kind}: '
             f"converting ({resource.version}.{name}) to ({_package(resource)}.{resource.kind}): unknown conversion"
         )
@@ -132,7 +120,7 @@ def require_type(kind: ResourceKind, obj: Object) -> None:
     if metadata is None:
         obj["metadata"] = {}
     elif not isinstance(metadata, dict):
-        raise bad_request(f"{resource.kind} cannot be read: metadata must be an object")
+        raise errors.bad_request(f"{resource.kind} cannot be read: metadata must be an object")
 
 
 def _wrong_version(kind: ResourceKind, version: str, name: str) -> str:
@@ -158,11 +146,15 @@ def require_namespace(kind: ResourceKind, obj: Object, namespace: str) -> None:
     said = metadata.get("namespace") or ""
     if not kind.resource.namespaced:
         if said:
-            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+            raise errors.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
         metadata.pop("namespace", None)
         return
     if said and said != namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     metadata["namespace"] = namespace
 
 
@@ -170,9 +162,11 @@ def require_name(obj: Object, key: ObjectKey) -> None:
     """Check the name; 400 when it is missing or another than the URL's."""
     said = obj["metadata"].get("name") or ""
     if not said:
-        raise bad_request(f"the name of the object ({key.name} based on URL) was undeterminable: name must be provided")
+        raise errors.bad_request(
+            f"the name of the object ({key.name} based on URL) was undeterminable: name must be provided"
+        )
     if said != key.name:
-        raise bad_request(f"the name of the object ({said}) does not match the name on the URL ({key.name})")
+        raise errors.bad_request(f"the name of the object ({said}) does not match the name on the URL ({key.name})")
 
 
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -290,17 +284,17 @@ class Update(Struct, frozen=True):
         for _ in range(ATTEMPTS):
             stored = self.tools.objects.latest(target.kind, target.key)
             if stored is None:
-                raise not_found(target.kind.resource, target.key.name)
+                raise errors.not_found(target.kind.resource, target.key.name)
             new = revise(self.tools.objects.decode(target.kind, stored.record))
             wanted = new["metadata"].get("resourceVersion") or ""
             if wanted and wanted != stored.obj["metadata"]["resourceVersion"]:
                 await self.tools.objects.store.flush()
-                raise modified(target.kind.resource, target.key.name)
+                raise errors.modified(target.kind.resource, target.key.name)
             try:
                 return await self._commit(target, stored, new, call)
             except RevisionConflict:
                 continue
-        raise server_timeout(target.kind.resource, target.verb, 1)
+        raise errors.server_timeout(target.kind.resource, target.verb, 1)
 
     async def _commit(self, target: UpdateTarget, stored: StoredObject, new: Object, call: WriteRequest) -> VerbResult:
         kind, old = target.kind, stored.obj
@@ -362,11 +356,11 @@ def _pick_fields(obj: Object, *names: str) -> Object:
 def _require_revision(target: UpdateTarget, new: Object) -> None:
     resource, said = target.kind.resource, new["metadata"].get("resourceVersion")
     if said and not (said.isascii() and said.isdigit()):
-        raise ApiError(500, "", f"strconv.ParseUint: parsing {quote(said)}: invalid syntax")
+        raise ApiError(500, "", f"strconv.ParseUint: parsing {errors.quote(said)}: invalid syntax")
     if said or target.kind.unconditional_update:
         return
     error = invalid_field("metadata.resourceVersion", 0, "must be specified for an update")
-    raise invalid_kind(resource.group, resource.plural, target.key.name, [error])
+    raise errors.invalid_kind(resource.group, resource.plural, target.key.name, [error])
 
 
 def _require_same_object(target: UpdateTarget, new: Object, old: Object) -> None:
@@ -379,4 +373,4 @@ def _require_same_object(target: UpdateTarget, new: Object, old: Object) -> None
             f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {said}, "
             f"UID in object meta: {actual}"
         )
-        raise conflict(resource, target.key.name, detail)
+        raise errors.conflict(resource, target.key.name, detail)
