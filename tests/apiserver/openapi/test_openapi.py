@@ -86,16 +86,6 @@ def test_every_patch_says_its_kind_and_takes_field_validation(group: str) -> Non
         assert "fieldValidation" in {parameter["name"] for parameter in patch["parameters"]}
 
 
-def test_only_built_in_kinds_take_a_strategic_merge_patch() -> None:
-    def accepted(kind: ResourceKind) -> set[str]:
-        item = next(path for name, path in document([kind])["paths"].items() if name.endswith("/{name}"))
-        return set(item["patch"]["requestBody"]["content"])
-
-    strategic = "application/strategic-merge-patch+json"
-
-    assert strategic in accepted(BUILTINS[0])
-    assert strategic not in accepted(WIDGET)
-    assert "application/apply-patch+yaml" in accepted(WIDGET)
 
 
 def test_components_say_how_lists_are_merged() -> None:

@@ -211,15 +211,12 @@ class OpenApiHandler:
         self, place: str, kinds: tuple[ResourceKind, ...], draw: Callable[[Sequence[ResourceKind]], object]
     ) -> CachedDocument:
         held = self._drawn.get(place)
-        if held is None or not _is_same(held.kinds, kinds):
+        if held is None or not (
+            len(held.kinds) == len(kinds) and all(a is b for a, b in zip(held.kinds, kinds, strict=True))
+        ):
             body = orjson.dumps(draw(kinds))
             held = self._drawn[place] = CachedDocument(kinds, body, documents.etag_of(body))
         return held
-
-
-def _is_same(held: tuple[ResourceKind, ...], wanted: tuple[ResourceKind, ...]) -> bool:
-    # Kinds are compared by identity: a changed CRD is served as a new kind.
-    return len(held) == len(wanted) and all(a is b for a, b in zip(held, wanted, strict=True))
 
 
 def _answer(request: HandlerRequest, drawn: CachedDocument, *extra: tuple[str, str], media: str = JSON) -> Response:

@@ -11,7 +11,6 @@ from watchword.apiserver.kinds.schema import Schema, Type
 Node = dict[str, Any]
 
 JUNCTORS = ("anyOf", "allOf", "oneOf")
-INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _CONSTRAINTS: Final[dict[str, tuple[type, ...]]] = {
     "enum": (list,),
     **dict.fromkeys(("exclusiveMaximum", "exclusiveMinimum"), (bool,)),

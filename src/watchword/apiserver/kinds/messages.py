@@ -240,7 +240,7 @@ class Schemas(Struct, frozen=True):
     def _of_field(self, each: Field) -> Schema:
         inner = self.of_message(each.type) if each.is_message else SCALARS[each.type]
         if each.shape == "list":
-            items = _without_null(inner)
+            items = replace(inner, nullable=False) if inner.nullable and inner.type != "any" else inner
             if each.list_map_keys:
                 items = self._with_key_defaults(each, items)
             schema = Schema("array", items=items, list_type=each.list_type, list_map_keys=each.list_map_keys)
@@ -266,10 +266,6 @@ class Schemas(Struct, frozen=True):
             elif key.always or each.name == "imagePullSecrets":
                 properties[name] = replace(properties[name], default=zero(key.type), has_default=True)
         return replace(items, properties=properties)
-
-
-def _without_null(schema: Schema) -> Schema:
-    return replace(schema, nullable=False) if schema.nullable and schema.type != "any" else schema
 
 
 OBJECT_META = f"{META}.ObjectMeta"

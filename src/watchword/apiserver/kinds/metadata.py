@@ -187,7 +187,9 @@ def owner_errors(owners: list[Object], path: str) -> Iterator[FieldError]:
                 "Only one reference can have Controller set to true. "
                 f'Found "true" in references for {controller} and {name}'
             )
-            printed = orjson.dumps([_in_order(each) for each in owners]).decode()
+            printed = orjson.dumps(
+                [{name: each[name] for name in _OWNER_FIELDS if name in each} for each in owners]
+            ).decode()
             yield FieldError(path, "FieldValueInvalid", f"Invalid value: {printed}: {detail}")
         else:
             controller = name
@@ -218,10 +220,6 @@ def unqualified_finalizers(finalizers: list[str], path: str) -> Iterator[FieldEr
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid(f"{path}[{index}]", finalizer, detail)
-
-
-def _in_order(owner: Object) -> Object:
-    return {name: owner[name] for name in _OWNER_FIELDS if name in owner}
 
 
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")

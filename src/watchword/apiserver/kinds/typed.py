@@ -114,7 +114,8 @@ def _time(value: Any, *, micro: bool) -> str:
     read = _known_time if len(value) <= len(_MICRO_LAYOUT) else _canonical_time
     canonical = read(value, micro=micro)
     if canonical is None:
-        raise TypeMismatch(_unparsed(value, _MICRO_LAYOUT if micro else _TIME_LAYOUT))
+        layout = _MICRO_LAYOUT if micro else _TIME_LAYOUT
+        raise TypeMismatch(f'parsing time "{value}" as "{layout}": cannot parse it')
     return canonical
 
 
@@ -126,19 +127,6 @@ def _canonical_time(value: str, *, micro: bool) -> str | None:
 
 
 _known_time = lru_cache(maxsize=4096)(_canonical_time)
-
-
-def _unparsed(value: str, layout: str) -> str:
-    rest = value
-    for piece in re.findall(r"Z07:00|\.000000|\d+|[-T:]", layout):
-        pattern = rf"\d{{{len(piece)}}}" if piece.isdigit() else r"\.\d{6}" if piece == ".000000" else re.escape(piece)
-        if piece == "Z07:00":
-            pattern = r"(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$"
-        match = re.match(pattern, rest, re.ASCII)
-        if match is None:
-            return f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{piece}"'
-        rest = rest[match.end() :]
-    return f'parsing time "{value}": day out of range'
 
 
 _OTHERS: dict[str, Callable[[Any], Any]] = {

@@ -117,17 +117,13 @@ def _values(
         changed[element] = {}
         return
     # A value that changes its kind is itself changed, besides everything in it.
-    replaced = not _alike(old, new)
+    replaced = not (old is None or new is None or type(old) is type(new))
     went = fieldset.make_node(below.removed, member=False)
     came = fieldset.make_node(below.changed, member=replaced)
     if went is not None:
         removed[element] = went
     if came is not None:
         changed[element] = came
-
-
-def _alike(old: Any, new: Any) -> bool:
-    return old is None or new is None or type(old) is type(new)
 
 
 def _below(old: Any, new: Any, schema: Schema | None) -> Comparison | None:

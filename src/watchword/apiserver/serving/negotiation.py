@@ -42,7 +42,9 @@ def choose_media(request: HandlerRequest, *, transforms: bool = True) -> Media:
         media = _parse_clause(clause, transforms=transforms)
         if media is not None:
             return Media(media.type, media.transform, media.version, pretty or media.pretty)
-    if not any(_is_supported(clause) for clause in accept.split(",")):
+    if not any(
+        (clause.partition(";")[0].strip().lower() in {*ANSWERS, "*/*", "application/*"}) for clause in accept.split(",")
+    ):
         raise no_representation(ANSWERS)
     raise not_acceptable(ANSWERS)
 
@@ -102,10 +104,6 @@ _WARNING_CUT = 256
 def _quotable(text: str) -> str:
     safe = "".join(char if char.isprintable() else " " for char in text)
     return safe.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _is_supported(clause: str) -> bool:
-    return clause.partition(";")[0].strip().lower() in {*ANSWERS, "*/*", "application/*"}
 
 
 def _parse_clause(clause: str, *, transforms: bool) -> Media | None:
