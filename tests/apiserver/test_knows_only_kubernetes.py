@@ -34,20 +34,20 @@ def _imports(path: Path) -> Iterator[tuple[str, str]]:
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             if node.module == "watchword.api":
-                for alias in node.names:
-                    yield from ((f"watchword.api.{alias.name}", name) for name in _used_of(alias.name, nodes) or [""])
+                modules = {alias.name for alias in node.names}
+                yield from (
+                    (f"watchword.api.{module}", name) for module, name in _attributes(nodes) if module in modules
+                )
             else:
                 yield from ((node.module, alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
 
 
-def _used_of(module: str, nodes: list[ast.AST]) -> list[str]:
-    return [
-        node.attr
-        for node in nodes
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == module
-    ]
+def _attributes(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield node.value.id, node.attr
 
 
 def _is_of_kubernetes(module: str, name: str) -> bool:

@@ -12,13 +12,12 @@ from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import HUB_NAMESPACE, NAME_CONFLICT, Annotation, ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGERS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.certificates import manual_approval
-from watchword.credentials.certificates.approval import is_pending
+from watchword.credentials.certificates import name_ownership
 from watchword.credentials.certificates.name_ownership import NameOwner
-from watchword.credentials.certificates.request_validation import read_cluster_request
-from watchword.credentials.driver_options import Settings
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.discovery.token_limits import record_token_use, token_secret_key_of
+from watchword.credentials.certificates.requests import is_pending, read_cluster_request
+from watchword.credentials.driver import Settings
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.tokens import record_token_use, token_secret_key_of
 from watchword.health.formatting import format_key
 from watchword.health.processes import find_deployment_problem
 from watchword.kube.errors import Conflict, Forbidden
@@ -39,7 +38,7 @@ class ClusterAcceptor(Struct, frozen=True):
     """Accepts clusters under the terms that the administrator named; nothing is written unless everything may be."""
 
     hub_admin: HubAdmin
-    terms: manual_approval.ApprovalTerms
+    terms: name_ownership.ApprovalTerms
     progress: Progress = field(default=ignore_progress)
     catalog: Catalog = CATALOG
 
@@ -135,14 +134,14 @@ class ClusterAcceptor(Struct, frozen=True):
     async def approve(self, cluster: Object, described: str = "") -> AdmissionResult:
         """Approve the cluster's pending request; raises as `accept` does."""
         name = cluster["metadata"]["name"]
-        admission = manual_approval.decide_approval(cluster, await self.hub_admin.csrs_of(name), self.terms)
-        if isinstance(admission, manual_approval.RefuseApproval):
+        admission = name_ownership.decide_approval(cluster, await self.hub_admin.csrs_of(name), self.terms)
+        if isinstance(admission, name_ownership.RefuseApproval):
             raise OperationRefused(admission.why)
-        if isinstance(admission, manual_approval.NoRequest) and not self.terms.anyone:
+        if isinstance(admission, name_ownership.NoRequest) and not self.terms.anyone:
             raise NotReady(
                 f"cluster {name} has not asked for a certificate yet: run the command again in a moment, or with --wait"
             )
-        if not isinstance(admission, manual_approval.ApproveRequests):
+        if not isinstance(admission, name_ownership.ApproveRequests):
             return AdmissionResult(name)
         for objection in admission.left_pending:
             self.progress(f"warning: not approved: {objection}")
@@ -156,7 +155,7 @@ class ClusterAcceptor(Struct, frozen=True):
         owner = NameOwner.of(admission.request, self.hub_admin.clock.now())
         return AdmissionResult(name, names, admission.request.key_thumbprint, owner=owner)
 
-    async def _allowed_requests(self, admission: manual_approval.ApproveRequests, cluster: str) -> list[Object]:
+    async def _allowed_requests(self, admission: name_ownership.ApproveRequests, cluster: str) -> list[Object]:
         """Return the requests of the key whose tokens allow the cluster; raise `OperationRefused` when none does.
 
         An agent whose token expired asks again, with the same key and another token.

@@ -24,7 +24,7 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     NAMESPACES,
 )
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.health.inventory import decide_addon_row
 from watchword.health.states import InventoryHealth
 from watchword.kube.client import Client

@@ -17,8 +17,13 @@ from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.errors import BootstrapTokenRefused, DiscoveryReason
-from watchword.discovery.token_limits import UNLIMITED, BootstrapTokenLimits, is_cluster_name_pattern
-from watchword.discovery.tokens import BootstrapToken, validate_token_strength
+from watchword.discovery.tokens import (
+    UNLIMITED,
+    BootstrapToken,
+    BootstrapTokenLimits,
+    is_cluster_name_pattern,
+    validate_token_strength,
+)
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
 

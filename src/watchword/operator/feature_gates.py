@@ -5,7 +5,7 @@ from typing import Any
 
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.meta import Object, rows_at
-from watchword.registration.hub.executor_policy import EXECUTOR_GATE
+from watchword.registration.hub.installation import EXECUTOR_GATE
 
 AGENT_FEATURES = frozenset(
     {
