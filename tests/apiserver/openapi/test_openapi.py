@@ -86,8 +86,6 @@ def test_every_patch_says_its_kind_and_takes_field_validation(group: str) -> Non
         assert "fieldValidation" in {parameter["name"] for parameter in patch["parameters"]}
 
 
-
-
 def test_components_say_how_lists_are_merged() -> None:
     schemas = document(of_group("apps"))["components"]["schemas"]
 
