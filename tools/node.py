@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tools.envtest import NODE_PACKAGES, PACKAGES, provide
+from tools.envtest import NODE_PACKAGES, PACKAGES, alone_in, provide
 from tools.node_images import import_image, provide_pause_image
 from tools.node_processes import (
     CNI_PLUGINS,
@@ -169,11 +169,22 @@ def start(name: str, image: Path | None = None, pod_security: str = "privileged"
     os.environ["PATH"] = search_path()
     provide(cache_folder(), [*PACKAGES, *NODE_PACKAGES])
     pause = cache_folder().parent / "pause"
-    provide_pause_image("go", pause)
-    folder = FOLDER / name
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with alone_in(FOLDER):  # another node may start now: the network is taken once its device exists
+        provide_pause_image("go", pause)
+        node = create(FOLDER / name, free_network(), pod_security)
+    try:
+        complete(node, {PAUSE: pause, **({f"{IMAGE}:dev": image} if image else {})})
+    except (NodeError, subprocess.SubprocessError):
+        node.stop()
+        raise
+    return node
+
+
+def create(folder: Path, network: int, pod_security: str) -> Node:
+    """Write the files of a node and start its first processes."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    network = free_network()
+    folder.mkdir()
     settings = NodeSettings(folder, cache_folder(), f"10.99.{network}.2", chosen_release(), pod_security)
     write_configuration(settings)
     kubeadm(settings)
@@ -181,11 +192,6 @@ def start(name: str, image: Path | None = None, pod_security: str = "privileged"
         (folder / "held" / process).touch()
     node = Node(settings, launch(settings, network), f"10.99.{network}.1")
     (folder / "node.json").write_text(json.dumps({"pid": node.pid, "network": network}))
-    try:
-        complete(node, {PAUSE: pause, **({f"{IMAGE}:dev": image} if image else {})})
-    except (NodeError, subprocess.SubprocessError):
-        node.stop()
-        raise
     return node
 
 
