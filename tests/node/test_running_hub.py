@@ -93,9 +93,9 @@ def test_every_credential_is_rotated_while_a_pod_uses_one(fleet: Fleet, account:
 
 
 def test_certificates_of_minutes_are_renewed_by_themselves(fleet: Fleet) -> None:
-    """The signer backdates by five minutes: at 40 to 80 percent of the life, renewal is due within 84 seconds."""
+    """The signer backdates by five minutes: at 40 to 80 percent of the life, renewal is due within 36 seconds."""
     hub = fleet.hub
-    hub.node.restart_with("kube-controller-manager", "--cluster-signing-duration=3m")
+    hub.node.restart_with("kube-controller-manager", "--cluster-signing-duration=2m")
     hub.watchword("rotate", "cluster", "edge-1", "edge-2", "--yes")
 
     for cluster in (hub, fleet.edge):
