@@ -140,10 +140,13 @@ def test_other_replica_takes_over_from_a_lost_leader(fleet: Fleet) -> None:
     fleet.hub.await_rollouts()
 
 
+@pytest.mark.usefixtures("account")  # whose add-on is one of the processes
 def test_every_process_that_is_killed_comes_back_and_the_clusters_stay_members(fleet: Fleet) -> None:
     hub = fleet.hub
-    for word in ("operator", "agent", "hub"):
-        for pid in hub.node.containers(f"/usr/local/bin/watchword\0{word}"):
+    for word in ("operator", "agent", "hub", "managed-serviceaccount"):
+        running = hub.node.containers(f"/usr/local/bin/watchword\0{word}")
+        assert running, word
+        for pid in running:
             os.kill(pid, signal.SIGKILL)
     for process in (
         "kubelet",
