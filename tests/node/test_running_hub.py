@@ -98,10 +98,11 @@ def test_certificates_of_minutes_are_renewed_by_themselves(fleet: Fleet) -> None
     hub.node.restart_with("kube-controller-manager", "--cluster-signing-duration=2m")
     hub.watchword("rotate", "cluster", "edge-1", "edge-2", "--yes")
 
-    for cluster in (hub, fleet.edge):
-        secret = ("secret", "hub-kubeconfig-secret", "-n", "open-cluster-management-agent")
-        before = cluster.watch("{.data.tls\\.crt}", bool, *secret)
-        cluster.watch("{.data.tls\\.crt}", before.__ne__, *secret)
+    secret = ("secret", "hub-kubeconfig-secret", "-n", "open-cluster-management-agent")
+    before = [cluster.watch("{.data.tls\\.crt}", bool, *secret) for cluster in (hub, fleet.edge)]
+
+    for cluster, held in zip((hub, fleet.edge), before, strict=True):
+        cluster.watch("{.data.tls\\.crt}", held.__ne__, *secret)
 
     hub.node.restart_with("kube-controller-manager")
     hub.watchword("rotate", "cluster", "edge-1", "edge-2", "--yes")
