@@ -119,20 +119,28 @@ class Node:
         written.replace(path)  # the supervisor reads it at any time
         self.release(name)
 
+    def cgroups(self) -> list[Path]:
+        """Return the cgroups of the node's containers: containerd's own, because the kubelet names none."""
+        tasks = self.settings.folder / "containerd" / "state" / "io.containerd.runtime.v2.task" / "k8s.io"
+        patterns = [f"{controller}k8s.io/{task.name}" for task in tasks.glob("*") for controller in ("", "*/")]
+        return [path for pattern in patterns for path in Path("/sys/fs/cgroup").glob(pattern)]
+
     def containers(self, word: str) -> list[int]:
         """Return the processes of containers with this word in their command line."""
-        found = []
-        for path in Path("/sys/fs/cgroup").glob(f"*{self.settings.cgroup}/**/cgroup.procs"):
-            found += [int(pid) for pid in path.read_text().split()]
-        lines = {pid: Path(f"/proc/{pid}/cmdline") for pid in found}
-        return [pid for pid, line in lines.items() if line.exists() and word in line.read_text()]
+        found: set[int] = set()
+        for path in self.cgroups():
+            with suppress(OSError):  # what has ended meanwhile is none of them
+                pids = (path / "cgroup.procs").read_text().split()
+                found |= {int(pid) for pid in pids if word in Path(f"/proc/{pid}/cmdline").read_text()}
+        return sorted(found)
 
     def stop(self) -> None:
         """End every process of the node and remove its files and cgroups."""
+        cgroups = self.cgroups()
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)  # its child, the first of the PID namespace, dies with it
         until(partial(has_ended, self.pid), "the node has ended")
-        for path in sorted(Path("/sys/fs/cgroup").glob(f"*{self.settings.cgroup}/**/"), reverse=True):
+        for path in cgroups:
             until(partial(removed, path), f"{path} is empty")
         shutil.rmtree(self.settings.folder)
 

@@ -144,10 +144,11 @@ def test_other_replica_takes_over_from_a_lost_leader(fleet: Fleet) -> None:
 @pytest.mark.usefixtures("account")  # whose add-on is one of the processes
 def test_every_process_that_is_killed_comes_back_and_the_clusters_stay_members(fleet: Fleet) -> None:
     hub = fleet.hub
-    for word in ("operator", "agent", "hub", "managed-serviceaccount"):
-        running = hub.node.containers(f"/usr/local/bin/watchword\0{word}")
-        assert running, word
-        for pid in running:
+    words = ("operator", "agent", "hub", "managed-serviceaccount")
+    running = {word: hub.node.containers(f"/usr/local/bin/watchword\0{word}") for word in words}
+    assert all(running.values()), running
+    for pids in running.values():
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
     for process in (
         "kubelet",
