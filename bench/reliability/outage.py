@@ -19,7 +19,7 @@ from bench.reliability.virtual_run import VirtualRun, pass_time, run_fleet_virtu
 from watchword.admin.accept import ClusterAcceptor, HubAdmin
 from watchword.admin.errors import NotReady
 from watchword.admin.rejoin import TakeOver
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
 
 LOOK_EVERY = 5  # seconds
 LIFETIME = HOUR
