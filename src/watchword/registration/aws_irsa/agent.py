@@ -27,8 +27,9 @@ from watchword.kube.exec_plugin import VERSIONS, ExecCredential, ExecPlugin
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import Transport
+from watchword.registration.aws_irsa.documents import CLUSTER_NAME
 from watchword.registration.aws_irsa.errors import InvalidName
-from watchword.registration.aws_irsa.options import CLUSTER_NAME, NAME, ClusterPair, read_claimed_arn
+from watchword.registration.aws_irsa.options import NAME, ClusterPair, read_claimed_arn
 from watchword.registration.driver import ConnectorContext, KubeconfigConnector
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Reader

@@ -17,6 +17,7 @@ from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.registration.aws_irsa import options
 from watchword.registration.aws_irsa.aws_api import AwsApi, LazyAwsApi, PacedAwsApi
+from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.errors import AwsError, IdentityMissing, InvalidName, RoleTaken, StillAccepted
 from watchword.registration.aws_irsa.iam import RoleWriter
 from watchword.registration.aws_irsa.identity import (
@@ -216,7 +217,7 @@ class AwsIrsaHubDriver(Struct, frozen=True):
     """Records the identity of an accepted cluster; its reconciler makes the identity in AWS."""
 
     context: HubContext
-    hub: options.EksClusterArn
+    hub: EksClusterArn
     mode: options.IdentityMode
     records: IdentityRecords
     reconciler: IdentityReconciler
@@ -314,7 +315,7 @@ def make_hub_driver(context: HubContext, *, api: AwsApi | None = None) -> AwsIrs
 
 
 def make_identities(
-    client: Client, hub: options.EksClusterArn, mode: options.IdentityMode, api: AwsApi, tags: Mapping[str, str]
+    client: Client, hub: EksClusterArn, mode: options.IdentityMode, api: AwsApi, tags: Mapping[str, str]
 ) -> AwsIdentities:
     """Return what makes and deletes the identities of a hub's clusters; roles get these tags, too."""
     random = Random(str(hub))  # noqa: S311 - spreads requests, guards nothing
