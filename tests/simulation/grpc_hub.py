@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -49,6 +49,8 @@ HOSTS = ("grpc0.simulation", "grpc1.simulation")
 LIMITS = GrpcLimits(heartbeat_seconds=HEARTBEAT.total_seconds(), ping_seconds=NO_PINGS)
 PORT = 443
 MOUNT_EVERY = timedelta(seconds=60)  # a kubelet looks at Secrets and ConfigMaps so often
+
+CRASH_LOOP = timedelta(minutes=5)  # that a kubelet waits before it starts a program again that ends at once
 
 
 class MountedFiles(TlsFiles):
@@ -150,8 +152,10 @@ class SimulatedGrpc:
             options = GrpcServerOptions(
                 serve=("", PORT), tls=files, limits=LIMITS, follow=follow_options(randomness)
             )
-            with suppress(TlsFilesUnusable):  # it is started again until they are mended
+            try:
                 await run_grpc_server(client, options, clock=self.clock, stop=stop)
+            except TlsFilesUnusable:  # it is started again until they are mended
+                await asyncio.sleep(CRASH_LOOP.total_seconds())
 
     def connect(self, held: SecretData, cluster: str) -> Client:
         """Return a client with the certificate of a cluster's Secret, that no fault reaches."""

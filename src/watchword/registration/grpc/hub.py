@@ -23,7 +23,8 @@ from watchword.credentials.certificates.issued_certificate import (
 )
 from watchword.credentials.certificates.request import CertificateRequestRefused
 from watchword.credentials.certificates.request_validation import read_cluster_request
-from watchword.credentials.driver import HubContext
+from watchword.credentials.driver import HubContext, SecretData
+from watchword.credentials.secret_data import decode_data
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate, split_bundle, verify_chain
 from watchword.pki.errors import PkiError
@@ -121,15 +122,15 @@ def decide_bundle(held: SignerAuthorities, trusted: Sequence[Certificate], *, no
 
 
 def is_serving_certificate_good(
-    pem: bytes, hosts: AlternativeNames, trusted: Sequence[Certificate], *, now: datetime
+    data: SecretData, hosts: AlternativeNames, trusted: Sequence[Certificate], *, now: datetime
 ) -> bool:
-    """Whether the server can go on with its certificate: for these names, of a trusted authority, not due."""
+    """Whether the server can go on with its certificate: with its key, for these names, of a trusted authority, not due."""
     try:
-        held = parse_certificate(pem)
+        held, key = parse_certificate(data.get(CERTIFICATE, b"")), PrivateKey.from_pem(data.get(KEY, b""))
         verify_chain(held, trusted, now=now, usage=Usage.SERVER_AUTH)
     except PkiError:
         return False
-    return held.names == hosts and not is_due(held, now)
+    return held.key == key.public and held.names == hosts and not is_due(held, now)
 
 
 class AtStart(TriggerSource):
@@ -197,9 +198,9 @@ class SignerAuthorityReconciler(Struct, frozen=True):
     async def _serve(self, held: SignerAuthorities, trusted: Sequence[Certificate], now: datetime) -> bytes:
         """Return the server's certificate; replace it when it is due or for other names."""
         present = await self.context.client.find(SECRETS, SERVING_SECRET)
-        pem = base64.b64decode(((present or {}).get("data") or {}).get(CERTIFICATE) or "")
-        if is_serving_certificate_good(pem, self.hosts, trusted, now=now):
-            return pem
+        shown = decode_data(present)
+        if is_serving_certificate_good(shown, self.hosts, trusted, now=now):
+            return shown[CERTIFICATE]
         key = PrivateKey.generate()
         issued = held.current.issue_serving(key.public, self.hosts, now=now, lifetime=SERVING_LIFETIME)
         data = _encoded({CERTIFICATE: issued.pem, KEY: key.pem.reveal()})
