@@ -39,7 +39,11 @@ class Grpc(Pillar):
     """Every other cluster registers over gRPC, all of them where there is one."""
 
     name = "grpc"
-    renewal_writes = (r"/secrets/(grpc-server-serving-cert|signer-secret) 200$", r"/configmaps/ca-bundle-configmap 200$")
+    renewal_writes = (
+        r"/certificatesigningrequests/[^/]+/status 200$",  # the hub signs
+        r"/secrets/(grpc-server-serving-cert|signer-secret) 200$",
+        r"/configmaps/ca-bundle-configmap 200$",
+    )
     servers: dict[str, SimulatedProcess] = field(default_factory=dict)
     _stops: dict[str, asyncio.Event] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.kube.errors import TimedOut
 from watchword.registration.grpc.client.channel import EventChannel, make_refusal
 from watchword.registration.grpc.client.object_events import agent_event
-from watchword.registration.grpc.client.object_store import ObjectStore, StoredObject
+from watchword.registration.grpc.client.object_store import ObjectStore, ObjectSubscription, StoredObject
 from watchword.registration.grpc.cloud_events import Action, Attribute, DataType, EventType, SubResource
 
 ANSWER_SECONDS = 10.0
@@ -58,9 +58,11 @@ class ObjectWriter(Struct, frozen=True):
     channel: EventChannel
     locks: dict[DataType, asyncio.Lock] = field(default_factory=dict)
 
-    async def create(self, store: ObjectStore, type_: EventType, obj: Object, *, is_followed: bool) -> Object:
-        """Create an object; returns it as the hub sends it, or as it was sent where the kind is not followed."""
+    async def create(self, following: ObjectSubscription, type_: EventType, obj: Object) -> Object:
+        """Create an object; returns it as the hub sends it, or as it was sent where the kind is not followed by then."""
+        store = following.store
         await self.channel.publish(store.codec.encode(type_, obj, self.channel.cluster))
+        is_followed = following.is_open  # a watch may have begun meanwhile, and its reader would create it again
         stored = await _wait_for(store, ObjectKey.of(obj), lambda found: found is not None) if is_followed else None
         return obj if stored is None else stored.object
 

@@ -283,10 +283,7 @@ class GrpcTransport:
             raise _not_carried(request, target)
         type_ = EventType(kind.codec.data_type, *carried)
         if request.method == "POST" and not target.name:
-            subscription = self._subscription(kind)
-            created = await self._writer.create(
-                subscription.store, type_, _body(request), is_followed=subscription.is_open
-            )
+            created = await self._writer.create(self._subscription(kind), type_, _body(request))
             return object_response(created, 201)
         if request.method == "PUT":
             return await self._change(kind, target, type_, lambda _: _body(request))
