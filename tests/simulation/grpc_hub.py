@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 from tests.simulation.history import History
 from tests.simulation.memory_network import SERVER, MemoryNetwork, ServerEnd, SimulatedLoop
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
@@ -24,19 +25,22 @@ from watchword.api.http import Request, Response
 from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
-from watchword.credentials.driver import SecretData
+from watchword.credentials.driver import HubContext, SecretData
 from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.tls import ClientCertificate
 from watchword.kube.transport import Transport
 from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.registration.driver import HubDriver
 from watchword.registration.grpc.client.channel import EventChannel, GrpcCredential
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config
 from watchword.registration.grpc.connector import GrpcConnector
+from watchword.registration.grpc.driver import GrpcDriver
 from watchword.registration.grpc.errors import TlsFilesUnusable
+from watchword.registration.grpc.hub import make_hub_driver
 from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET
 from watchword.registration.grpc.server.limits import GrpcLimits
 from watchword.registration.grpc.server.listener import TlsFiles
@@ -44,6 +48,7 @@ from watchword.registration.grpc.server.process import GrpcServerOptions, run_gr
 from watchword.runtime.clock import Clock
 
 HEARTBEAT, HEALTH_TIMEOUT = timedelta(hours=4), timedelta(hours=9)  # seconds in production
+RECHECK = timedelta(hours=2)
 NO_PINGS = 10.0 * 365 * 86400  # seconds: the network tells a server which of its clients fell silent
 HOSTS = ("grpc0.simulation", "grpc1.simulation")
 LIMITS = GrpcLimits(heartbeat_seconds=HEARTBEAT.total_seconds(), ping_seconds=NO_PINGS)
@@ -135,10 +140,6 @@ class SimulatedGrpc:
         authorities = self.given_authorities or self.published_authorities
         return GrpcEndpoint(url=f"{self.host}:{PORT}", ca_data=authorities, health_timeout=HEALTH_TIMEOUT)
 
-    def config(self) -> bytes:
-        """Return `config.yaml` of bootstrap Secrets."""
-        return bootstrap_config(self.endpoint, JOINING.token)
-
     async def serve(self, run: ProcessRun, link: Link, stop: asyncio.Event) -> None:
         """Run one replica of the server, as its pod does."""
         with TemporaryDirectory() as folder:
@@ -171,6 +172,14 @@ class SimulatedGrpc:
             self.network.shown[context] = parse_certificate(certificate.chain).der
 
 
+class PatientGrpcDriver(GrpcDriver):
+    """The driver of a hub that looks at its authority a few times a day; six times an hour in production."""
+
+    def hub(self, context: HubContext) -> HubDriver:
+        made = make_hub_driver(context)
+        return replace(made, authority=made.authority and replace(made.authority, recheck=RECHECK))
+
+
 class SimulatedGrpcConnector(GrpcConnector, kw_only=True):
     """The connector of the driver, over the road of one cluster; the API server is reached as other clusters do."""
 
@@ -196,7 +205,10 @@ class SimulatedGrpcConnector(GrpcConnector, kw_only=True):
         return FollowingTransport(self.grpc, super().joining)
 
     def _read(self) -> bytes:
-        return self.grpc.config()
+        return bootstrap_config(self.grpc.endpoint, JOINING.token)
+
+    def _configured(self) -> GrpcEndpoint | None:  # asked a hundred times a day: reading YAML takes a millisecond
+        return self.grpc.endpoint if self.has_bootstrap_credential() else None
 
     def _connect(self, endpoint: GrpcEndpoint, credential: GrpcCredential) -> Transport:
         transport = super()._connect(endpoint, credential)

@@ -9,7 +9,7 @@ from tests.emulators.memory_aws import hub_catalog
 from tests.helpers.fleet import AUTOMATIC, BOOTSTRAP_USER
 from tests.simulation.cluster import AGENT_PILLARS
 from tests.simulation.eks import HUB_ARN, SimulatedAws
-from tests.simulation.grpc_hub import HOSTS, SimulatedGrpc
+from tests.simulation.grpc_hub import HOSTS, PatientGrpcDriver, SimulatedGrpc
 from tests.simulation.history import History
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import HubPlane, StoreReader
@@ -23,7 +23,7 @@ from watchword.processes.hub import HUB_LEASE, HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.aws_irsa.options import HUB_ARN as ARN_FLAG
 from watchword.registration.aws_irsa.options import PATTERNS
-from watchword.registration.catalog import CATALOG
+from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.grpc.options import HOSTS as HOSTS_FLAG
 from watchword.registration.grpc.options import USERS
 from watchword.runtime.backoff import Quarantine
@@ -68,6 +68,10 @@ class HubReplicas:
         holder = (lease.get("spec") or {}).get("holderIdentity")
         return next((process for process in self.processes if process.name == holder), self.processes[0])
 
+    def _catalog(self) -> Catalog:
+        known = CATALOG if self.aws is None else hub_catalog(self.aws)
+        return Catalog(tuple(PatientGrpcDriver() if driver.name == "grpc" else driver for driver in known.drivers))
+
     def _settings(self) -> Settings:
         for_aws = {} if self.aws is None else {ARN_FLAG.flag: str(HUB_ARN), PATTERNS.flag: ".*"}
         for_grpc = {} if self.grpc is None else {HOSTS_FLAG.flag: ",".join(HOSTS), USERS.flag: BOOTSTRAP_USER}
@@ -78,7 +82,7 @@ class HubReplicas:
         options = HubOptions(
             identity=run.actor,
             drivers=("csr", *([] if self.aws is None else ["aws-irsa"]), *([] if self.grpc is None else ["grpc"])),
-            catalog=CATALOG if self.aws is None else hub_catalog(self.aws),
+            catalog=self._catalog(),
             settings=self._settings(),
             auto_approval=True,
             install=False,

@@ -149,6 +149,7 @@ class SignerAuthorityReconciler(Struct, frozen=True):
 
     context: HubContext
     hosts: AlternativeNames
+    recheck: timedelta = RECHECK
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         if key != SIGNER_SECRET:
@@ -165,13 +166,13 @@ class SignerAuthorityReconciler(Struct, frozen=True):
                 held = await self._rotate(present)
             except PkiError as error:  # an administrator's own: it is not replaced
                 self.context.events.warning(present, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {error}")
-                return RetryAfter(RECHECK)
+                return RetryAfter(self.recheck)
         published = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
         text = str(((published or {}).get("data") or {}).get(BUNDLE_KEY) or "")
         trusted = decide_bundle(held, _read_bundle(text), now=now)
         published = await self._publish(published, BUNDLE_KEY, join_bundle(trusted))
         await self._publish(published, SERVING_KEY, await self._serve(held, trusted, now))
-        return RetryAfter(RECHECK)
+        return RetryAfter(self.recheck)
 
     def _make(self) -> Authority:
         return Authority.make(GRPC_SIGNER, now=self.context.clock.now())
