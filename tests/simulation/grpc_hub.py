@@ -150,9 +150,7 @@ class SimulatedGrpc:
             randomness = Random(self.random.random())
             inner = self.hub.as_token(GRPC_SERVER.token.reveal())
             client = Client(SimulatedTransport(inner, link, run, self.history), random=randomness)
-            options = GrpcServerOptions(
-                serve=("", PORT), tls=files, limits=LIMITS, follow=follow_options(randomness)
-            )
+            options = GrpcServerOptions(serve=("", PORT), tls=files, limits=LIMITS, follow=follow_options(randomness))
             try:
                 await run_grpc_server(client, options, clock=self.clock, stop=stop)
             except TlsFilesUnusable:  # it is started again until they are mended
@@ -167,7 +165,7 @@ class SimulatedGrpc:
 
     def show(self, channel: EventChannel, certificate: ClientCertificate) -> None:
         """Let the network know which certificate a client shows: a TLS context does not tell."""
-        context = channel._channel._ssl  # noqa: SLF001 - the library has no other way
+        context = channel._channel._ssl
         if isinstance(context, ssl.SSLContext):
             self.network.shown[context] = parse_certificate(certificate.chain).der
 
@@ -213,15 +211,15 @@ class SimulatedGrpcConnector(GrpcConnector, kw_only=True):
     def _connect(self, endpoint: GrpcEndpoint, credential: GrpcCredential) -> Transport:
         transport = super()._connect(endpoint, credential)
         if isinstance(transport, GrpcTransport):
-            self.channels.append(transport._channel)  # noqa: SLF001 - to be closed when the process is killed
+            self.channels.append(transport._channel)
             if credential.certificate is not None:
-                self.grpc.show(transport._channel, credential.certificate)  # noqa: SLF001 - same
+                self.grpc.show(transport._channel, credential.certificate)
         return SimulatedTransport(transport, self.link, self.run, self.grpc.history)
 
     def abandon(self) -> None:
         """Close what a process leaves behind that was killed."""
         for channel in self.channels:
-            channel._drop_connection()  # noqa: SLF001 - the system does that
+            channel._drop_connection()
 
 
 class ApiServerConnector(Protocol):

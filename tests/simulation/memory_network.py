@@ -135,7 +135,7 @@ class MemoryTransport(asyncio.Transport):
         data, self._buffer = b"".join(self._buffer), []
         peer = self.peer
         if data and peer is not None and not peer.is_closing() and not self._connection.is_silent:
-            peer._protocol.data_received(data)  # noqa: SLF001 - the other end
+            peer._protocol.data_received(data)
 
     def pause_reading(self) -> None:
         """Do nothing: a server that stops to read ends the connection a second later."""
@@ -244,7 +244,11 @@ class MemoryNetwork:
         serving = [listener for listener in self.listeners if listener.is_serving and address == self.name()]
         if client.link is not None and self.silent[client.link.name]:
             await asyncio.Event().wait()
-        if not serving or (client.link is not None and client.link.cuts) or (client.run is not None and client.run.dead):
+        if (
+            not serving
+            or (client.link is not None and client.link.cuts)
+            or (client.run is not None and client.run.dead)
+        ):
             raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
         listener = self.random.choice(serving)
         self._verify_server(listener, address, context, client)

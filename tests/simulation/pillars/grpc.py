@@ -13,7 +13,7 @@ from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.grpc_hub import SimulatedGrpc
 from tests.simulation.held_credentials import cluster_credential
 from tests.simulation.incidents import Incident, incident
-from tests.simulation.network import Link, ProcessRun
+from tests.simulation.network import ProcessRun
 from tests.simulation.pillar import Pillar
 from tests.simulation.planes import GRPC_SERVER
 from tests.simulation.process import SimulatedProcess
@@ -23,7 +23,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.rbac import rules_of
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.driver import ENDPOINT_CONFIG
-from watchword.kube.errors import ApiStatusError, ConfigError, KubeError, ServerError
+from watchword.kube.errors import ConfigError, KubeError, ServerError
 from watchword.pki.authority import Authority
 from watchword.registration.grpc.config import parse_config
 from watchword.registration.grpc.hub import NEXT_CERTIFICATE, NEXT_KEY

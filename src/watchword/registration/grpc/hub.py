@@ -124,7 +124,7 @@ def decide_bundle(held: SignerAuthorities, trusted: Sequence[Certificate], *, no
 def is_serving_certificate_good(
     data: SecretData, hosts: AlternativeNames, trusted: Sequence[Certificate], *, now: datetime
 ) -> bool:
-    """Whether the server can go on with its certificate: with its key, for these names, of a trusted authority, not due."""
+    """Whether the server can go on: with the key, for these names, of a trusted authority, not due."""
     try:
         held, key = parse_certificate(data.get(CERTIFICATE, b"")), PrivateKey.from_pem(data.get(KEY, b""))
         verify_chain(held, trusted, now=now, usage=Usage.SERVER_AUTH)

@@ -59,7 +59,7 @@ class ObjectWriter(Struct, frozen=True):
     locks: dict[DataType, asyncio.Lock] = field(default_factory=dict)
 
     async def create(self, following: ObjectSubscription, type_: EventType, obj: Object) -> Object:
-        """Create an object; returns it as the hub sends it, or as it was sent where the kind is not followed by then."""
+        """Create an object; returns it as the hub sends it, or as it was sent where the kind is not followed."""
         store = following.store
         await self.channel.publish(store.codec.encode(type_, obj, self.channel.cluster))
         is_followed = following.is_open  # a watch may have begun meanwhile, and its reader would create it again
