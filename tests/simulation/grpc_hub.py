@@ -31,7 +31,8 @@ from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.tls import ClientCertificate
 from watchword.kube.transport import Transport
-from watchword.pki.certificates import Certificate, parse_certificate
+from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
+from watchword.pki.errors import PkiError
 from watchword.registration.driver import HubDriver
 from watchword.registration.grpc.client.channel import EventChannel, GrpcCredential
 from watchword.registration.grpc.client.object_store import ObjectStores
@@ -131,8 +132,13 @@ class SimulatedGrpc:
 
     @property
     def published_authorities(self) -> bytes:
-        """What the hub publishes: the authorities by which servers and agents have certificates."""
-        return str(((self.stored.get(CONFIG_MAPS, CA_BUNDLE) or {}).get("data") or {}).get(BUNDLE_KEY) or "").encode()
+        """What the hub publishes: the authorities by which servers and agents have certificates; empty: nothing good."""
+        found = str(((self.stored.get(CONFIG_MAPS, CA_BUNDLE) or {}).get("data") or {}).get(BUNDLE_KEY) or "").encode()
+        try:
+            split_bundle(found)
+        except PkiError:
+            return b""
+        return found
 
     @property
     def endpoint(self) -> GrpcEndpoint:

@@ -11,10 +11,10 @@ from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.kube.errors import TimedOut
-from watchword.registration.grpc.client.channel import EventChannel, make_refusal
+from watchword.registration.grpc.client.channel import EventChannel, make_refusal, run_apart
 from watchword.registration.grpc.client.object_events import agent_event
 from watchword.registration.grpc.client.object_store import ObjectStore, ObjectSubscription, StoredObject
-from watchword.registration.grpc.cloud_events import Action, Attribute, DataType, EventType, SubResource
+from watchword.registration.grpc.cloud_events import Action, Attribute, CloudEvent, DataType, EventType, SubResource
 
 ANSWER_SECONDS = 10.0
 TOKEN_REQUEST = EventType(DataType.TOKEN_REQUEST, SubResource.SPEC, Action.CREATE)
@@ -34,17 +34,19 @@ class TokenRequester(Struct, frozen=True):
         wanted |= {"metadata": metadata, "spec": spec}
         event = agent_event(TOKEN_REQUEST, self.channel.cluster, {Attribute.RESOURCE_ID: request_id}, wanted)
         try:
-            async with (
-                asyncio.timeout(ANSWER_SECONDS),
-                self.channel.subscribe(DataType.TOKEN_REQUEST) as subscription,
-            ):
-                await self.channel.publish(event)
-                async for received in subscription.events:
-                    answer = received.json() if received.data else {}
-                    if uid_of(answer) == request_id:
-                        return {**answer, "metadata": {"name": account.name, "namespace": account.namespace}}
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer = await run_apart(self._exchange(event, request_id))
         except TimeoutError as cause:
             raise TimedOut(f"the hub did not answer the token request within {ANSWER_SECONDS:g} seconds") from cause
+        return {**answer, "metadata": {"name": account.name, "namespace": account.namespace}}
+
+    async def _exchange(self, event: CloudEvent, request_id: str) -> Object:
+        async with self.channel.subscribe(DataType.TOKEN_REQUEST) as subscription:
+            await self.channel.publish(event)
+            async for received in subscription.events:
+                answer = received.json() if received.data else {}
+                if uid_of(answer) == request_id:
+                    return answer
         raise TimedOut("the hub ended the subscription before it answered the token request")
 
 
