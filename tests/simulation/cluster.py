@@ -45,7 +45,7 @@ from watchword.testing.virtual_time import VirtualClock
 DRIVERS = ("aws-irsa", "grpc")
 """Pillars by whose driver some clusters register, instead of by certificate."""
 
-AGENT_PILLARS = ("registration", "addons", "works", *DRIVERS)
+AGENT_PILLARS = ("registration", "addons", "works", "ocm", *DRIVERS)
 """Whose controllers are those of the cluster's agent."""
 
 NOT_PUBLISHED = Response(

@@ -132,7 +132,7 @@ class SimulatedGrpc:
 
     @property
     def published_authorities(self) -> bytes:
-        """What the hub publishes: the authorities by which servers and agents have certificates; empty: nothing good."""
+        """The authorities of servers and agents, as the hub publishes them; empty: it does not."""
         found = str(((self.stored.get(CONFIG_MAPS, CA_BUNDLE) or {}).get("data") or {}).get(BUNDLE_KEY) or "").encode()
         try:
             split_bundle(found)
