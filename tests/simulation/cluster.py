@@ -24,10 +24,10 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.certificates.decisions import CERTIFICATE
+from watchword.credentials.certificates.agent import CERTIFICATE
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.secret_data import decode_data
-from watchword.discovery.client_factory import ONE_TRY
+from watchword.discovery.discover import ONE_TRY
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
 from watchword.kube.kubeconfig import ClusterEntry
@@ -38,7 +38,7 @@ from watchword.pki.errors import PkiError
 from watchword.processes.agent import AgentRuntime, ControllerFactory, addon_controllers, run_agent, work_controllers
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.aws_irsa.options import ClusterPair
-from watchword.registration.hub_connector import HubConnector, KubeconfigConnector
+from watchword.registration.driver import HubConnector, KubeconfigConnector
 from watchword.runtime.backoff import Quarantine
 from watchword.testing.virtual_time import VirtualClock
 

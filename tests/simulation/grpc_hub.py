@@ -24,9 +24,9 @@ from tests.simulation.timing import follow_options
 from watchword.api.http import Request, Response
 from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
+from watchword.credentials.certificates.issued_certificate import CERTIFICATE, KEY
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import HubContext, SecretData
-from watchword.credentials.secret_data import decode_data
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.tls import ClientCertificate
@@ -39,12 +39,10 @@ from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config
 from watchword.registration.grpc.connector import GrpcConnector
-from watchword.registration.grpc.driver import GrpcDriver
+from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET, GrpcDriver
 from watchword.registration.grpc.errors import TlsFilesUnusable
 from watchword.registration.grpc.hub import make_hub_driver
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET
-from watchword.registration.grpc.server.limits import GrpcLimits
-from watchword.registration.grpc.server.listener import TlsFiles
+from watchword.registration.grpc.server.listener import GrpcLimits, TlsFiles
 from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server
 from watchword.runtime.clock import Clock
 

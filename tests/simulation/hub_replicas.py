@@ -17,15 +17,15 @@ from tests.simulation.process import SimulatedProcess
 from tests.simulation.timing import PATIENCE, TIMING, follow_options
 
 from watchword.api.resources import LEASES
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import Settings
 from watchword.kube.client import Client
 from watchword.processes.hub import HUB_LEASE, HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.aws_irsa.options import HUB_ARN as ARN_FLAG
 from watchword.registration.aws_irsa.options import PATTERNS
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.grpc.options import HOSTS as HOSTS_FLAG
-from watchword.registration.grpc.options import USERS
+from watchword.registration.grpc.driver import HOSTS as HOSTS_FLAG
+from watchword.registration.grpc.driver import USERS
 from watchword.runtime.backoff import Quarantine
 from watchword.testing.virtual_time import VirtualClock
 

@@ -1,7 +1,5 @@
 """The processes of Watchword on a cluster: whether they run, lead and report what they should."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
@@ -17,7 +15,7 @@ from watchword.health.finding import Finding, fail, warn
 from watchword.health.formatting import format_age
 from watchword.kube.client import Client
 from watchword.operator import conditions
-from watchword.operator.cluster_manager_manifests import hub_manifests
+from watchword.operator.cluster_manager import hub_manifests
 from watchword.operator.rendering import OPERATOR
 from watchword.processes.hub import HUB_LEASE
 from watchword.pullsecrets.settings import validate_configuration

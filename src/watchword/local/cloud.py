@@ -1,7 +1,5 @@
 """The emulated cloud of a fleet on this machine: a process beside it, and the tokens that prove who its pods are."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shlex
@@ -17,7 +15,7 @@ from msgspec import Struct
 from watchword.admin.errors import InvalidInput, NotReady
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import NAMESPACES, SERVICE_ACCOUNTS
-from watchword.apiserver.pki_directory import write_private
+from watchword.apiserver.access.pki_directory import write_private
 from watchword.kube.access_reviews import TokenReviewClient
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists

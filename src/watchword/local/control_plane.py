@@ -1,14 +1,12 @@
 """One control plane of a fleet on this machine: served on a loopback socket, used in process."""
 
-from __future__ import annotations
-
 import errno
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.authn.chain import TokenReviewer
+from watchword.apiserver.access.chain import TokenReviewer
 from watchword.apiserver.instance import KUBECONFIG_NAME, Instance, InstanceSettings
 from watchword.apiserver.node.model import Runner
 from watchword.apiserver.store.model import StoreOpenError

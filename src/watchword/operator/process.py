@@ -1,7 +1,5 @@
 """The operator: what `watchword operator`, its pod and every local fleet run."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable
 from random import Random
@@ -15,8 +13,7 @@ from watchword.kube.client import Client
 from watchword.operator.applier import OWNER_ANNOTATION, owners_of
 from watchword.operator.bundles import install_crds
 from watchword.operator.cluster_manager import ClusterManagerReconciler
-from watchword.operator.klusterlet import KlusterletReconciler
-from watchword.operator.klusterlet_manifests import namespace_of
+from watchword.operator.klusterlet import KlusterletReconciler, namespace_of
 from watchword.operator.rendering import MANAGED_BY
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.api_server_connection import ApiServerConnection

@@ -26,8 +26,8 @@ from watchword.credentials.driver import ENDPOINT_CONFIG
 from watchword.kube.errors import ConfigError, KubeError, ServerError
 from watchword.pki.authority import Authority
 from watchword.registration.grpc.config import parse_config
+from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, SERVER, SERVING_SECRET, SIGNER_SECRET
 from watchword.registration.grpc.hub import NEXT_CERTIFICATE, NEXT_KEY
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVER, SERVING_SECRET, SIGNER_SECRET
 from watchword.testing.builders import a_cluster_role_binding
 
 MOST_CONNECTIONS = 4

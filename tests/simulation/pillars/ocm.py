@@ -42,7 +42,7 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.api.time import rfc3339, rfc3339_micro
-from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry

@@ -1,7 +1,5 @@
 """The hub controller that follows from an add-on's definition, as data."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -78,6 +76,7 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
     marked = f"{Label.ADDON_NAME}={addon}" if addon else Label.ADDON_NAME
     mine = WatchScope(fields=f"metadata.name={addon}") if addon else WatchScope()
     cache.informer(MANAGED_CLUSTER_ADDONS, mine)
+    cache.index(MANAGED_CLUSTER_ADDONS, grants.BY_REFUSAL, grants.namespaces_of_refused)
     cache.informer(MANAGED_CLUSTERS)
     for resource, scope in USER_MANAGED_ROLES.items() if names_roles else ():
         cache.informer(resource, scope)

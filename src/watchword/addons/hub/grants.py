@@ -1,7 +1,5 @@
 """Writes an add-on's rights: validated first, bound to the rebuilt subject, removed when no longer declared."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -12,8 +10,9 @@ from watchword.addons.catalog import AddonCatalog
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.addons.driver import AddonDriver, HasSubjectObject, RequestsAddonCertificate
 from watchword.api.addon import AddonSubject, Registration
+from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
-from watchword.api.names import HUB_NAMESPACES, Label
+from watchword.api.names import HUB_NAMESPACES, ConditionType, Label
 from watchword.api.resources import (
     CLUSTER_ROLES,
     MANAGED_CLUSTER_ADDONS,
@@ -77,6 +76,8 @@ SECRET_RESOURCES = frozenset({"secrets"})
 
 INDEX = "addon-rights"
 BY_ROLE = "addon-rights-by-role"
+BY_REFUSAL = "addons-refused-by-namespace"
+REFUSED = "PermissionRefused"
 
 
 class GrantWriter(Struct, frozen=True):
@@ -175,9 +176,21 @@ def bound_role(binding: Object) -> list[str]:
 
 
 def addons_affected_by_role(reader: Reader, role: Object) -> list[ObjectKey]:
-    """Map a role to the add-ons that have it: what was harmless when it was granted may be so no longer."""
+    """Map a role to the add-ons that have it, and to those that were refused their rights and may lack it.
+
+    What was harmless when it was granted may be so no longer; a role that was missing may exist now.
+    """
     found = reader.by_index(ROLE_BINDINGS, BY_ROLE, str(ObjectKey.of(role)))
-    return [key for binding in found for key in addon_from_labels(binding)]
+    namespace = ObjectKey.of(role).namespace
+    is_of_cluster = bool(namespace) and reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(namespace)) is not None
+    refused = reader.by_index(MANAGED_CLUSTER_ADDONS, BY_REFUSAL, namespace if is_of_cluster else "")
+    return [*(key for binding in found for key in addon_from_labels(binding)), *map(ObjectKey.of, refused)]
+
+
+def namespaces_of_refused(addon: Object) -> list[str]:
+    """Return where a role may change a refusal, for the cache's index: the add-on's namespace, and everywhere."""
+    said = find_condition(addon, ConditionType.REGISTRATION_APPLIED)
+    return [addon["metadata"]["namespace"], ""] if said is not None and said.reason == REFUSED else []
 
 
 def addon_from_labels(obj: Object) -> list[ObjectKey]:

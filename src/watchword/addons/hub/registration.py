@@ -1,7 +1,5 @@
 """Declares which credentials an add-on needs, and binds its rights to the subject that its agent must have."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -9,7 +7,7 @@ from watchword.addons.catalog import AddonCatalog
 from watchword.addons.definition import AddonDefinition, AddonInstance, DefinitionLookup
 from watchword.addons.driver import HasSubjectObject, RequestsAddonCertificate
 from watchword.addons.hub import grants
-from watchword.addons.hub.grants import INDEX, GrantWriter
+from watchword.addons.hub.grants import INDEX, REFUSED, GrantWriter
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration, requested_namespace
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
@@ -23,7 +21,7 @@ from watchword.runtime.reconcile import Done, Outcome, Reader
 from watchword.runtime.status import StatusChange, StatusWriter
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
-NOT_ACCEPTED, PENDING, REFUSED = "ClusterNotAccepted", "PermissionConfigPending", "PermissionRefused"
+NOT_ACCEPTED, PENDING = "ClusterNotAccepted", "PermissionConfigPending"
 SET_FAILED = "SetPermissionFailed"
 
 

@@ -1,7 +1,5 @@
 """Runs a controller's work: each key once at a time, again when triggered meanwhile or when it failed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping
@@ -10,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
-from watchword.apiserver.model import ApiError, Registry
+from watchword.apiserver.serving.model import ApiError, Registry
 
 K = TypeVar("K", bound=Hashable)
 

@@ -1,7 +1,5 @@
 """Serves what custom resource definitions describe, as soon as they are stored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -21,8 +19,8 @@ from watchword.apiserver.crd.definition import (
     with_conditions,
 )
 from watchword.apiserver.crd.served_kinds import kinds_of
-from watchword.apiserver.model import Now, Registry, ResourceKind
-from watchword.apiserver.schema.from_openapi import text
+from watchword.apiserver.kinds.from_openapi import text
+from watchword.apiserver.serving.model import Now, Registry, ResourceKind
 
 RECHECK_SECONDS = 0.5  # while objects of a deleted definition wait for their finalizers
 

@@ -1,13 +1,11 @@
 """Which containers this node runs, and what they are started with: arguments, variables, paths of mounted files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid_of
-from watchword.apiserver.admission.service_accounts import MOUNT_PATH
+from watchword.apiserver.admission.catalog import MOUNT_PATH
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
 from watchword.apiserver.node.pod_logs import container_log
 
