@@ -223,7 +223,7 @@ class SimulatedGrpcConnector(GrpcConnector, kw_only=True):
     def abandon(self) -> None:
         """Close what a process leaves behind that was killed."""
         for channel in self.channels:
-            channel._drop_connection()
+            channel.close()
 
 
 class ApiServerConnector(Protocol):

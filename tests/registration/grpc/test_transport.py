@@ -329,7 +329,7 @@ async def test_request_that_is_cancelled_while_its_connection_is_lost_is_cancell
 
     def stop(_: object) -> None:
         publishing.cancel()
-        channel._drop_connection()
+        channel.close()
 
     server.on_publish = stop
     await asyncio.wait({publishing})
