@@ -24,6 +24,7 @@ from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, Unreachable
 from watchword.registration.aws_irsa.options import MANAGED_ARN
+from watchword.registration.grpc.driver import ANNOTATION as GRPC_ANNOTATION
 from watchword.testing.builders import a_cluster
 
 T = TypeVar("T")
@@ -50,6 +51,8 @@ class Administrator:
         seconds = int(self.fleet.settings.lease.total_seconds())
         pair = self.fleet.members[name].eks_pair
         annotations = {} if pair is None else {MANAGED_ARN: str(pair.managed)}  # only a person may name it beforehand
+        if self.fleet.members[name].profile.driver == "grpc":
+            annotations = {GRPC_ANNOTATION: "true"}
         cluster = a_cluster(name, accepted=accepted, lease_seconds=seconds, annotations=annotations)
         await self.insist(lambda: self.client.create(MANAGED_CLUSTERS, cluster))
 

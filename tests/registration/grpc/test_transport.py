@@ -42,6 +42,7 @@ from watchword.kube.request_sender import NO_RETRY
 from watchword.kube.tokens import request_token
 from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, list_and_watch
 from watchword.registration.grpc.client.channel import EventChannel, GrpcCredential
+from watchword.registration.grpc.client.object_events import resync_request
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.cloud_events import DataType
@@ -320,3 +321,39 @@ async def test_request_under_way_ends_although_the_transport_is_closed(server: S
     assert (await under_way)["metadata"]["name"] == "edge"
     with pytest.raises(Unreachable, match="is closed"):
         await client.get(MANAGED_CLUSTERS, KEY)
+
+
+async def test_request_that_is_cancelled_while_its_connection_is_lost_is_cancelled(server: ScriptedServer) -> None:
+    channel = EventChannel(server.endpoint, GrpcCredential(token=Sensitive("token")), cluster="edge")
+    publishing = asyncio.create_task(channel.publish(resync_request(DataType.LEASE, {}, "edge")))
+
+    def stop(_: object) -> None:
+        publishing.cancel()
+        channel.close()
+
+    server.on_publish = stop
+    await asyncio.wait({publishing})
+
+    assert publishing.cancelled()
+
+
+async def test_created_object_is_the_hubs_when_its_watch_began_meanwhile(server: ScriptedServer) -> None:
+    client = connect(server)
+    request = {**CERTIFICATE_SIGNING_REQUESTS.manifest(ObjectKey.cluster("edge-1")), "spec": {}}
+    watching: list[asyncio.Task[object]] = []
+
+    def answer(event: object) -> None:
+        if not watching:
+            sent = {**request, "metadata": {"name": "edge-1", "uid": "u9", "resourceVersion": "7"}}
+            type_ = f"{DataType.CERTIFICATE_REQUEST.value}.spec"
+            server.objects[DataType.CERTIFICATE_REQUEST.value] = [
+                server.event(f"{type_}.resync_response", sent, resourceid="u9", resourceversion="7")
+            ]
+            watching.append(asyncio.create_task(anext(list_and_watch(client, CERTIFICATE_SIGNING_REQUESTS))))
+
+    server.on_publish = answer
+    created = await client.create(CERTIFICATE_SIGNING_REQUESTS, request)
+
+    assert created["metadata"]["uid"] == "u9"
+    await asyncio.gather(*watching)
+    await client.close()

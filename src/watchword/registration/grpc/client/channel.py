@@ -2,9 +2,9 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from grpclib.client import Channel, Stream, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.const import Status
@@ -19,6 +19,8 @@ from watchword.kube.tls import ClientCertificate, Trust, make_context
 from watchword.registration.grpc import cloud_events
 from watchword.registration.grpc.config import GrpcEndpoint
 from watchword.registration.grpc.errors import MalformedEvent, MalformedStatus, decode_status
+
+T = TypeVar("T")
 
 _REFUSALS: dict[Status, tuple[int, str]] = {
     Status.INVALID_ARGUMENT: (400, "BadRequest"),
@@ -102,6 +104,22 @@ def make_tls_context(endpoint: GrpcEndpoint, certificate: ClientCertificate | No
     return context
 
 
+async def run_apart(call: Coroutine[Any, Any, T]) -> T:
+    """Run a call in a task of its own, and cancel it with the caller.
+
+    grpclib wakes a task whose connection is lost by cancelling it, and then raises the loss instead: a cancellation
+    of the caller in the same moment would be lost, and a process that stops would wait for it without end.
+    """
+    task = asyncio.create_task(call)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+    return task.result()
+
+
 class EventChannel:
     """Sends and receives events. Connects when it is first used, and again when the connection was lost.
 
@@ -131,7 +149,7 @@ class EventChannel:
         """Send one event; returns once the server has processed it."""
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
-                await self._publish(event, metadata=self._metadata)
+                await run_apart(self._publish(event, metadata=self._metadata))
         except _ERRORS as cause:
             raise self._explain(cause) from cause
 

@@ -20,7 +20,7 @@ from watchword.api.selectors import SelectorError, parse_field_selector, parse_l
 from watchword.kube.client import PatchType
 from watchword.kube.errors import ApiStatusError, TimedOut, Unreachable
 from watchword.kube.watch_stream import INITIAL_EVENTS_END
-from watchword.registration.grpc.client.channel import EventChannel, make_refusal
+from watchword.registration.grpc.client.channel import EventChannel, make_refusal, run_apart
 from watchword.registration.grpc.client.object_events import ObjectCodec, WorkCodec, agent_event
 from watchword.registration.grpc.client.object_store import (
     EventFeed,
@@ -29,7 +29,7 @@ from watchword.registration.grpc.client.object_store import (
     ObjectSubscription,
     StoredObject,
 )
-from watchword.registration.grpc.cloud_events import Action, Attribute, DataType, EventType, SubResource
+from watchword.registration.grpc.cloud_events import Action, Attribute, CloudEvent, DataType, EventType, SubResource
 from watchword.runtime.diff import apply_merge_patch
 
 Selection = Callable[[Object], bool]
@@ -99,14 +99,20 @@ async def request_token(channel: EventChannel, account: ObjectKey, body: Object)
     wanted |= {"metadata": metadata, "spec": spec}
     event = agent_event(TOKEN_REQUEST, channel.cluster, {Attribute.RESOURCE_ID: request_id}, wanted)
     try:
-        async with asyncio.timeout(ANSWER_SECONDS), channel.subscribe(DataType.TOKEN_REQUEST) as subscription:
-            await channel.publish(event)
-            async for received in subscription.events:
-                answer = received.json() if received.data else {}
-                if uid_of(answer) == request_id:
-                    return {**answer, "metadata": {"name": account.name, "namespace": account.namespace}}
+        async with asyncio.timeout(ANSWER_SECONDS):
+            answer = await run_apart(_exchange_token(channel, event, request_id))
     except TimeoutError as cause:
         raise TimedOut(f"the hub did not answer the token request within {ANSWER_SECONDS:g} seconds") from cause
+    return {**answer, "metadata": {"name": account.name, "namespace": account.namespace}}
+
+
+async def _exchange_token(channel: EventChannel, event: CloudEvent, request_id: str) -> Object:
+    async with channel.subscribe(DataType.TOKEN_REQUEST) as subscription:
+        await channel.publish(event)
+        async for received in subscription.events:
+            answer = received.json() if received.data else {}
+            if uid_of(answer) == request_id:
+                return answer
     raise TimedOut("the hub ended the subscription before it answered the token request")
 
 
@@ -342,11 +348,12 @@ class GrpcTransport:
     async def _create(self, kind: ServedKind, type_: EventType, obj: Object) -> Object:
         """Create an object; return it as the hub sends it, or as it was sent where the kind is not followed."""
         subscription = self._subscription(kind)
-        is_followed, store, key = subscription.is_open, subscription.store, ObjectKey.of(obj)
+        store, key = subscription.store, ObjectKey.of(obj)
         await self._channel.publish(kind.codec.encode(type_, obj, self._channel.cluster))
-        if is_followed:
-            await _wait_for(store, key, lambda found: found is not None)
-        stored = store.find(key) if is_followed else None
+        if not subscription.is_open:  # asked now: a watch that began meanwhile would miss it, and its reader ask again
+            return obj
+        await _wait_for(store, key, lambda found: found is not None)
+        stored = store.find(key)
         return obj if stored is None else stored.object
 
     def _find_kind(self, target: RequestTarget) -> ServedKind | None:
