@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from watchword.addons.catalog import AddonCatalog
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
-from watchword.addons.driver import AddonDriver, HasSubjectObject, RequestsAddonCertificate
+from watchword.addons.driver import AddonDriver, RequestsAddonCertificate
 from watchword.api.addon import AddonSubject, Registration
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
 from watchword.api.names import HUB_NAMESPACES, Label
@@ -131,9 +131,9 @@ class GrantWriter(Struct, frozen=True):
 
     def _subject(self, instance: AddonInstance, driver: AddonDriver, subject: AddonSubject) -> Object | None:
         cluster, addon = instance.cluster, instance.addon
-        if isinstance(driver, HasSubjectObject) and not driver.subject_object.is_present(self.reader, addon, subject):
+        if driver.subject_object is not None and not driver.subject_object.is_present(self.reader, addon, subject):
             return None
-        if isinstance(driver, RequestsAddonCertificate) and cluster.name_used_before:
+        if cluster.name_used_before and isinstance(driver, RequestsAddonCertificate):
             # Credentials of the earlier cluster's add-on have the group, too.
             user = driver.subject_in_reused_name(cluster.name, addon.name, cluster.uid).user
             return {"kind": "User", "apiGroup": RBAC_GROUP, "name": user}
@@ -170,12 +170,6 @@ def bound_role(binding: Object) -> list[str]:
     reference: Object = binding.get("roleRef") or {}
     namespace = binding["metadata"].get("namespace", "") if reference.get("kind") == "Role" else ""
     return [str(ObjectKey(namespace, str(reference.get("name"))))] if addon_from_labels(binding) else []
-
-
-def addons_affected_by_role(reader: Reader, role: Object) -> list[ObjectKey]:
-    """Map a role to the add-ons that have it: what was harmless when it was granted may be so no longer."""
-    found = reader.by_index(ROLE_BINDINGS, BY_ROLE, str(ObjectKey.of(role)))
-    return [key for binding in found for key in addon_from_labels(binding)]
 
 
 def addon_from_labels(obj: Object) -> list[ObjectKey]:
