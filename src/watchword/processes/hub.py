@@ -32,7 +32,7 @@ from watchword.registration.hub import credential_metrics, installation
 from watchword.registration.hub.agent_token_policy import install_agent_token_policy
 from watchword.registration.hub.cluster_cleanup import RETENTION
 from watchword.registration.hub.cluster_drivers import HubDrivers
-from watchword.registration.hub.credential_events import credential_event_controllers
+from watchword.registration.hub.credential_events import credential_events
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
@@ -147,8 +147,7 @@ async def run_hub(
     context = hub_controller_context(connection, options, clock)
     parts = context.registration
     manager.add(*registration.controllers(parts))
-    clusters = parts.drivers.catalog.find_credential
-    manager.add(*credential_event_controllers(parts.cache, parts.events, clusters, find_addon_credential))
+    manager.add(*credential_events(parts.events, parts.drivers.catalog.find_credential, find_addon_credential))
     manager.add(*work_controllers(connection.cache, connection.client, clock))
     manager.add(
         *discovery_controllers(
@@ -160,7 +159,11 @@ async def run_hub(
             events=connection.events,
         )
     )
-    manager.add(*_metric_controllers(connection, options, parts.drivers, clock))
+    metrics = options.metrics.credentials
+    metrics.watch_skew(lambda: connection.client.clock_skew)
+    measured = credential_metrics.MeasuredCredentials(metrics, clock)
+    manager.add(*credential_metrics.expiry_metrics(measured, parts.drivers, find_addon_credential))
+    manager.add(*credential_metrics.revocation_metrics(connection.cache, metrics, clock))
     for extension in extensions:
         manager.add(*extension(context))
     for name, service in options.services.items():
@@ -170,16 +173,6 @@ async def run_hub(
 
 def find_addon_credential(addon: Object) -> Condition | None:
     return ADDON_CATALOG.find_credential(Addon.read(addon))
-
-
-def _metric_controllers(
-    connection: ApiServerConnection, options: HubOptions, drivers: HubDrivers, clock: Clock
-) -> Iterable[ControllerSpec]:
-    metrics = options.metrics.credentials
-    metrics.watch_skew(lambda: connection.client.clock_skew)
-    measured = credential_metrics.MeasuredCredentials(metrics, clock)
-    yield from credential_metrics.expiry_controllers(connection.cache, measured, drivers, find_addon_credential)
-    yield from credential_metrics.revocation_controllers(connection.cache, metrics, clock)
 
 
 def hub_controller_context(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> HubControllerContext:

@@ -1,4 +1,4 @@
-"""Writes the status of objects: only differences, only to the version that was read."""
+"""Writes the status of objects: only differences, only to what was read."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from watchword.api.conditions import Condition, conditions_of, merge_condition, without_condition
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
-from watchword.kube.client import Client
-from watchword.kube.errors import Conflict
+from watchword.kube.client import Client, PatchType
+from watchword.kube.errors import Conflict, Invalid
 from watchword.runtime.clock import Clock
 from watchword.runtime.diff import merge_patch
 from watchword.runtime.errors import CacheError
@@ -77,9 +77,7 @@ class StatusWriter(Struct, frozen=True):
 
         For fields that others write, too: a retry would undo what they wrote.
         """
-        for condition in change.conditions:
-            if condition.is_refusal:
-                note_refusal(condition.reason)
+        note_refusals(change)
         status = choose_status_patch(obj, change, now=self.clock.now())
         if status is None:
             return obj
@@ -87,6 +85,46 @@ class StatusWriter(Struct, frozen=True):
         precondition = {name: metadata[name] for name in ("uid", "resourceVersion") if metadata.get(name)}
         patch = {"metadata": precondition, "status": status}
         return await self.client.patch(resource, ObjectKey.of(obj), patch, subresource="status")
+
+    async def write_rows_if_unchanged(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
+        """Make a change to the conditions and fields that it names; `Conflict` when one of these is outdated.
+
+        For a status with several writers: what they have written elsewhere since does not matter. The first write of a
+        list or field is valid for the version that was read alone, because a JSON patch cannot test that it is absent.
+        """
+        operations = choose_row_patch(obj, change, now=self.clock.now())
+        if operations:
+            with suppress(Invalid):  # a test failed, or the value is refused: the merge patch tells which
+                key = ObjectKey.of(obj)
+                note_refusals(change)
+                return await self.client.patch(resource, key, operations, kind=PatchType.JSON, subresource="status")
+        return await self.write_if_unchanged(resource, obj, change)
+
+
+def note_refusals(change: StatusChange) -> None:
+    for condition in change.conditions:
+        if condition.is_refusal:
+            note_refusal(condition.reason)
+
+
+def choose_row_patch(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> list[Object]:
+    """Return a JSON patch that tests what it replaces; empty when nothing differs, or something has to be added."""
+    current, patch = obj.get("status") or {}, choose_status_patch(obj, change, now=now) or {}
+    if not patch or any(name not in current for name in patch):
+        return []
+    operations: list[Object] = [{"op": "test", "path": "/metadata/uid", "value": obj["metadata"]["uid"]}]
+    for name in patch:
+        before, after = current[name], patch[name] if name == "conditions" else (change.fields or {})[name]
+        pairs = [(f"/status/{name}", before, after)]
+        if name == "conditions" and [row.get("type") for row in before] == [row["type"] for row in after]:
+            pairs = [(f"/status/{name}/{number}", *pair) for number, pair in enumerate(zip(before, after, strict=True))]
+        for path, old, new in pairs:
+            if old != new:
+                operations.append({"op": "test", "path": path, "value": old})
+                operations.append(
+                    {"op": "replace", "path": path, "value": new} if new is not None else {"op": "remove", "path": path}
+                )
+    return operations
 
 
 def choose_status_patch(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> Object | None:

@@ -155,7 +155,7 @@ class AddonReconciler(Struct, frozen=True):
         )
         delays = [result.retry_after for result in results if result.retry_after is not None]
         try:
-            await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
+            await self.status.write_rows_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
         except Conflict:  # the agent was faster: its version triggers the key as soon as it arrives
             delays.append(OUTDATED_RECHECK)
         return RetryAfter(min(delays)) if delays else Done()

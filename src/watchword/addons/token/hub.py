@@ -54,7 +54,7 @@ class TokenInfrastructureStep(Struct, frozen=True):
         addon = state.addon
         action = choose_token_infrastructure_action(
             addon,
-            accepted=state.cluster is not None and state.cluster.accepted,
+            accepted=state.cluster is not None and is_accepted(state.cluster.object),
             made=lambda: has_token_infrastructure(self.reader, addon.key),
         )
         if action is not TokenInfrastructureAction.RETIRE:

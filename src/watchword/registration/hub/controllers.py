@@ -17,7 +17,7 @@ from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.cluster_lease import ClusterLeaseReconciler, ClusterTaintReconciler
 from watchword.registration.hub.cluster_removal import ClusterRemovalReconciler, clusters_being_removed
-from watchword.registration.hub.credential_events import request_event_controller
+from watchword.registration.hub.credential_events import RequestEvents
 from watchword.registration.hub.request_budget import request_budget_controller
 from watchword.registration.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
 from watchword.runtime.cache import Cache
@@ -25,7 +25,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.reconcile import ControllerSpec, Reader, Reconciler, Trigger
+from watchword.runtime.reconcile import ControllerSpec, Observer, Reader, Reconciler, Trigger
 from watchword.runtime.status import StatusWriter
 
 OF_CLUSTERS = WatchScope(labels=Label.CLUSTER_NAME)
@@ -80,12 +80,12 @@ def register_informers(cache: Cache) -> None:
     cache.index(resources.CERTIFICATE_SIGNING_REQUESTS, "cluster", _index_cluster_requests)
 
 
-def controllers(parts: HubParts) -> list[ControllerSpec]:
+def controllers(parts: HubParts) -> list[ControllerSpec | Observer]:
     """Return every controller: its root kind, what else triggers it, its reconciler."""
     return [
         *_cluster_controllers(parts),
         *_set_controllers(parts),
-        request_event_controller(parts.cache, parts.events, parts.clock),
+        Observer(resources.CERTIFICATE_SIGNING_REQUESTS, RequestEvents(parts.events, parts.clock).observe),
         request_budget_controller(parts.cache, parts.client, parts.events),
         *parts.drivers.controllers(),
     ]

@@ -3,18 +3,19 @@
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from watchword.api.conditions import Condition
 from watchword.api.credential_report import parse_validity, without_use
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, labels_of, uid_of
 from watchword.api.names import Annotation, Label
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.credentials.certificates import approval
 from watchword.credentials.certificates.name_ownership import read_name_owner
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder, is_news
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader
+from watchword.runtime.raw_objects import Delta
+from watchword.runtime.reconcile import Observer
 
 FINGERPRINT_LETTERS = 16
 
@@ -32,27 +33,22 @@ FindCredential: TypeAlias = Callable[[Object], Condition | None]
 """Returns the condition by which a cluster or an add-on reports its credential; None when there is none."""
 
 
-class CredentialEventReconciler(Struct, frozen=True):
-    """Reconciles one kind whose holders report their credential; what is seen first is no news."""
+class CredentialEvents(Struct, frozen=True):
+    """Observes one kind whose holders report their credential; what is seen first is no news."""
 
     resource: Resource
-    reader: Reader
     events: EventRecorder
     find_credential: FindCredential
-    seen: dict[ObjectKey, SeenCredential] = field(default_factory=dict)
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        found, before = self.reader.get(self.resource, key), self.seen.pop(key, None)
-        now = None if found is None else observe_credential(self.resource, found, self.find_credential)
-        if now is not None:
-            self.seen[key] = now
-        if before is None:
-            return Done()
-        if found is None or now is None or before.uid != now.uid:
-            self._tell_end(key, before)
+    def observe(self, delta: Delta) -> None:
+        if delta.old is None:
+            return
+        before = observe_credential(self.resource, delta.old, self.find_credential)
+        now = None if delta.new is None else observe_credential(self.resource, delta.new, self.find_credential)
+        if delta.new is None or now is None or before.uid != now.uid:
+            self._tell_end(delta.key, before)
         else:
-            self._tell_change(found, before, now)
-        return Done()
+            self._tell_change(delta.new, before, now)
 
     def _tell_end(self, key: ObjectKey, before: SeenCredential) -> None:
         """Tell that an add-on is gone; the end of a cluster is told when nothing is left of it."""
@@ -82,34 +78,29 @@ def observe_credential(resource: Resource, found: Object, find_credential: FindC
     return SeenCredential(uid_of(found), validity, owner.key if owner is not None else "", requested)
 
 
-def credential_event_controllers(
-    reader: Reader, events: EventRecorder, clusters: FindCredential, addons: FindCredential
-) -> Iterable[ControllerSpec]:
-    rows = (("cluster-events", MANAGED_CLUSTERS, clusters), ("addon-events", MANAGED_CLUSTER_ADDONS, addons))
-    for name, resource, find in rows:
-        yield ControllerSpec(name, resource, CredentialEventReconciler(resource, reader, events, find), workers=1)
+def credential_events(events: EventRecorder, clusters: FindCredential, addons: FindCredential) -> Iterable[Observer]:
+    for resource, find in ((MANAGED_CLUSTERS, clusters), (MANAGED_CLUSTER_ADDONS, addons)):
+        yield Observer(resource, CredentialEvents(resource, events, find).observe)
 
 
-class RequestEventReconciler(Struct, frozen=True):
-    """Reconciles CertificateSigningRequest. After a restart, decisions of the last hour are told again."""
+class RequestEvents(Struct, frozen=True):
+    """Observes CertificateSigningRequest. After a restart, decisions of the last hour are told again."""
 
-    reader: Reader
     events: EventRecorder
     clock: Clock
-    seen: dict[ObjectKey, str] = field(default_factory=dict)  # what was decided when it was last seen
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        csr, before = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key), self.seen.pop(key, None)
-        if csr is None:
-            return Done()
-        decision = approval.read_decision(csr)
-        self.seen[key] = decision.verdict
-        # What the hub approves is told by the reconciler that decides.
-        is_own = decision.reason == approval.APPROVED_REASON
-        is_recent = before is not None or is_news(decision.decided_at, now=self.clock.now())
-        if decision.verdict != before and not is_own and is_recent:
-            self._tell(csr, decision)
-        return Done()
+    def observe(self, delta: Delta) -> None:
+        if delta.new is None:
+            return
+        decision = approval.read_decision(delta.new)
+        if decision.reason == approval.APPROVED_REASON:
+            return  # what the hub approves is told by the reconciler that decides
+        if delta.old is None:
+            is_new = is_news(decision.decided_at, now=self.clock.now())
+        else:
+            is_new = decision.verdict != approval.read_decision(delta.old).verdict
+        if is_new:
+            self._tell(delta.new, decision)
 
     def _tell(self, csr: Object, decision: approval.RequestDecision) -> None:
         labels, name = labels_of(csr), csr["metadata"]["name"]
@@ -120,14 +111,3 @@ class RequestEventReconciler(Struct, frozen=True):
             self.events.normal(csr, "CSRApproved", f"request {name} of {asking} was approved ({said})")
         elif decision.verdict == approval.DENIED:
             self.events.normal(csr, "CSRDenied", f"request {name} of {asking} was denied ({said})")
-
-
-def request_event_controller(reader: Reader, events: EventRecorder, clock: Clock) -> ControllerSpec:
-    reconciler = RequestEventReconciler(reader, events, clock)
-    return ControllerSpec(
-        "request-events",
-        CERTIFICATE_SIGNING_REQUESTS,
-        reconciler,
-        workers=1,
-        concerns=lambda csr: not approval.is_approved_by_hub(csr),
-    )
