@@ -114,11 +114,14 @@ class Cache:
 
     def get(self, resource: Resource, key: ObjectKey) -> Object | None:
         """Return the object, or None when the cache has not seen it."""
+        is_covered = False
         for informer in self._informers.get(resource, {}).values():
             found = informer.store.get(key)
             if found is not None:
                 return found
-        self._covering(resource, key.namespace)  # what nothing watches is not known to be absent
+            is_covered = is_covered or informer.scope.covers(key.namespace)
+        if not is_covered:
+            self._covering(resource, key.namespace)  # what nothing watches is not known to be absent
         return None
 
     def list(self, resource: Resource, *, namespace: str = "", labels: str = "") -> Sequence[Object]:

@@ -77,14 +77,8 @@ class StatusWriter(Struct, frozen=True):
 
         For fields that others write, too: a retry would undo what they wrote.
         """
-        note_refusals(change)
-        status = choose_status_patch(obj, change, now=self.clock.now())
-        if status is None:
-            return obj
-        metadata = obj["metadata"]
-        precondition = {name: metadata[name] for name in ("uid", "resourceVersion") if metadata.get(name)}
-        patch = {"metadata": precondition, "status": status}
-        return await self.client.patch(resource, ObjectKey.of(obj), patch, subresource="status")
+        status = self._choose_patch(obj, change)
+        return obj if status is None else await self._merge(resource, obj, status)
 
     async def write_rows_if_unchanged(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
         """Make a change to the conditions and fields that it names; `Conflict` when one of these is outdated.
@@ -92,38 +86,44 @@ class StatusWriter(Struct, frozen=True):
         For a status with several writers: what they have written elsewhere since does not matter. The first write of a
         list or field is valid for the version that was read alone, because a JSON patch cannot test that it is absent.
         """
-        operations = choose_row_patch(obj, change, now=self.clock.now())
+        status = self._choose_patch(obj, change)
+        if status is None:
+            return obj
+        operations = choose_row_patch(obj, change, status)
         if operations:
             with suppress(Invalid):  # a test failed, or the value is refused: the merge patch tells which
                 key = ObjectKey.of(obj)
-                note_refusals(change)
                 return await self.client.patch(resource, key, operations, kind=PatchType.JSON, subresource="status")
-        return await self.write_if_unchanged(resource, obj, change)
+        return await self._merge(resource, obj, status)
+
+    def _choose_patch(self, obj: Object, change: StatusChange) -> Object | None:
+        for condition in change.conditions:
+            if condition.is_refusal:
+                note_refusal(condition.reason)
+        return choose_status_patch(obj, change, now=self.clock.now())
+
+    async def _merge(self, resource: Resource, obj: Object, status: Object) -> Object:
+        metadata = obj["metadata"]
+        precondition = {name: metadata[name] for name in ("uid", "resourceVersion") if metadata.get(name)}
+        patch = {"metadata": precondition, "status": status}
+        return await self.client.patch(resource, ObjectKey.of(obj), patch, subresource="status")
 
 
-def note_refusals(change: StatusChange) -> None:
-    for condition in change.conditions:
-        if condition.is_refusal:
-            note_refusal(condition.reason)
-
-
-def choose_row_patch(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> list[Object]:
-    """Return a JSON patch that tests what it replaces; empty when nothing differs, or something has to be added."""
-    current, patch = obj.get("status") or {}, choose_status_patch(obj, change, now=now) or {}
-    if not patch or any(name not in current for name in patch):
+def choose_row_patch(obj: Mapping[str, Any], change: StatusChange, status: Object) -> list[Object]:
+    """Return `status`, a merge patch, as a JSON patch that tests what it replaces; empty when it has to add a field."""
+    current, wanted = obj.get("status") or {}, {**(change.fields or {}), "conditions": status.get("conditions")}
+    if any(name not in current for name in status):
         return []
-    operations: list[Object] = [{"op": "test", "path": "/metadata/uid", "value": obj["metadata"]["uid"]}]
-    for name in patch:
-        before, after = current[name], patch[name] if name == "conditions" else (change.fields or {})[name]
+    operations: list[Object] = [{"op": "test", "path": "/metadata/uid", "value": uid_of(obj)}]
+    for name in status:
+        before, after = current[name], wanted[name]
         pairs = [(f"/status/{name}", before, after)]
         if name == "conditions" and [row.get("type") for row in before] == [row["type"] for row in after]:
             pairs = [(f"/status/{name}/{number}", *pair) for number, pair in enumerate(zip(before, after, strict=True))]
         for path, old, new in pairs:
             if old != new:
-                operations.append({"op": "test", "path": path, "value": old})
-                operations.append(
-                    {"op": "replace", "path": path, "value": new} if new is not None else {"op": "remove", "path": path}
-                )
+                change_of_it = {"op": "remove"} if new is None else {"op": "replace", "value": new}
+                operations += [{"op": "test", "path": path, "value": old}, {**change_of_it, "path": path}]
     return operations
 
 

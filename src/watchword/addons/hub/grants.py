@@ -22,9 +22,9 @@ from watchword.api.resources import (
 )
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
+from watchword.runtime.cache import Cache
 from watchword.runtime.diff import choose_changes
 from watchword.runtime.ensure import Ensurer
-from watchword.runtime.reconcile import Reader
 
 ALWAYS_DANGEROUS_VERBS = frozenset({"*", "escalate", "bind", "impersonate", "approve", "sign", "attest"})
 READING = frozenset({"get", "list", "watch"})
@@ -80,7 +80,7 @@ BY_ROLE = "addon-rights-by-role"
 class GrantWriter(Struct, frozen=True):
     """Keeps Roles and RoleBindings of add-ons' agents."""
 
-    reader: Reader
+    reader: Cache
     client: Client
     ensurer: Ensurer
     catalog: AddonCatalog
@@ -159,10 +159,10 @@ class GrantWriter(Struct, frozen=True):
 
     async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:
         for resource in (ROLE_BINDINGS, ROLES):
-            for obj in self.reader.by_index(resource, INDEX, str(addon)):
-                if ObjectKey.of(obj) not in keep:
+            for key in self.reader.index_keys(resource, INDEX, str(addon)):
+                if key not in keep:
                     with contextlib.suppress(NotFound):  # the garbage collector was faster
-                        await self.ensurer.remove(resource, ObjectKey.of(obj), ours=is_made_for(addon))
+                        await self.ensurer.remove(resource, key, ours=is_made_for(addon))
 
 
 def bound_role(binding: Object) -> list[str]:
