@@ -28,7 +28,7 @@ from watchword.api.resources import (
 )
 from watchword.kube.errors import Forbidden
 from watchword.operator.bundles import hub_bundle
-from watchword.operator.cluster_manager_manifests import hub_manifests
+from watchword.operator.cluster_manager import hub_manifests
 from watchword.operator.rendering import role_with_binding
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers

@@ -19,16 +19,16 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE
 from watchword.api.resources import NAMESPACES
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.access_config import AccessConfig, access_control_factory
-from watchword.apiserver.authn.chain import StaticToken
-from watchword.apiserver.authz.model import SUPERUSERS
+from watchword.apiserver.access.chain import StaticToken
+from watchword.apiserver.access.config import AccessConfig, access_control_factory
+from watchword.apiserver.access.rbac import SUPERUSERS
+from watchword.apiserver.access.tokens import TokenKeys
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.controllers.catalog import CONTROLLERS
-from watchword.apiserver.errors import out_of_memory
-from watchword.apiserver.model import User
-from watchword.apiserver.negotiation import error_response
+from watchword.apiserver.serving.errors import out_of_memory
+from watchword.apiserver.serving.model import User
+from watchword.apiserver.serving.negotiation import error_response
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.tokens import TokenKeys
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unauthorized

@@ -10,7 +10,7 @@ from watchword.addons.driver import AddonDriver, RequestsAddonCertificate, Subje
 from watchword.addons.token.driver import TokenAddonDriver
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
-from watchword.credentials.driver_options import DriverOption
+from watchword.credentials.driver import DriverOption
 from watchword.credentials.errors import UnknownDriver
 
 

@@ -10,9 +10,14 @@ from watchword.addons.definition import AddonDefinition
 from watchword.api.addon import Addon, AddonSubject, Registration
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.credentials.credential_kind import CredentialKind
-from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, WantedCredential
-from watchword.credentials.driver_options import DriverOption
+from watchword.credentials.driver import (
+    AgentContext,
+    AgentDriver,
+    CredentialKind,
+    DriverOption,
+    HubContext,
+    WantedCredential,
+)
 from watchword.runtime.reconcile import Reader, Trigger
 from watchword.runtime.status import StatusChange
 

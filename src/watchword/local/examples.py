@@ -23,7 +23,7 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.discovery.polling import Progress
+from watchword.discovery.discover import Progress
 from watchword.health.inventory import decide_addon_row
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import AlreadyExists

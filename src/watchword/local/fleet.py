@@ -17,7 +17,7 @@ from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES
-from watchword.apiserver.pki_directory import write_private
+from watchword.apiserver.access.pki_directory import write_private
 from watchword.discovery.token_secret import TokenRecord
 from watchword.health.hub_observer import HubObserver
 from watchword.health.inventory import build_inventory

@@ -19,21 +19,18 @@ from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, LEASES
-from watchword.credentials.driver import HubContext
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import HubContext, Settings
 from watchword.discovery.cluster_info import ClusterAuthorities
 from watchword.discovery.controllers import SCOPES, discovery_controllers
-from watchword.discovery.token_limits import BootstrapTokenValidator
+from watchword.discovery.tokens import BootstrapTokenValidator
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
-from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.catalog import CATALOG, Catalog, HubDrivers
 from watchword.registration.hub import controllers as registration
-from watchword.registration.hub import credential_metrics, installation
-from watchword.registration.hub.agent_token_policy import install_agent_token_policy
-from watchword.registration.hub.cluster_cleanup import RETENTION
-from watchword.registration.hub.cluster_drivers import HubDrivers
-from watchword.registration.hub.credential_events import credential_events
-from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
+from watchword.registration.hub import credential_reports, installation
+from watchword.registration.hub.cluster_rbac import RetiredClusterNames
+from watchword.registration.hub.cluster_removal import RETENTION
+from watchword.registration.hub.installation import install_agent_token_policy
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.clock import Clock
@@ -147,7 +144,11 @@ async def run_hub(
     context = hub_controller_context(connection, options, clock)
     parts = context.registration
     manager.add(*registration.controllers(parts))
-    manager.add(*credential_events(parts.events, parts.drivers.catalog.find_credential, find_addon_credential))
+    manager.add(
+        *credential_reports.credential_events(
+            parts.events, parts.drivers.catalog.find_credential, find_addon_credential
+        )
+    )
     manager.add(*work_controllers(connection.cache, connection.client, clock))
     manager.add(
         *discovery_controllers(
@@ -161,9 +162,9 @@ async def run_hub(
     )
     metrics = options.metrics.credentials
     metrics.watch_skew(lambda: connection.client.clock_skew)
-    measured = credential_metrics.MeasuredCredentials(metrics, clock)
-    manager.add(*credential_metrics.expiry_metrics(measured, parts.drivers, find_addon_credential))
-    manager.add(*credential_metrics.revocation_metrics(connection.cache, metrics, clock))
+    measured = credential_reports.MeasuredCredentials(metrics, clock)
+    manager.add(*credential_reports.expiry_metrics(measured, parts.drivers, find_addon_credential))
+    manager.add(*credential_reports.revocation_metrics(connection.cache, metrics, clock))
     for extension in extensions:
         manager.add(*extension(context))
     for name, service in options.services.items():

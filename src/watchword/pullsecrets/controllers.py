@@ -23,8 +23,8 @@ from watchword.api.pull_secrets import (
 )
 from watchword.api.rate_limit import Rate, TokenBucket
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
-from watchword.credentials.bound_token import read_bound_token
 from watchword.credentials.evidence import EvidenceMonitor, SigningKeys, TokenEvidence, learn_published_keys
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.tokens import request_token

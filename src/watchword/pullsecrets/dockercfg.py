@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from watchword.api.pull_secrets import USERNAME
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.bound_token import BoundToken, read_bound_token
+from watchword.credentials.lifecycle import BoundToken, read_bound_token
 
 
 class Credentials(Struct, frozen=True):

@@ -15,6 +15,7 @@ import pytest_asyncio
 from tests.registration.grpc.published_protocol import PublishedProtocol
 from tests.registration.grpc.scripted_server import ScriptedServer, run_scripted_server
 
+from watchword.api.http import Request
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -183,6 +184,14 @@ async def test_watch_reports_the_present_state_and_then_every_change(server: Scr
     assert (second.type, third.type) == ("MODIFIED", "DELETED")
 
 
+async def test_watch_that_missed_changes_has_to_list_again(server: ScriptedServer, client: Client) -> None:
+    server.objects[CLUSTER] = [cluster_event(server, "resync_response", "9")]
+    query = (("watch", "true"), ("resourceVersion", "5"))
+
+    async with client.transport.stream(Request("GET", MANAGED_CLUSTERS.path(), query=query)) as response:
+        assert response.status == 410
+
+
 async def test_watch_of_other_labels_reports_nothing(server: ScriptedServer, client: Client) -> None:
     server.objects[CLUSTER] = [cluster_event(server, "resync_response", "9")]
 
@@ -199,11 +208,12 @@ async def test_stream_that_ends_is_opened_again_with_a_resync_of_newer_versions(
         await anext(updates)
         server.objects[CLUSTER] = [cluster_event(server, "resync_response", "2", spec={"a": 1})]
         server.end(CLUSTER)
-        change = await anext(updates)
+        listed = await anext(updates)
 
-    assert isinstance(change, ObjectChange)
+    assert isinstance(listed, Snapshot)
+    assert [orjson.loads(raw)["spec"] for raw in listed.items] == [{"a": 1}]
     requests = [orjson.loads(event.binary_data) for event in server.published]
-    assert requests[-1] == {"resourceVersions": [{"resourceID": "u1", "resourceVersion": 1}]}
+    assert requests[1] == {"resourceVersions": [{"resourceID": "u1", "resourceVersion": 1}]}
 
 
 async def test_silence_after_a_heartbeat_is_a_lost_connection(server: ScriptedServer) -> None:

@@ -20,13 +20,7 @@ from watchword.addons.hub.certificate_approval import (
 from watchword.addons.hub.deployment import DeploymentStep
 from watchword.addons.hub.grants import GrantWriter
 from watchword.addons.hub.installation import AddonInstaller
-from watchword.addons.hub.registration import (
-    BY_REFUSAL,
-    RegistrationStep,
-    addons_affected_by_cluster,
-    addons_affected_by_role,
-    index_refusals,
-)
+from watchword.addons.hub.registration import RegistrationStep, addons_affected_by_cluster
 from watchword.api.addon import Addon
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, uid_of
@@ -92,6 +86,7 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
     marked = f"{Label.ADDON_NAME}={addon}" if addon else Label.ADDON_NAME
     mine = WatchScope(fields=f"metadata.name={addon}") if addon else WatchScope()
     cache.informer(MANAGED_CLUSTER_ADDONS, mine)
+    cache.index(MANAGED_CLUSTER_ADDONS, grants.BY_REFUSAL, grants.namespaces_of_refused)
     cache.informer(MANAGED_CLUSTERS)
     for resource, scope in USER_MANAGED_ROLES.items() if names_roles else ():
         cache.informer(resource, scope)
@@ -102,7 +97,6 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
         if not cache.informers(needed.resource):
             cache.informer(needed.resource, WatchScope(labels=needed.selector(addon)))
     cache.index(ROLE_BINDINGS, grants.BY_ROLE, grants.bound_role)
-    cache.index(MANAGED_CLUSTER_ADDONS, BY_REFUSAL, index_refusals)
     if not cache.informers(MANIFEST_WORKS):
         cache.informer(MANIFEST_WORKS, WatchScope(labels=marked))
     if not cache.informers(CERTIFICATE_SIGNING_REQUESTS):
@@ -201,7 +195,7 @@ def _registration_triggers(parts: AddonParts) -> tuple[Trigger, ...]:
         *(Trigger(resource, grants.addon_from_labels) for resource in (ROLES, ROLE_BINDINGS)),
         *(Trigger(needed.resource, needed.addons_of) for needed in parts.catalog.subject_objects),
         Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(cache, obj)),
-        *(Trigger(resource, lambda obj: addons_affected_by_role(cache, obj)) for resource in named),
+        *(Trigger(resource, lambda obj: grants.addons_affected_by_role(cache, obj)) for resource in named),
     )
 
 

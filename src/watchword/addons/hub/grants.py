@@ -10,8 +10,9 @@ from watchword.addons.catalog import AddonCatalog
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.addons.driver import AddonDriver, RequestsAddonCertificate
 from watchword.api.addon import AddonSubject, Registration
+from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
-from watchword.api.names import HUB_NAMESPACES, Label
+from watchword.api.names import HUB_NAMESPACES, ConditionType, Label
 from watchword.api.resources import (
     CLUSTER_ROLES,
     MANAGED_CLUSTER_ADDONS,
@@ -75,6 +76,8 @@ SECRET_RESOURCES = frozenset({"secrets"})
 
 INDEX = "addon-rights"
 BY_ROLE = "addon-rights-by-role"
+BY_REFUSAL = "addons-refused-by-namespace"
+REFUSED = "PermissionRefused"
 
 
 class GrantWriter(Struct, frozen=True):
@@ -170,6 +173,24 @@ def bound_role(binding: Object) -> list[str]:
     reference: Object = binding.get("roleRef") or {}
     namespace = binding["metadata"].get("namespace", "") if reference.get("kind") == "Role" else ""
     return [str(ObjectKey(namespace, str(reference.get("name"))))] if addon_from_labels(binding) else []
+
+
+def addons_affected_by_role(reader: Cache, role: Object) -> list[ObjectKey]:
+    """Map a role to the add-ons that have it, and to those that were refused their rights and may lack it.
+
+    What was harmless when it was granted may be so no longer; a role that was missing may exist now.
+    """
+    found = reader.by_index(ROLE_BINDINGS, BY_ROLE, str(ObjectKey.of(role)))
+    namespace = ObjectKey.of(role).namespace
+    is_of_cluster = bool(namespace) and reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(namespace)) is not None
+    refused = reader.by_index(MANAGED_CLUSTER_ADDONS, BY_REFUSAL, namespace if is_of_cluster else "")
+    return [*(key for binding in found for key in addon_from_labels(binding)), *map(ObjectKey.of, refused)]
+
+
+def namespaces_of_refused(addon: Object) -> list[str]:
+    """Return where a role may change a refusal, for the cache's index: the add-on's namespace, and everywhere."""
+    said = find_condition(addon, ConditionType.REGISTRATION_APPLIED)
+    return [addon["metadata"]["namespace"], ""] if said is not None and said.reason == REFUSED else []
 
 
 def addon_from_labels(obj: Object) -> list[ObjectKey]:

@@ -7,7 +7,7 @@ from watchword.addons.catalog import AddonCatalog
 from watchword.addons.definition import AddonDefinition, AddonInstance
 from watchword.addons.driver import AddonState, RequestsAddonCertificate, StepResult
 from watchword.addons.hub import grants
-from watchword.addons.hub.grants import INDEX, GrantWriter
+from watchword.addons.hub.grants import INDEX, REFUSED, GrantWriter
 from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, AddonSubject, Registration, requested_namespace
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
@@ -15,16 +15,14 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, NAME_CONFLICT, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS
 from watchword.kube.errors import Conflict, Forbidden, KubeError
-from watchword.runtime.cache import Cache
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Reader, Trigger
 from watchword.runtime.status import StatusChange
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
-NOT_ACCEPTED, PENDING, REFUSED = "ClusterNotAccepted", "PermissionConfigPending", "PermissionRefused"
+NOT_ACCEPTED, PENDING = "ClusterNotAccepted", "PermissionConfigPending"
 SET_FAILED = "SetPermissionFailed"
-BY_REFUSAL = "addon-refusal"
 
 
 class RegistrationStep(Struct, frozen=True):
@@ -123,22 +121,6 @@ def addons_affected_by_cluster(reader: Reader, cluster: Object) -> list[ObjectKe
         return [key for key in map(ObjectKey.of, addons) if reader.by_index(ROLE_BINDINGS, INDEX, str(key))]
     said = [(ObjectKey.of(obj), find_condition(obj, APPLIED)) for obj in addons]
     return [key for key, row in said if row is not None and row.reason == NOT_ACCEPTED]
-
-
-def index_refusals(addon: Object) -> list[str]:
-    """Return one value for an add-on that has no rights, where a role may be the reason: the index `BY_REFUSAL`."""
-    said = find_condition(addon, APPLIED)
-    return [REFUSED] if said is not None and said.reason in (REFUSED, SET_FAILED) else []
-
-
-def addons_affected_by_role(cache: Cache, role: Object) -> list[ObjectKey]:
-    """Map a role to the add-ons that have it, and to those that may have waited for it.
-
-    What was harmless when it was granted may be so no longer.
-    """
-    bound = cache.by_index(ROLE_BINDINGS, grants.BY_ROLE, str(ObjectKey.of(role)))
-    waiting = cache.index_keys(MANAGED_CLUSTER_ADDONS, BY_REFUSAL, REFUSED)
-    return [*(key for binding in bound for key in grants.addon_from_labels(binding)), *waiting]
 
 
 def merge_registrations(

@@ -11,8 +11,8 @@ from watchword.api.conditions import without_messages
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES, SECRETS
-from watchword.credentials.credential_kind import CredentialKind
 from watchword.credentials.credential_secret import csr_scope
+from watchword.credentials.driver import CredentialKind
 from watchword.kube.client import Client
 from watchword.registration.agent import cluster_status
 from watchword.registration.agent.hub_credential import HubCredentialReconciler

@@ -9,8 +9,8 @@ from msgspec import Struct, field
 
 from watchword.api.names import AGENT_NAMESPACE
 from watchword.api.validation import validate_dns_label, validate_dns_subdomain
-from watchword.registration.aws_irsa.arn import HUB_ARN_TAG, EksClusterArn, RoleTags
 from watchword.registration.aws_irsa.errors import InvalidName
+from watchword.registration.aws_irsa.options import CREATOR_SUFFIX, HUB_ARN_TAG, EksClusterArn, RoleTags
 
 MANAGED_CLUSTER_ACCESS = """\
 {
@@ -187,13 +187,7 @@ HUB_STATEMENTS = """\
 """Not part of the design: lets the hub's controller tag roles and manage their access entries."""
 
 
-def with_statements(document: str, statements: str) -> str:
-    end = document.rindex("\n", 0, document.rindex("]"))
-    return f"{document[:end]},\n{statements}{document[end:]}"
-
-
 LONGEST_ROLE_NAME = 64
-CREATOR_SUFFIX = "_managed-cluster-identity-creator"
 DEFAULT_KLUSTERLET = "klusterlet"
 _PLACEHOLDER = re.compile(r"<([a-z0-9-]+)>")
 
@@ -275,7 +269,10 @@ def identity_creator_role(hub: EksClusterArn, oidc_provider: str, *, extended: b
     Without `extended` it has the rights of the design alone, with which this hub cannot accept clusters: the tags of
     roles and the access entries of the hub are missing.
     """
-    access = with_statements(IDENTITY_CREATOR_ACCESS, HUB_STATEMENTS) if extended else IDENTITY_CREATOR_ACCESS
+    access = IDENTITY_CREATOR_ACCESS
+    if extended:
+        end = access.rindex("\n", 0, access.rindex("]"))
+        access = f"{access[:end]},\n{HUB_STATEMENTS}{access[end:]}"
     name = f"{hub.name}{CREATOR_SUFFIX}"
     if len(name) > LONGEST_ROLE_NAME:
         raise InvalidName(

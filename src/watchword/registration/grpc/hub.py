@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -12,7 +13,6 @@ from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import GRPC_SIGNER, HUB_NAMESPACE, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, SECRETS
 from watchword.api.time import rfc3339
-from watchword.credentials.certificates.approval import is_approved
 from watchword.credentials.certificates.issued_certificate import (
     CERTIFICATE,
     KEY,
@@ -21,8 +21,7 @@ from watchword.credentials.certificates.issued_certificate import (
     sign_request,
     with_certificate,
 )
-from watchword.credentials.certificates.request import CertificateRequestRefused
-from watchword.credentials.certificates.request_validation import read_cluster_request
+from watchword.credentials.certificates.requests import CertificateRequestRefused, is_approved, read_cluster_request
 from watchword.credentials.driver import HubContext
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate, split_bundle, verify_chain
@@ -30,8 +29,16 @@ from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, Usage
 from watchword.registration.certificate_approval import CertificateApprovalReconciler, CertificateHubDriver
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
-from watchword.registration.grpc.options import HOSTS, LONGEST_LIFETIME, read_allow_list
+from watchword.registration.grpc.driver import (
+    BUNDLE_KEY,
+    CA_BUNDLE,
+    HOSTS,
+    LONGEST_LIFETIME,
+    SERVING_KEY,
+    SERVING_SECRET,
+    SIGNER_SECRET,
+    read_allow_list,
+)
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.raw_objects import metadata_only
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, TriggerSource
@@ -167,7 +174,10 @@ class SignerAuthorityReconciler(Struct, frozen=True):
                 return RetryAfter(RECHECK)
         published = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
         text = str(((published or {}).get("data") or {}).get(BUNDLE_KEY) or "")
-        trusted = decide_bundle(held, _read_bundle(text), now=now)
+        known: tuple[Certificate, ...] = ()
+        with suppress(PkiError):  # damaged by hand: what signs is written again
+            known = split_bundle(text.encode()) if text else ()
+        trusted = decide_bundle(held, known, now=now)
         published = await self._publish(published, BUNDLE_KEY, join_bundle(trusted))
         await self._publish(published, SERVING_KEY, await self._serve(held, trusted, now))
         return RetryAfter(RECHECK)
@@ -214,13 +224,6 @@ class SignerAuthorityReconciler(Struct, frozen=True):
 
 def _describe(certificate: Certificate) -> str:
     return f"expires at {rfc3339(certificate.not_after)}"
-
-
-def _read_bundle(text: str) -> tuple[Certificate, ...]:
-    try:
-        return split_bundle(text.encode()) if text else ()
-    except PkiError:  # damaged by hand: what signs is written again
-        return ()
 
 
 def _secret(key: ObjectKey, data: dict[str, str]) -> Object:
@@ -270,17 +273,11 @@ class GrpcHubDriver(CertificateHubDriver, frozen=True):
 def make_hub_driver(context: HubContext) -> GrpcHubDriver:
     """Return the driver, ready to use; of the signer's Secret the cache keeps the metadata alone."""
     context.cache.informer(SECRETS, OWN_SECRET, project=metadata_only)
+    inside = f"{SERVICE}.{HUB_NAMESPACE}.svc"  # where its Service is reached
+    hosts = (*HOSTS.read_list(context.settings), inside, f"{inside}.cluster.local")
     return GrpcHubDriver(
         CertificateApprovalReconciler(context, GRPC_SIGNER, read_allow_list(context)),
         "grpc-approval",
         GrpcSigningReconciler(context),
-        SignerAuthorityReconciler(
-            context, AlternativeNames.for_hosts(serving_names(HOSTS.read_list(context.settings)))
-        ),
+        SignerAuthorityReconciler(context, AlternativeNames.for_hosts(dict.fromkeys(hosts))),
     )
-
-
-def serving_names(hosts: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the server's certificate: those that agents use, and those of its Service."""
-    inside = (f"{SERVICE}.{HUB_NAMESPACE}.svc", f"{SERVICE}.{HUB_NAMESPACE}.svc.cluster.local")
-    return tuple(dict.fromkeys((*hosts, *inside)))
