@@ -17,14 +17,14 @@ from watchword.registration.catalog import HubDrivers
 from watchword.registration.hub import cluster_acceptance, cluster_removal, cluster_sets
 from watchword.registration.hub.cluster_lease import ClusterLeaseReconciler, ClusterTaintReconciler
 from watchword.registration.hub.cluster_rbac import RetiredClusterNames, cluster_from_label, clusters_with_retired_name
-from watchword.registration.hub.credential_reports import request_event_controller
+from watchword.registration.hub.credential_reports import RequestEvents
 from watchword.registration.hub.installation import AcceptanceGuard
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, delete_object
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, Reconciler, Trigger
+from watchword.runtime.reconcile import ControllerSpec, Done, Observer, Outcome, Reader, Reconciler, Trigger
 from watchword.runtime.status import StatusWriter
 
 MAX_PENDING_REQUESTS = 1000  # of one requester: clusters that wait for acceptance may share a bootstrap token
@@ -138,12 +138,12 @@ def register_informers(cache: Cache) -> None:
     cache.index(resources.CERTIFICATE_SIGNING_REQUESTS, "cluster", _index_cluster_requests)
 
 
-def controllers(parts: HubParts) -> list[ControllerSpec]:
+def controllers(parts: HubParts) -> list[ControllerSpec | Observer]:
     """Return every controller: its root kind, what else triggers it, its reconciler."""
     return [
         *_cluster_controllers(parts),
         *_set_controllers(parts),
-        request_event_controller(parts.cache, parts.events, parts.clock),
+        Observer(resources.CERTIFICATE_SIGNING_REQUESTS, RequestEvents(parts.events, parts.clock).observe),
         request_budget_controller(parts.cache, parts.client, parts.events),
         *parts.drivers.controllers(),
     ]
