@@ -14,7 +14,9 @@ from tests.simulation.access_probes import AccessProber
 from tests.simulation.administrator import Administrator
 from tests.simulation.catalog import draw_life, make_pillars, write_patterns
 from tests.simulation.fault_injector import FaultInjector
+from tests.simulation.findings import FindingChecker
 from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.herd import HerdDetector
 from tests.simulation.incidents import Incident
 from tests.simulation.invariants import InvariantChecker
 from tests.simulation.pillar import Pillar
@@ -103,10 +105,11 @@ async def _run(
     if script.crash is not None:
         name, writes = script.crash
         fleet.process(name).first_crash = writes
+    HerdDetector(fleet).start()
     await fleet.start(random)
     for pillar in pillars:
         await pillar.start()
-    looks = (invariants.look, searcher.look)
+    looks = (invariants.look, searcher.look, FindingChecker(fleet, pillars, violations).look)
     rounds = asyncio.create_task(_check_periodically(fleet, pillars, prober, looks), name="rounds")
     saboteur = asyncio.create_task(_sabotage(fleet, script.sabotage), name="saboteur")
     try:
