@@ -28,6 +28,8 @@ from watchword.api.names import AGENT_NAMESPACE, Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CONFIG_MAPS,
+    DEPLOYMENTS,
+    KLUSTERLETS,
     MANAGED_CLUSTERS,
     NAMESPACES,
     ROLE_BINDINGS,
@@ -257,6 +259,32 @@ def test_request_for_an_addon_by_another_identity_is_reported() -> None:
     assert list(validate_requester(request)) == [
         "request addon-edge-1 for an add-on was made by a-bootstrap-user, in vain"
     ]
+
+
+async def lose_the_agent(fleet: SimulatedFleet) -> None:
+    fleet.process("edge-1-operator").kill()
+    await fleet.members["edge-1"].client().delete(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, "klusterlet-agent"))
+
+
+async def ask_for_an_unknown_mode(fleet: SimulatedFleet) -> None:
+    fleet.process("edge-1-operator").kill()
+    patch = {"spec": {"deployOption": {"mode": "Hosted"}}}
+    await fleet.members["edge-1"].client().patch(KLUSTERLETS, ObjectKey.cluster("klusterlet"), patch)
+
+
+@pytest.mark.parametrize(
+    ("deed", "noticed"),
+    [
+        pytest.param(lose_the_agent, "edge-1: Klusterlet: what is deployed is not as the spec says", id="deployment"),
+        pytest.param(ask_for_an_unknown_mode, "edge-1: Klusterlet: an invalid spec is not reported", id="report"),
+    ],
+)
+def test_operator_that_does_not_do_its_work_is_noticed(
+    images: PlaneImages, deed: Callable[[SimulatedFleet], Awaitable[None]], noticed: str
+) -> None:
+    report = simulate(replace(LIFE, pillars=("operator",)), images, SimulationScript(sabotage=(DAY, deed)))
+
+    assert any(noticed in violation.what for violation in report.violations), str(report)
 
 
 def test_missing_role_is_noticed(images: PlaneImages) -> None:
