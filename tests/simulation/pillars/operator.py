@@ -13,6 +13,7 @@ from tests.simulation.incidents import Incident, incident
 from tests.simulation.network import ProcessRun
 from tests.simulation.pillar import Pillar
 from tests.simulation.pods import LOOK_EVERY, PodTransport
+from tests.simulation.process import RESTART_AFTER
 from tests.simulation.settings import DAY, HOUR, MINUTE
 from tests.simulation.timing import PATIENCE, follow_options
 
@@ -202,7 +203,8 @@ class Operator(Pillar):
         if incident.amount >= 0.3:
             member = self.fleet.members[incident.target]
             patch = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image}]
-            await quietly(member.client().patch(DEPLOYMENTS, OPERATOR, patch, kind=PatchType.JSON))
+            if await quietly(member.client().patch(DEPLOYMENTS, OPERATOR, patch, kind=PatchType.JSON)):
+                self.fleet.process(f"{member.name}-operator").kill(restart_after=RESTART_AFTER)
         yield
 
     @incident(2, MINUTE, DAY)
