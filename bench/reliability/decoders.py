@@ -19,7 +19,7 @@ from watchword.apiserver.patching.json_patch import apply_json_patch, apply_merg
 from watchword.cel.evaluate import compile_expression
 from watchword.cel.functions import CelError
 from watchword.cel.syntax import CelSyntaxError
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info, write_cluster_info
 from watchword.discovery.errors import DiscoveryError
 from watchword.discovery.token_secret import TokenRecord, read_token_secret, write_token_secret

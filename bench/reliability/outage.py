@@ -20,7 +20,7 @@ from watchword.admin.accept import ClusterAcceptor
 from watchword.admin.errors import NotReady
 from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.rejoin import TakeOver
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
 
 LOOK_EVERY = 5  # seconds
 LIFETIME = HOUR

@@ -1,7 +1,5 @@
 """`python -m watchword`: the command line, also where the script is not on the path."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -14,12 +14,12 @@ from tests.helpers.fleet import AUTOMATIC, FleetHarness, PlaneConnector
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label, cluster_role
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLES, CONFIG_MAPS, MANAGED_CLUSTERS
-from watchword.credentials.certificates.decisions import request_manifest
+from watchword.credentials.certificates.agent import request_manifest
 from watchword.credentials.driver import CredentialSubject, WantedCredential
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict
 from watchword.pki.keys import PrivateKey
-from watchword.registration.hub.credential_metrics import RevocationTimeReconciler
+from watchword.registration.hub.credential_reports import RevocationTimeReconciler
 from watchword.runtime.api_server_connection import leader_only_client
 from watchword.runtime.cache import Cache
 from watchword.runtime.health import HealthEndpoints

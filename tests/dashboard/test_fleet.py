@@ -29,7 +29,7 @@ from watchword.dashboard.viewers import EVERYTHING, Visibility, limit_objects
 from watchword.health.finding import FindingMetrics
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
-from watchword.registration.grpc.manifests import CA_BUNDLE, SERVER
+from watchword.registration.grpc.driver import CA_BUNDLE, SERVER
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import running
 from watchword.runtime.prometheus import CollectorRegistry

@@ -36,8 +36,7 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.agent import LIFETIME as CERTIFICATE_LIFETIME
-from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import KUBECONFIG, SecretData, Settings
 from watchword.credentials.evidence import connect_with_token
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
@@ -56,9 +55,9 @@ from watchword.processes.hub import HubExtension, HubOptions, run_hub
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.csr.driver import USERS
+from watchword.registration.driver import HubConnector
 from watchword.registration.hub import installation
 from watchword.registration.hub.cluster_rbac import rule
-from watchword.registration.hub_connector import HubConnector
 from watchword.runtime.clock import Clock
 from watchword.runtime.manifests import apply_manifests, establish_crds
 from watchword.runtime.metrics import Metrics

@@ -25,7 +25,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, ServerError, Unauthorized, Unreachable
 from watchword.pki.authority import Authority

@@ -21,7 +21,7 @@ from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey, is_deleting, uid_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, Unreachable
 from watchword.registration.aws_irsa.options import MANAGED_ARN

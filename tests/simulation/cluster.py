@@ -22,10 +22,10 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.certificates.decisions import CERTIFICATE
+from watchword.credentials.certificates.agent import CERTIFICATE
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.secret_data import decode_data
-from watchword.discovery.client_factory import ONE_TRY
+from watchword.discovery.discover import ONE_TRY
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
 from watchword.kube.kubeconfig import ClusterEntry

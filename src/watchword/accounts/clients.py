@@ -6,8 +6,6 @@
 ...         client = await clusters.client("cluster1")
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager

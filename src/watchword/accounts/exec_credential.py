@@ -1,7 +1,5 @@
 """A token as an exec credential plugin prints it: with its expiry, so that clients ask again in time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any

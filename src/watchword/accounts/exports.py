@@ -1,7 +1,5 @@
 """Hands tokens to tools that keep their own list of clusters, and keeps that list right."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The record is in the namespace of the hub: a user who may declare accounts may not give them rights.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """What is counted of managed service accounts by the hub: how they stand, and how long their revocation takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum

@@ -6,8 +6,6 @@
 ...         print(change.cluster, "has a token" if isinstance(change, TokenAvailable) else "has none")
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from datetime import datetime

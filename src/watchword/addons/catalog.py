@@ -1,7 +1,5 @@
 """Every driver of add-ons: a new one is a folder and one line here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -12,7 +10,7 @@ from watchword.addons.driver import AddonDriver, HasSubjectObject, RequestsAddon
 from watchword.addons.token.driver import TokenAddonDriver
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
-from watchword.credentials.driver_options import DriverOption
+from watchword.credentials.driver import DriverOption
 from watchword.credentials.errors import UnknownDriver
 
 

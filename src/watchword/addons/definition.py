@@ -1,7 +1,5 @@
 """The definition of an add-on, from which its hub controllers follow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TypeAlias

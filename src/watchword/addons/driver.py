@@ -1,7 +1,5 @@
 """What a driver of add-ons is: a credential and the subjects that it may have, and abilities that some have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
 
@@ -9,9 +7,14 @@ from msgspec import Struct
 
 from watchword.api.addon import Addon, AddonSubject, Registration
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.credentials.credential_kind import CredentialKind
-from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, WantedCredential
-from watchword.credentials.driver_options import DriverOption
+from watchword.credentials.driver import (
+    AgentContext,
+    AgentDriver,
+    CredentialKind,
+    DriverOption,
+    HubContext,
+    WantedCredential,
+)
 from watchword.runtime.reconcile import ControllerSpec, Reader
 
 

@@ -1,7 +1,5 @@
 """The lease by which the agent of an add-on shows on its own cluster that it is alive."""
 
-from __future__ import annotations
-
 import contextlib
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Rights that typical add-ons need on the hub, ready to use: each as narrow as its purpose."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from watchword.addons.definition import AddonInstance, Grant

@@ -1,7 +1,5 @@
 """Accepts and denies clusters for the hub's administrator, after checking their requests."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import timedelta
 
@@ -14,29 +12,16 @@ from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import HUB_NAMESPACE, NAME_CONFLICT, Annotation, ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGERS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.certificates.approval import is_pending
-from watchword.credentials.certificates.manual_approval import (
-    ApprovalTerms,
-    ApproveRequests,
-    NoRequest,
-    RefuseApproval,
-    decide_approval,
-)
+from watchword.credentials.certificates import name_ownership
 from watchword.credentials.certificates.name_ownership import NameOwner
-from watchword.credentials.certificates.request_validation import read_cluster_request
-from watchword.credentials.driver_options import Settings
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.discovery.token_limits import record_token_use, token_secret_key_of
+from watchword.credentials.certificates.requests import is_pending, read_cluster_request
+from watchword.credentials.driver import Settings
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.tokens import record_token_use, token_secret_key_of
 from watchword.health.formatting import format_key
 from watchword.health.processes import find_deployment_problem
 from watchword.kube.errors import Conflict, Forbidden
-from watchword.operator.cluster_manager_manifests import (
-    CLUSTER_MANAGER,
-    enabled_drivers,
-    enabled_servers,
-    hub_settings,
-    server_name,
-)
+from watchword.operator import cluster_manager_manifests
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import (
     AcceptanceContext,
@@ -53,7 +38,7 @@ class ClusterAcceptor(Struct, frozen=True):
     """Accepts clusters under the terms that the administrator named; nothing is written unless everything may be."""
 
     hub_admin: HubAdmin
-    terms: ApprovalTerms
+    terms: name_ownership.ApprovalTerms
     progress: Progress = field(default=ignore_progress)
     catalog: Catalog = CATALOG
 
@@ -64,7 +49,7 @@ class ClusterAcceptor(Struct, frozen=True):
             try:
                 # A cluster that needs no certificate request is let in by its driver as soon as it is accepted.
                 driver = await self._driver_of(cluster)
-                settings = hub_settings(await self._cluster_manager(), self.catalog)
+                settings = cluster_manager_manifests.hub_settings(await self._cluster_manager(), self.catalog)
                 claim = driver.describe_claim(cluster, settings) if isinstance(driver, DescribesClaim) else ""
                 described = f"cluster {name} registers by {driver.name}{f' and {claim}' if claim else ''}"
                 if isinstance(driver, RequestsCertificate):
@@ -86,7 +71,7 @@ class ClusterAcceptor(Struct, frozen=True):
         name = cluster["metadata"]["name"]
         driver = self.catalog.accepted_driver(cluster) or self.catalog.driver_of(cluster)
         manager = await self._cluster_manager()
-        enabled = enabled_drivers(manager, self.catalog) if manager else [driver]
+        enabled = cluster_manager_manifests.enabled_drivers(manager, self.catalog) if manager else [driver]
         if driver.name not in {each.name for each in enabled}:
             known = ", ".join(sorted(each.name for each in enabled))
             advice = (
@@ -107,7 +92,12 @@ class ClusterAcceptor(Struct, frozen=True):
     async def _cluster_manager(self) -> Object:
         """Return the ClusterManager; nothing on a hub without one, or for a person who may not read it."""
         with suppress(Forbidden):
-            return await self.hub_admin.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER)) or {}
+            return (
+                await self.hub_admin.client.find(
+                    CLUSTER_MANAGERS, ObjectKey.cluster(cluster_manager_manifests.CLUSTER_MANAGER)
+                )
+                or {}
+            )
         return {}
 
     async def _prepare(self, cluster: Object, driver: PreparesAcceptance, settings: Settings) -> None:
@@ -133,8 +123,8 @@ class ClusterAcceptor(Struct, frozen=True):
     async def _find_server_problem(self) -> str:
         """Return which server of a driver does not run on this hub, through which clusters would ask."""
         manager = await self._cluster_manager()
-        for server in enabled_servers(manager, self.catalog) if manager else ():
-            key = ObjectKey(HUB_NAMESPACE, server_name(manager, server))
+        for server in cluster_manager_manifests.enabled_servers(manager, self.catalog) if manager else ():
+            key = ObjectKey(HUB_NAMESPACE, cluster_manager_manifests.server_name(manager, server))
             with suppress(Forbidden):
                 problem = await find_deployment_problem(self.hub_admin.client, key)
                 if problem is not None:
@@ -144,14 +134,14 @@ class ClusterAcceptor(Struct, frozen=True):
     async def approve(self, cluster: Object, described: str = "") -> AdmissionResult:
         """Approve the cluster's pending request; raises as `accept` does."""
         name = cluster["metadata"]["name"]
-        admission = decide_approval(cluster, await self.hub_admin.csrs_of(name), self.terms)
-        if isinstance(admission, RefuseApproval):
+        admission = name_ownership.decide_approval(cluster, await self.hub_admin.csrs_of(name), self.terms)
+        if isinstance(admission, name_ownership.RefuseApproval):
             raise OperationRefused(admission.why)
-        if isinstance(admission, NoRequest) and not self.terms.anyone:
+        if isinstance(admission, name_ownership.NoRequest) and not self.terms.anyone:
             raise NotReady(
                 f"cluster {name} has not asked for a certificate yet: run the command again in a moment, or with --wait"
             )
-        if not isinstance(admission, ApproveRequests):
+        if not isinstance(admission, name_ownership.ApproveRequests):
             return AdmissionResult(name)
         for objection in admission.left_pending:
             self.progress(f"warning: not approved: {objection}")
@@ -165,7 +155,7 @@ class ClusterAcceptor(Struct, frozen=True):
         owner = NameOwner.of(admission.request, self.hub_admin.clock.now())
         return AdmissionResult(name, names, admission.request.key_thumbprint, owner=owner)
 
-    async def _allowed_requests(self, admission: ApproveRequests, cluster: str) -> list[Object]:
+    async def _allowed_requests(self, admission: name_ownership.ApproveRequests, cluster: str) -> list[Object]:
         """Return the requests of the key whose tokens allow the cluster; raise `OperationRefused` when none does.
 
         An agent whose token expired asks again, with the same key and another token.

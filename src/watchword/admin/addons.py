@@ -1,7 +1,5 @@
 """Enables and disables add-ons on clusters as the hub's administrator wishes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -26,7 +24,7 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     NAMESPACES,
 )
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.health.inventory import decide_addon_row
 from watchword.health.states import InventoryHealth
 from watchword.kube.client import Client

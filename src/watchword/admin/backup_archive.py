@@ -1,7 +1,5 @@
 """The file of a backup: one line that describes it, then a compressed tar archive, encrypted on request."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """How a joining cluster reaches its hub: an address, an authority that was proved, and a token."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

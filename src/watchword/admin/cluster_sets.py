@@ -1,7 +1,5 @@
 """Creates cluster sets, moves clusters between them, and binds them to namespaces."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct

@@ -7,8 +7,6 @@ AdminError
 └── NotReady          the expected state was not reached
 """
 
-from __future__ import annotations
-
 
 class AdminError(Exception):
     """Base of the errors of this package; the message ends with the next step."""

@@ -1,7 +1,5 @@
 """Reads and changes clusters and requests on a hub, with the user's rights."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from watchword.admin.errors import NotFoundOnHub, OperationRefused
@@ -9,8 +7,8 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, u
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
-from watchword.credentials.certificates.approval import with_decision
 from watchword.credentials.certificates.name_ownership import NameOwner, name_owner_patch
+from watchword.credentials.certificates.requests import with_decision
 from watchword.health.hub_reader import require_hub
 from watchword.health.states import is_accepted
 from watchword.kube.client import Client

@@ -1,7 +1,5 @@
 """Removes a hub from its cluster: first what runs, then what it manages, then what `init` made."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
@@ -25,7 +23,7 @@ from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, ConditionType, Label
 from watchword.api.pull_secrets import CONFIGURATION, LEGACY_TOKEN, PULL_SECRETS_NAMESPACE
 from watchword.api.sensitive import HiddenFields
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.setup import FIELD_MANAGER, discovery_bindings
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.health.formatting import format_count

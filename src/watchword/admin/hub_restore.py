@@ -1,7 +1,5 @@
 """Puts the objects of a hub back, and says beforehand what that changes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Everything that makes a cluster a hub, as `init` applies it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +16,9 @@ from watchword.api.conditions import find_condition
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, mapping_at
 from watchword.api.names import HUB_NAMESPACE, IMAGE, Annotation
 from watchword.api.rbac import rules_of
-from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
-from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
+from watchword.credentials.driver import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
+from watchword.discovery.cluster_info import ClusterInfo, fetch_cluster_info, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
-from watchword.discovery.published_cluster_info import fetch_cluster_info
 from watchword.discovery.setup import FIELD_MANAGER, REQUESTERS_BINDING, DiscoverySetup, discovery_manifests
 from watchword.discovery.token_secret import TokenRecord
 from watchword.kube.client import Client
@@ -37,7 +34,7 @@ from watchword.operator.rendering import OPERATOR, cluster_role_with_binding, se
 from watchword.processes.hub import HUB_LEASE
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import installation
-from watchword.registration.hub.executor_policy import EXECUTOR_GATE
+from watchword.registration.hub.installation import EXECUTOR_GATE
 from watchword.runtime.manifests import is_own_definition
 
 AGENT_TO_HUB = "agentToHub"

@@ -1,7 +1,5 @@
 """Finds what a person names on a hub; one error says that nothing of that name is there."""
 
-from __future__ import annotations
-
 from watchword.admin.errors import NotFoundOnHub
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import (

@@ -1,7 +1,5 @@
 """Rejoins a cluster whose credential expired or was lost: a new token on the cluster, a confirmation on the hub."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
@@ -16,13 +14,11 @@ from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.certificates.approval import is_pending
-from watchword.credentials.certificates.manual_approval import well_formed_requests
-from watchword.credentials.certificates.name_ownership import NameOwner, name_owner_patch
-from watchword.credentials.certificates.request_validation import ClusterRequest
+from watchword.credentials.certificates.name_ownership import NameOwner, name_owner_patch, well_formed_requests
+from watchword.credentials.certificates.requests import ClusterRequest, is_pending
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.errors import CredentialUnreadable
-from watchword.credentials.secret_data import decode_data
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.registration.catalog import CATALOG

@@ -1,7 +1,5 @@
 """A terminal that is drawn in place, or plain lines where there is none."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Takes a cluster out of its hub, from the cluster's own side, also when the hub cannot be reached."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
@@ -32,9 +30,9 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import HiddenFields
 from watchword.api.time import rfc3339_micro
+from watchword.credentials.credential_secret import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
 from watchword.kube.exec_plugin import ExecPlugin
@@ -45,7 +43,7 @@ from watchword.operator.klusterlet_manifests import agent_deployment, agent_mani
 from watchword.pki.errors import PkiError
 from watchword.registration.agent.departure import withdraw_acceptance
 from watchword.registration.catalog import CATALOG, make_connector
-from watchword.registration.hub_connector import ConnectorContext, user_with_secret_data
+from watchword.registration.driver import ConnectorContext, user_with_secret_data
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import remove_finalizer
 

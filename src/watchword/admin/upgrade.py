@@ -1,7 +1,5 @@
 """Upgrades the hub and the agents of a cluster to another image: first what is to be done, then the doing."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from msgspec import Struct, field
@@ -14,7 +12,7 @@ from watchword.api.meta import Object, ObjectKey, Resource, mapping_at
 from watchword.api.names import IMAGE
 from watchword.api.resources import CLUSTER_MANAGERS, DEPLOYMENTS, KLUSTERLETS
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.operator.klusterlet_manifests import agent_deployment, namespace_of
 from watchword.operator.rendering import OPERATOR

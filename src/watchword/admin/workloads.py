@@ -1,7 +1,5 @@
 """Reads the pods of our processes: their logs, and why a Deployment does not run."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -25,7 +23,7 @@ from watchword.api.resources import (
     NAMESPACES,
     PODS,
 )
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.health.processes import find_deployment_problem, format_selector
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound

@@ -11,21 +11,10 @@ from typing import Any
 
 import orjson
 
+from watchword.api import meta
 from watchword.api.crds.accounts import DEFAULT_VALIDITY, LONGEST_AUDIENCE, LONGEST_NAME, MOST_AUDIENCES
 from watchword.api.credential_report import CredentialValidity
 from watchword.api.limits import LONGEST_TOKEN_LIFETIME, SHORTEST_TOKEN_LIFETIME
-from watchword.api.meta import (
-    Object,
-    ObjectKey,
-    Resource,
-    annotations_of,
-    is_deleting,
-    labels_of,
-    list_at,
-    mapping_at,
-    rows_at,
-    uid_of,
-)
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields, Sensitive
@@ -51,7 +40,7 @@ class Account(HiddenFields, frozen=True):
 
     hidden = ("object",)
 
-    key: ObjectKey
+    key: meta.ObjectKey
     uid: str
     audiences: tuple[str, ...]
     rotates: bool
@@ -60,30 +49,30 @@ class Account(HiddenFields, frozen=True):
     deleting: bool
     rotation_request: str
     objection: str
-    object: Object
+    object: meta.Object
 
     @classmethod
-    def read(cls, obj: Object) -> Account:
+    def read(cls, obj: meta.Object) -> Account:
         """Read the object; absent fields take the schema's defaults, and what cannot be read is an objection."""
-        spec, rotation = mapping_at(obj, "spec"), mapping_at(obj, "spec", "rotation")
+        spec, rotation = meta.mapping_at(obj, "spec"), meta.mapping_at(obj, "spec", "rotation")
         text = str(rotation.get("validity") or DEFAULT_VALIDITY)
         validity, objection = _read_validity(text)
-        audiences = tuple(dict.fromkeys(str(name) for name in list_at(spec, "audiences")))
+        audiences = tuple(dict.fromkeys(str(name) for name in meta.list_at(spec, "audiences")))
         return cls(
-            key=ObjectKey.of(obj),
-            uid=uid_of(obj),
+            key=meta.ObjectKey.of(obj),
+            uid=meta.uid_of(obj),
             audiences=audiences,
             rotates=rotation.get("enabled") is not False or resource_of(obj) is OCM_MANAGED_SERVICE_ACCOUNTS,
             validity=validity,
             ttl=parse_seconds(spec.get("ttlSecondsAfterCreation")),
-            deleting=is_deleting(obj),
-            rotation_request=annotations_of(obj).get(Annotation.ROTATION_REQUEST, ""),
-            objection=objection or _audience_objection(audiences) or _name_objection(ObjectKey.of(obj).name),
+            deleting=meta.is_deleting(obj),
+            rotation_request=meta.annotations_of(obj).get(Annotation.ROTATION_REQUEST, ""),
+            objection=objection or _audience_objection(audiences) or _name_objection(meta.ObjectKey.of(obj).name),
             object=obj,
         )
 
     @property
-    def resource(self) -> Resource:
+    def resource(self) -> meta.Resource:
         return resource_of(self.object)
 
     @property
@@ -97,13 +86,13 @@ class Account(HiddenFields, frozen=True):
         return created + self.ttl if self.ttl is not None and created is not None else None
 
 
-def resource_of(obj: Object) -> Resource:
+def resource_of(obj: meta.Object) -> meta.Resource:
     group = str(obj.get("apiVersion") or "").partition("/")[0]
     ocm = group == OCM_MANAGED_SERVICE_ACCOUNTS.group
     return OCM_MANAGED_SERVICE_ACCOUNTS if ocm else MANAGED_SERVICE_ACCOUNTS
 
 
-def choose_declaration(found: Sequence[Object | None]) -> Account | None:
+def choose_declaration(found: Sequence[meta.Object | None]) -> Account | None:
     """Return which of the objects of one name decides: the first that is not being deleted; None without any."""
     accounts = [Account.read(obj) for obj in found if obj is not None]
     living = [account for account in accounts if not account.deleting]
@@ -141,18 +130,18 @@ class AccountSecret(HiddenFields, frozen=True):
 
     hidden = ("object",)
 
-    key: ObjectKey
+    key: meta.ObjectKey
     token: Sensitive[str]
     ca: bytes
     annotations: Mapping[str, str]
-    object: Object
+    object: meta.Object
 
     @classmethod
-    def read(cls, obj: Object) -> AccountSecret:
+    def read(cls, obj: meta.Object) -> AccountSecret:
         """Read the object; what cannot be decoded is empty."""
-        data = mapping_at(obj, "data")
+        data = meta.mapping_at(obj, "data")
         token = _decode(data.get("token")).decode("ascii", errors="replace").strip()
-        return cls(ObjectKey.of(obj), Sensitive(token), _decode(data.get("ca.crt")), annotations_of(obj), obj)
+        return cls(meta.ObjectKey.of(obj), Sensitive(token), _decode(data.get("ca.crt")), meta.annotations_of(obj), obj)
 
     @property
     def expires_at(self) -> datetime | None:
@@ -181,16 +170,16 @@ def content_digest(token: Sensitive[str], ca: bytes) -> str:
     return hashlib.sha256(token.reveal().encode() + b"\n" + ca).hexdigest()
 
 
-def is_owned_by(secret: Object, accounts: Sequence[Object | None]) -> bool:
+def is_owned_by(secret: meta.Object, accounts: Sequence[meta.Object | None]) -> bool:
     """Whether a Secret belongs to one of these ManagedServiceAccounts, by UID."""
-    uids = {uid_of(account) for account in accounts if account is not None} - {""}
-    return any(str(owner.get("uid")) in uids for owner in rows_at(secret, "metadata", "ownerReferences"))
+    uids = {meta.uid_of(account) for account in accounts if account is not None} - {""}
+    return any(str(owner.get("uid")) in uids for owner in meta.rows_at(secret, "metadata", "ownerReferences"))
 
 
-def lost_its_owner(secret: Object) -> bool:
+def lost_its_owner(secret: meta.Object) -> bool:
     """Whether a Secret that an agent wrote for an account has no owner any more; one of something else has another."""
     is_unowned = not secret["metadata"].get("ownerReferences")
-    return is_unowned and Label.MANAGED_ACCOUNT in labels_of(secret) and AccountSecret.read(secret).is_intact
+    return is_unowned and Label.MANAGED_ACCOUNT in meta.labels_of(secret) and AccountSecret.read(secret).is_intact
 
 
 def copy_name(cluster: str, account: str) -> str:
@@ -213,9 +202,9 @@ def _decode(value: Any) -> bytes:
         return b""
 
 
-def read_token_validity(obj: Object) -> CredentialValidity | None:
+def read_token_validity(obj: meta.Object) -> CredentialValidity | None:
     """Return the validity of an account's token as its status reports it; None before there is one."""
-    status, secret = mapping_at(obj, "status"), mapping_at(obj, "status", "tokenSecretRef")
+    status, secret = meta.mapping_at(obj, "status"), meta.mapping_at(obj, "status", "tokenSecretRef")
     issued, expires, renews = (
         parse_rfc3339(str(text or ""))
         for text in (

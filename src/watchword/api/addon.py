@@ -7,26 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from watchword.api.meta import (
-    Object,
-    ObjectKey,
-    annotations_of,
-    finalizers_of,
-    is_deleting,
-    list_at,
-    mapping_at,
-    rows_at,
-    uid_of,
-)
-from watchword.api.names import (
-    ADDON_NAMESPACE,
-    KUBE_CLIENT_SIGNER,
-    Annotation,
-    Finalizer,
-    addon_fleet_group,
-    addon_group,
-    addon_user,
-)
+from watchword.api import meta, names
 from watchword.api.sensitive import HiddenFields
 from watchword.api.validation import is_dns_label
 
@@ -37,8 +18,8 @@ SERVED_IN_HUB, SERVED_IN_PROCESS = "hub", "process"
 """Which process serves a built-in add-on: that of the hub, or one of its own."""
 
 
-def is_served_in_hub(known: Object | None) -> bool:
-    return annotations_of(known or {}).get(Annotation.ADDON_MANAGER) == SERVED_IN_HUB
+def is_served_in_hub(known: meta.Object | None) -> bool:
+    return meta.annotations_of(known or {}).get(names.Annotation.ADDON_MANAGER) == SERVED_IN_HUB
 
 
 class AddonSubject(Struct, frozen=True):
@@ -50,11 +31,11 @@ class AddonSubject(Struct, frozen=True):
 
     @classmethod
     def read(cls, row: Any) -> AddonSubject:
-        units = list_at(row, "organizationUnits") or list_at(row, "organizationUnit")
-        user = str(mapping_at(row).get("user") or "")
-        return cls(user, tuple(map(str, list_at(row, "groups"))), tuple(map(str, units)))
+        units = meta.list_at(row, "organizationUnits") or meta.list_at(row, "organizationUnit")
+        user = str(meta.mapping_at(row).get("user") or "")
+        return cls(user, tuple(map(str, meta.list_at(row, "groups"))), tuple(map(str, units)))
 
-    def document(self) -> Object:
+    def document(self) -> meta.Object:
         """Return the subject as a status holds it; empty fields are left out."""
         rows = {"user": self.user, "groups": list(self.groups), "organizationUnits": list(self.organization_units)}
         return {name: value for name, value in rows.items() if value}
@@ -72,23 +53,26 @@ class Registration(Struct, frozen=True):
     @classmethod
     def read(cls, row: Mapping[str, Any], status: Mapping[str, Any]) -> Registration:
         if row.get("type") == KUBE_CLIENT:
-            inner = mapping_at(row, KUBE_CLIENT)
+            inner = meta.mapping_at(row, KUBE_CLIENT)
             return cls(
-                KUBE_CLIENT, KUBE_CLIENT_SIGNER, AddonSubject.read(inner.get("subject")), str(inner.get("driver") or "")
+                KUBE_CLIENT,
+                names.KUBE_CLIENT_SIGNER,
+                AddonSubject.read(inner.get("subject")),
+                str(inner.get("driver") or ""),
             )
         if row.get("type") == CUSTOM_SIGNER:
-            inner = mapping_at(row, CUSTOM_SIGNER)
+            inner = meta.mapping_at(row, CUSTOM_SIGNER)
             return cls(CUSTOM_SIGNER, str(inner.get("signerName") or ""), AddonSubject.read(inner.get("subject")))
         signer, subject = str(row.get("signerName") or ""), AddonSubject.read(row.get("subject"))
-        if signer == KUBE_CLIENT_SIGNER:
+        if signer == names.KUBE_CLIENT_SIGNER:
             return cls(KUBE_CLIENT, signer, subject, str(status.get("kubeClientDriver") or ""), legacy=True)
         return cls(CUSTOM_SIGNER, signer, subject, legacy=True)
 
-    def document(self) -> Object:
+    def document(self) -> meta.Object:
         subject = self.subject.document()
         if self.legacy:
             return {"signerName": self.signer, **({"subject": subject} if subject else {})}
-        inner: Object = {"subject": subject} if subject else {}
+        inner: meta.Object = {"subject": subject} if subject else {}
         if self.type == CUSTOM_SIGNER:
             return {"type": self.type, CUSTOM_SIGNER: {"signerName": self.signer, **inner}}
         return {"type": self.type, KUBE_CLIENT: {**({"driver": self.driver} if self.driver else {}), **inner}}
@@ -112,28 +96,28 @@ class Addon(HiddenFields, frozen=True):
     install_namespace: str  # empty: the agent's default
     registrations: tuple[Registration, ...]
     healthy_by_lease: bool
-    object: Object
+    object: meta.Object
 
     @classmethod
-    def read(cls, obj: Object) -> Addon:
+    def read(cls, obj: meta.Object) -> Addon:
         """Read the object; absent fields take the schema's defaults."""
-        status = mapping_at(obj, "status")
-        key = ObjectKey.of(obj)
+        status = meta.mapping_at(obj, "status")
+        key = meta.ObjectKey.of(obj)
         return cls(
             name=key.name,
             cluster=key.namespace,
-            uid=uid_of(obj),
-            deleting=is_deleting(obj),
-            finalizers=tuple(finalizers_of(obj)),
+            uid=meta.uid_of(obj),
+            deleting=meta.is_deleting(obj),
+            finalizers=tuple(meta.finalizers_of(obj)),
             install_namespace=str(status.get("namespace") or "") or requested_namespace(obj),
-            registrations=tuple(Registration.read(row, status) for row in rows_at(status, "registrations")),
-            healthy_by_lease=mapping_at(status, "healthCheck").get("mode", "Lease") == "Lease",
+            registrations=tuple(Registration.read(row, status) for row in meta.rows_at(status, "registrations")),
+            healthy_by_lease=meta.mapping_at(status, "healthCheck").get("mode", "Lease") == "Lease",
             object=obj,
         )
 
     @property
-    def key(self) -> ObjectKey:
-        return ObjectKey(self.cluster, self.name)
+    def key(self) -> meta.ObjectKey:
+        return meta.ObjectKey(self.cluster, self.name)
 
     @property
     def kube_client(self) -> Registration | None:
@@ -148,31 +132,33 @@ class Addon(HiddenFields, frozen=True):
     @property
     def rotation_request(self) -> str:
         """The last request for an early renewal; only the hub's administrators can write it."""
-        return annotations_of(self.object).get(Annotation.ROTATION_REQUEST, "")
+        return meta.annotations_of(self.object).get(names.Annotation.ROTATION_REQUEST, "")
 
     @property
     def finishing(self) -> bool:
         """Whether it is being deleted and a hook still has to run, for which it needs its credential."""
-        return self.deleting and Finalizer.ADDON_PRE_DELETE in self.finalizers
+        return self.deleting and names.Finalizer.ADDON_PRE_DELETE in self.finalizers
 
-    def namespace_on_cluster(self, default: str = ADDON_NAMESPACE) -> str:
+    def namespace_on_cluster(self, default: str = names.ADDON_NAMESPACE) -> str:
         return self.install_namespace or default
 
-    def registration_fields(self, registrations: tuple[Registration, ...]) -> Object:
-        fields: Object = {"registrations": [row.document() for row in registrations]}
+    def registration_fields(self, registrations: tuple[Registration, ...]) -> meta.Object:
+        fields: meta.Object = {"registrations": [row.document() for row in registrations]}
         legacy = next((row for row in registrations if row.legacy and row.type == KUBE_CLIENT), None)
         if legacy is not None and legacy.driver:
             fields["kubeClientDriver"] = legacy.driver
         return fields
 
 
-def requested_namespace(obj: Object) -> str:
+def requested_namespace(obj: meta.Object) -> str:
     """Return the namespace that an administrator chose for an add-on; its agent cannot change it."""
-    said = annotations_of(obj).get(Annotation.INSTALL_NAMESPACE, "")
+    said = meta.annotations_of(obj).get(names.Annotation.INSTALL_NAMESPACE, "")
     asked = "" if said == EXPLICITLY_EMPTY else said
-    return str(asked or mapping_at(obj, "spec").get("installNamespace") or "")
+    return str(asked or meta.mapping_at(obj, "spec").get("installNamespace") or "")
 
 
 def certificate_subject(cluster: str, addon: str) -> AddonSubject:
     agent = addon if is_dns_label(addon) else "agent"
-    return AddonSubject(addon_user(cluster, addon, agent), (addon_group(cluster, addon), addon_fleet_group(addon)))
+    return AddonSubject(
+        names.addon_user(cluster, addon, agent), (names.addon_group(cluster, addon), names.addon_fleet_group(addon))
+    )

@@ -1,7 +1,5 @@
 """Builds a ValidatingAdmissionPolicy and its binding, and tells whether they are stored as they were written."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any

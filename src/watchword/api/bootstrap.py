@@ -1,7 +1,5 @@
 """Names of bootstrap tokens and cluster-info on the wire: those of Kubernetes, and the few we add."""
 
-from __future__ import annotations
-
 import re
 
 from watchword.api.meta import ObjectKey

@@ -6,26 +6,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from watchword.api import meta, names
 from watchword.api.conditions import is_true
 from watchword.api.limits import DEFAULT_LEASE_SECONDS, LONGEST_LEASE
-from watchword.api.meta import (
-    Object,
-    ObjectKey,
-    annotations_of,
-    finalizers_of,
-    is_deleting,
-    labels_of,
-    mapping_at,
-    uid_of,
-)
-from watchword.api.names import (
-    CLUSTER_LEASE,
-    HUB_NAMESPACES,
-    SHARED_GROUP_AND_ROLE_NAMES,
-    Annotation,
-    ConditionType,
-    Label,
-)
 from watchword.api.selectors import SelectorError, parse_structured_selector
 from watchword.api.sensitive import HiddenFields
 from watchword.api.time import parse_rfc3339
@@ -45,35 +28,35 @@ class Cluster(HiddenFields, frozen=True):
     cluster_set: str
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
-    object: Object
+    object: meta.Object
 
     @classmethod
-    def read(cls, obj: Object) -> Cluster:
+    def read(cls, obj: meta.Object) -> Cluster:
         """Read the object; absent fields take the schema's defaults."""
-        spec = mapping_at(obj, "spec")
+        spec = meta.mapping_at(obj, "spec")
         return cls(
             name=obj["metadata"]["name"],
-            uid=uid_of(obj),
+            uid=meta.uid_of(obj),
             accepted=spec.get("hubAcceptsClient") is True,
-            deleting=is_deleting(obj),
+            deleting=meta.is_deleting(obj),
             lease_duration=read_lease_duration(spec.get("leaseDurationSeconds")),
-            cluster_set=labels_of(obj).get(Label.CLUSTER_SET, ""),
-            finalizers=tuple(finalizers_of(obj)),
-            annotations=annotations_of(obj),
+            cluster_set=meta.labels_of(obj).get(names.Label.CLUSTER_SET, ""),
+            finalizers=tuple(meta.finalizers_of(obj)),
+            annotations=meta.annotations_of(obj),
             object=obj,
         )
 
     @property
-    def key(self) -> ObjectKey:
-        return ObjectKey.cluster(self.name)
+    def key(self) -> meta.ObjectKey:
+        return meta.ObjectKey.cluster(self.name)
 
     @property
-    def namespace_key(self) -> ObjectKey:
-        return ObjectKey.cluster(self.name)
+    def namespace_key(self) -> meta.ObjectKey:
+        return meta.ObjectKey.cluster(self.name)
 
     @property
-    def lease_key(self) -> ObjectKey:
-        return ObjectKey(self.name, CLUSTER_LEASE)
+    def lease_key(self) -> meta.ObjectKey:
+        return meta.ObjectKey(self.name, names.CLUSTER_LEASE)
 
     @property
     def deleted_at(self) -> datetime | None:
@@ -83,12 +66,12 @@ class Cluster(HiddenFields, frozen=True):
     @property
     def name_used_before(self) -> bool:
         """Whether certificates of an earlier cluster of this name may be valid; the hub's note, not a claim."""
-        return Annotation.NAME_USED_BEFORE in self.annotations
+        return names.Annotation.NAME_USED_BEFORE in self.annotations
 
     @property
     def claimed_uid(self) -> str:
         """The identity that the cluster claims; not verified."""
-        return self.annotations.get(Annotation.CLUSTER_UID, "")
+        return self.annotations.get(names.Annotation.CLUSTER_UID, "")
 
 
 def read_lease_duration(seconds: object) -> timedelta:
@@ -97,9 +80,9 @@ def read_lease_duration(seconds: object) -> timedelta:
     return parse_seconds(seconds or None, shortest=timedelta(seconds=1), longest=LONGEST_LEASE) or default
 
 
-def is_accepted(cluster: Object) -> bool:
+def is_accepted(cluster: meta.Object) -> bool:
     """Whether the administrator accepts a ManagedCluster, and the hub has verified and granted it."""
-    return Cluster.read(cluster).accepted and is_true(cluster, ConditionType.HUB_ACCEPTED)
+    return Cluster.read(cluster).accepted and is_true(cluster, names.ConditionType.HUB_ACCEPTED)
 
 
 def validate_cluster_name(name: str) -> str | None:
@@ -109,22 +92,22 @@ def validate_cluster_name(name: str) -> str | None:
             f"{name!r} is not a DNS label: use at most 63 lower-case letters, digits and '-', "
             "beginning and ending with a letter or digit"
         )
-    if name in HUB_NAMESPACES:
+    if name in names.HUB_NAMESPACES:
         return f"{name!r} is a namespace of the hub itself: choose another cluster name"
-    if name in SHARED_GROUP_AND_ROLE_NAMES:
+    if name in names.SHARED_GROUP_AND_ROLE_NAMES:
         return f"{name!r} names a group or role that all clusters share: choose another cluster name"
     return None
 
 
-def is_member(cluster_set: Object, labels: Mapping[str, str]) -> bool:
+def is_member(cluster_set: meta.Object, labels: Mapping[str, str]) -> bool:
     """Whether a cluster with these labels belongs to the set; a selector that cannot be read selects nothing."""
-    selector = mapping_at(cluster_set, "spec", "clusterSelector")
+    selector = meta.mapping_at(cluster_set, "spec", "clusterSelector")
     match selector.get("selectorType", "ExclusiveClusterSetLabel"):
         case "ExclusiveClusterSetLabel":
-            return labels.get(Label.CLUSTER_SET) == str(cluster_set["metadata"]["name"])
+            return labels.get(names.Label.CLUSTER_SET) == str(cluster_set["metadata"]["name"])
         case "LabelSelector":
             with suppress(SelectorError):
-                return parse_structured_selector(mapping_at(selector, "labelSelector")).matches(labels)
+                return parse_structured_selector(meta.mapping_at(selector, "labelSelector")).matches(labels)
             return False
         case _:
             return False

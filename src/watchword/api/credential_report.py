@@ -1,7 +1,5 @@
 """What condition messages say about a credential: which was issued, which is used, and its validity."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

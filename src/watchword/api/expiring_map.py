@@ -1,7 +1,5 @@
 """Remembers a bounded number of values, each for a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """One HTTP request and response as plain data, shared by client and server."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TypeAlias
 from urllib.parse import parse_qsl

@@ -1,7 +1,5 @@
 """JSON values: copied, compared and printed as kube-apiserver does."""
 
-from __future__ import annotations
-
 import re
 from json import dumps as _dumps
 from typing import Any

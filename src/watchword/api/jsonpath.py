@@ -1,7 +1,5 @@
 """A small safe JSONPath: fields, indexes, wildcards and filters, as printer columns and feedback rules use them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache

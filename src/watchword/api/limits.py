@@ -1,7 +1,5 @@
 """Defaults and limits that several packages have in common."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 LONGEST_LABEL = 63

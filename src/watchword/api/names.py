@@ -1,7 +1,5 @@
 """Every name on the wire: labels, annotations, finalizers, groups, conditions, reasons."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from watchword import __version__

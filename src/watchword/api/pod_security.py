@@ -1,7 +1,5 @@
 """What the Pod Security standard `restricted` asks of a pod, for every pod that Watchword deploys."""
 
-from __future__ import annotations
-
 from watchword.api.meta import Object
 
 CONTAINER_SECURITY: Object = {

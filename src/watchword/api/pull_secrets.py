@@ -1,7 +1,5 @@
 """Names of image pull secrets on the wire: OpenShift's own, and the few we add."""
 
-from __future__ import annotations
-
 from watchword.api.meta import ObjectKey
 
 DOCKERCFG_TYPE = "kubernetes.io/dockercfg"

@@ -1,7 +1,5 @@
 """Quantities in their canonical form: `0.5` is `500m`, `1024Mi` is `1Gi`."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Token buckets: how many requests a second, and how many at once after a pause."""
 
-from __future__ import annotations
-
 from msgspec import Struct, field
 
 

@@ -1,7 +1,5 @@
 """A right of one of our processes with its reason, from which roles and the page about rights are rendered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Every resource that Watchword uses."""
 
-from __future__ import annotations
-
 from watchword.api.meta import Resource
 
 RBAC_GROUP = "rbac.authorization.k8s.io"

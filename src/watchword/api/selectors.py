@@ -1,7 +1,5 @@
 """Label and field selectors, as Kubernetes writes and reads them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

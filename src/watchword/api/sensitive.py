@@ -1,7 +1,5 @@
 """Secret values that cannot be printed by accident."""
 
-from __future__ import annotations
-
 import hmac
 from typing import ClassVar, Generic, NoReturn, TypeVar
 

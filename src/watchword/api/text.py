@@ -1,7 +1,5 @@
 """Makes text from elsewhere harmless to a terminal and to a log: it can neither move the cursor nor begin a line."""
 
-from __future__ import annotations
-
 import re
 
 # Control characters (C0, DEL, C1), line and paragraph separators, bidirectional controls, lone surrogates.

@@ -1,7 +1,5 @@
 """Instants as Kubernetes writes them (RFC 3339, UTC, `Z`), and as HTTP does."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 

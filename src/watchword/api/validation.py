@@ -1,7 +1,5 @@
 """What Kubernetes accepts as a name, duration or server address, and bounds for what other writers put into objects."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from decimal import Decimal

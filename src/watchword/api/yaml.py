@@ -1,7 +1,5 @@
 """Parses untrusted YAML into plain data; refuses tags that run code and documents that expand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

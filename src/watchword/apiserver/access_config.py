@@ -1,7 +1,5 @@
 """Composes the access rules of a standard control plane: authentication, authorization, admission, controllers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
@@ -11,6 +9,7 @@ from watchword.api.http import Response
 from watchword.api.meta import Resource
 from watchword.apiserver.admission.catalog import admission_steps
 from watchword.apiserver.admission.policies import AdmissionPolicies
+from watchword.apiserver.authn import service_accounts
 from watchword.apiserver.authn.bootstrap_tokens import BootstrapTokenAuthenticator
 from watchword.apiserver.authn.chain import (
     CertificateAuthenticator,
@@ -22,12 +21,6 @@ from watchword.apiserver.authn.chain import (
     WebhookTokenAuthenticator,
 )
 from watchword.apiserver.authn.model import TokenAuthenticator
-from watchword.apiserver.authn.service_accounts import (
-    LEGACY_ISSUER,
-    LegacyTokenAuthenticator,
-    ServiceAccountTokenAuthenticator,
-    TokenTrust,
-)
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from watchword.apiserver.bootstrap_policy import RbacBootstrap
@@ -135,12 +128,12 @@ def access_control_factory(
 
 def token_chain(rules: AccessConfig, registry: Registry, now: Now) -> TokenChain:
     """Return every kind of bearer token, the most frequent first; no token is of two kinds."""
-    bound = TokenTrust((rules.issuer,), rules.audiences, rules.token_keys.verifier)
-    legacy = TokenTrust((LEGACY_ISSUER,), rules.audiences, rules.token_keys.verifier)
+    bound = service_accounts.TokenTrust((rules.issuer,), rules.audiences, rules.token_keys.verifier)
+    legacy = service_accounts.TokenTrust((service_accounts.LEGACY_ISSUER,), rules.audiences, rules.token_keys.verifier)
     authenticators: list[TokenAuthenticator] = [
         StaticTokenAuthenticator(rules.admin_tokens),
-        ServiceAccountTokenAuthenticator(registry, bound, now),
-        LegacyTokenAuthenticator(registry, legacy, now),
+        service_accounts.ServiceAccountTokenAuthenticator(registry, bound, now),
+        service_accounts.LegacyTokenAuthenticator(registry, legacy, now),
         BootstrapTokenAuthenticator(registry, now),
     ]
     if rules.reviewer is not None:

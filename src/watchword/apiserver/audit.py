@@ -1,7 +1,5 @@
 """The audit log: one line per request with user, verb, object and outcome, never its content."""
 
-from __future__ import annotations
-
 import logging
 import os
 from datetime import datetime

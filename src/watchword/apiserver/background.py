@@ -1,7 +1,5 @@
 """Periodic work of a control plane: a failure is logged, shown and tried again, and never ends it."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence

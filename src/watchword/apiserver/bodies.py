@@ -1,7 +1,5 @@
 """Turns the bytes of a request into an object: JSON, YAML or Protobuf, bounded in depth."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """The namespaces, roles, bindings and the Service that every control plane starts with, as data."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any

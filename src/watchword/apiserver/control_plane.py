@@ -1,7 +1,5 @@
 """A whole control plane in one object: kinds, store, access rules, controllers."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING

@@ -3,8 +3,6 @@
 ApiError (model.py) carries code, reason, message and details; `status_object` turns it into the body.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Errors of single fields, with Kubernetes' messages."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

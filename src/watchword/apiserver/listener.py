@@ -1,7 +1,5 @@
 """The socket of a control plane: TLS with optional client certificates, and rate limits per client."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Negotiates the format of the response with the client."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

@@ -1,7 +1,5 @@
 """Keys and certificates of one instance, in files that only their owner reads; renewed before they end."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import ssl

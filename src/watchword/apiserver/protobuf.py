@@ -1,7 +1,5 @@
 """Protobuf bodies, as typed Go clients send them, read into the same objects as JSON."""
 
-from __future__ import annotations
-
 import base64
 import math
 import struct

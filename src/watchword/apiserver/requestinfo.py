@@ -1,7 +1,5 @@
 """Derives what a request asks for from method, path and query; its label and field selectors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 

@@ -1,7 +1,5 @@
 """Reviews, which are answered and not stored: identities and rights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The API server as a function: one request in, one response or event stream out."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """ServiceAccount tokens: requested, issued, signed, and described to other systems."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property

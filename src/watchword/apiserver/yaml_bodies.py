@@ -1,7 +1,5 @@
 """YAML as the API accepts it: JSON values only, no aliases, no repeated keys."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compiles the tree of an expression into a function of its variables."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -9,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from watchword.cel import syntax
 from watchword.cel.functions import (
     FUNCTIONS,
     METHODS,
@@ -22,19 +21,6 @@ from watchword.cel.functions import (
     no_overload,
     select,
     select_optional,
-)
-from watchword.cel.syntax import (
-    Call,
-    CelSyntaxError,
-    Entry,
-    Identifier,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Node,
-    OptionalSelect,
-    Select,
-    parse,
 )
 
 Scope = dict[str, Any]
@@ -153,9 +139,9 @@ def compile_expression(text: str, environment: Environment = SCHEMA_RULES) -> Ex
     """Compile an expression; raises CelSyntaxError for what is not supported."""
     referenced_variables: set[str] = set()
     try:
-        program = _Compiler(referenced_variables, environment).compile(parse(text), environment.variables)
+        program = _Compiler(referenced_variables, environment).compile(syntax.parse(text), environment.variables)
     except RecursionError as error:
-        raise CelSyntaxError("expression nested too deeply") from error
+        raise syntax.CelSyntaxError("expression nested too deeply") from error
     return Expression(program, frozenset(referenced_variables))
 
 
@@ -163,27 +149,27 @@ class _Compiler(Struct, frozen=True):
     referenced_variables: set[str]
     environment: Environment
 
-    def compile(self, node: Node, known: frozenset[str]) -> Program:
+    def compile(self, node: syntax.Node, known: frozenset[str]) -> Program:
         match node:
-            case Literal(value):
+            case syntax.Literal(value):
                 program: Program = lambda _: value  # noqa: E731 - one of many forms
-            case Identifier(name):
+            case syntax.Identifier(name):
                 program = self._name(name, known)
-            case Select(Identifier(name), field) if f"{name}.{field}" in known:
+            case syntax.Select(syntax.Identifier(name), field) if f"{name}.{field}" in known:
                 program = self._qualified(f"{name}.{field}")
-            case Select(target, field):
+            case syntax.Select(target, field):
                 program = self._select(target, _unescape(field), known)
-            case OptionalSelect(target, place):
+            case syntax.OptionalSelect(target, place):
                 program = self._optional(target, place, known)
-            case ListLiteral(items):
+            case syntax.ListLiteral(items):
                 program = self._list(items, known)
-            case MapLiteral(entries):
+            case syntax.MapLiteral(entries):
                 program = self._map(entries, known)
-            case Call():
+            case syntax.Call():
                 program = self._call(node, known)
         return program
 
-    def _select(self, target: Node, key: str, known: frozenset[str]) -> Program:
+    def _select(self, target: syntax.Node, key: str, known: frozenset[str]) -> Program:
         program = self.compile(target, known)
         return lambda scope: _field(program(scope), key)
 
@@ -193,21 +179,21 @@ class _Compiler(Struct, frozen=True):
             return lambda scope: scope[name]
         if name in TYPE_NAMES:
             return lambda _: name
-        raise CelSyntaxError(f"undeclared reference to {name!r}")
+        raise syntax.CelSyntaxError(f"undeclared reference to {name!r}")
 
     def _qualified(self, name: str) -> Program:
         self.referenced_variables.add(name)
         return lambda scope: scope[name]()
 
-    def _optional(self, target: Node, place: Node, known: frozenset[str]) -> Program:
+    def _optional(self, target: syntax.Node, place: syntax.Node, known: frozenset[str]) -> Program:
         program = self.compile(target, known)
-        if isinstance(place, Identifier) and place.is_field:
+        if isinstance(place, syntax.Identifier) and place.is_field:
             field = _unescape(place.name)
             return lambda scope: select_optional(program(scope), field)
         key = self.compile(place, known)
         return lambda scope: select_optional(program(scope), key(scope))
 
-    def _list(self, items: tuple[Entry, ...], known: frozenset[str]) -> Program:
+    def _list(self, items: tuple[syntax.Entry, ...], known: frozenset[str]) -> Program:
         programs = [(self.compile(item.value, known), item.optional) for item in items]
 
         def build(scope: Scope) -> list[Any]:
@@ -215,7 +201,7 @@ class _Compiler(Struct, frozen=True):
 
         return build
 
-    def _map(self, entries: tuple[Entry, ...], known: frozenset[str]) -> Program:
+    def _map(self, entries: tuple[syntax.Entry, ...], known: frozenset[str]) -> Program:
         programs = [
             (self.compile(entry.key, known), self.compile(entry.value, known), entry.optional)
             for entry in entries
@@ -236,7 +222,7 @@ class _Compiler(Struct, frozen=True):
 
         return build
 
-    def _call(self, call: Call, known: frozenset[str]) -> Program:
+    def _call(self, call: syntax.Call, known: frozenset[str]) -> Program:
         if call.method and (call.function, len(call.arguments)) in MACROS:
             return self._macro(call, known)
         if call.function == "has" and not call.method and len(call.arguments) == 1:
@@ -246,7 +232,7 @@ class _Compiler(Struct, frozen=True):
         if not call.method and call.function in LAZY:
             return LAZY[call.function](*programs)
         if function is None:
-            raise CelSyntaxError(f"undeclared reference to {call.function!r}")
+            raise syntax.CelSyntaxError(f"undeclared reference to {call.function!r}")
         if call.function in SCANNING:
             return _counted(function, programs, SCANNING[call.function])
         if len(programs) == 2:
@@ -254,26 +240,26 @@ class _Compiler(Struct, frozen=True):
             return lambda scope: function(one(scope), other(scope))
         return lambda scope: function(*(program(scope) for program in programs))
 
-    def _resolve(self, call: Call, known: frozenset[str]) -> tuple[Function | None, tuple[Node, ...]]:
+    def _resolve(self, call: syntax.Call, known: frozenset[str]) -> tuple[Function | None, tuple[syntax.Node, ...]]:
         """Return the function that a call means and its arguments: of `sets.contains(a, b)` the last two."""
         name, arguments = call.function, call.arguments
         if not call.method:
             found = OPERATORS.get(name) or self.environment.functions.get((name, len(arguments)))
             return found or _find_function(name, len(arguments)), arguments
         first = arguments[0]
-        if isinstance(first, Identifier) and first.name not in known:
+        if isinstance(first, syntax.Identifier) and first.name not in known:
             found = _find_function(f"{first.name}.{name}", len(arguments) - 1)
             if found is not None:
                 return found, arguments[1:]
         own = self.environment.methods.get((name, len(arguments)))
         return own or _find_function(name, len(arguments), method=True), arguments
 
-    def _has(self, node: Node, known: frozenset[str]) -> Program:
-        if isinstance(node, OptionalSelect):
+    def _has(self, node: syntax.Node, known: frozenset[str]) -> Program:
+        if isinstance(node, syntax.OptionalSelect):
             optional = self.compile(node, known)
             return lambda scope: bool(optional(scope).held)
-        if not isinstance(node, Select):
-            raise CelSyntaxError("invalid argument to has() macro")
+        if not isinstance(node, syntax.Select):
+            raise syntax.CelSyntaxError("invalid argument to has() macro")
         program, key = self.compile(node.target, known), _unescape(node.field)
 
         def has(scope: Scope) -> bool:
@@ -284,10 +270,10 @@ class _Compiler(Struct, frozen=True):
 
         return has
 
-    def _macro(self, call: Call, known: frozenset[str]) -> Program:
+    def _macro(self, call: syntax.Call, known: frozenset[str]) -> Program:
         target, variable, *bodies = call.arguments
-        if not isinstance(variable, Identifier):
-            raise CelSyntaxError("argument must be a simple name")
+        if not isinstance(variable, syntax.Identifier):
+            raise syntax.CelSyntaxError("argument must be a simple name")
         source, name = self.compile(target, known), variable.name
         inner = [self.compile(body, known | {name}) for body in bodies]
         combine = MACROS[call.function, len(call.arguments)]

@@ -1,7 +1,5 @@
 """Operators, functions and optional values of expressions; arguments of a wrong type have no overload."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

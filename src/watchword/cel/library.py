@@ -1,7 +1,5 @@
 """What Kubernetes adds to CEL: quantities, times and named formats; every further function in one table."""
 
-from __future__ import annotations
-
 import base64
 import re
 import uuid

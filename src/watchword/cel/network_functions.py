@@ -1,7 +1,5 @@
 """Addresses, networks and URLs in rules, read as Go reads them."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Callable

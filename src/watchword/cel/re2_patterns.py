@@ -1,7 +1,5 @@
 """Regular expressions of schemas: written for RE2, run by Python with the same meaning."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """What CEL computes with texts and lists beyond the language itself."""
 
-from __future__ import annotations
-
 import re
 from functools import reduce
 from itertools import pairwise

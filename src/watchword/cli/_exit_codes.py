@@ -1,7 +1,5 @@
 """Maps errors to a sentence for people and an exit code for scripts."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """`watchword accept`: accepts clusters that have asked to join."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +12,7 @@ from watchword.cli import common_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.options import flag, text
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.health.formatting import format_key
 from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock

@@ -1,7 +1,5 @@
 """`watchword addon`: the add-ons of a hub's clusters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Records what an administrator decides by a command: an Event on the hub; with `-v`, also a line on standard error."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """`watchword agent`: the agent of a managed cluster, until it is told to stop."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from random import SystemRandom
@@ -15,7 +13,7 @@ from watchword.cli.driver_options import driver_choice_options, driver_options, 
 from watchword.cli.options import option, text
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
-from watchword.credentials.driver_options import Side
+from watchword.credentials.driver import Side
 from watchword.processes.agent import AgentRuntime, agent_option_warnings, run_agent, validate_agent_options
 from watchword.registration.agent.cluster_status import ClaimPolicy
 from watchword.registration.agent.options import AgentOptions

@@ -1,7 +1,5 @@
 """`watchword backup`: saves a control plane of this machine, or a hub, in one file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`watchword clean`: removes the hub from the cluster of a kubeconfig."""
 
-from __future__ import annotations
-
 import click
 
 from watchword.admin.hub_removal import HubRemoval, HubRemover

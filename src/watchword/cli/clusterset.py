@@ -1,7 +1,5 @@
 """`watchword clusterset`: the cluster sets of a hub, the clusters in them, and the namespaces that use them."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """`watchword credential-provider`: answers the kubelet, and prints the kubelet's configuration."""
 
-from __future__ import annotations
-
 import sys
 
 import click

@@ -1,7 +1,5 @@
 """`watchword dashboard`: every credential of the fleet in a browser, until it is told to stop."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

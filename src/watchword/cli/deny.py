@@ -1,7 +1,5 @@
 """`watchword deny`: takes the rights from clusters, or turns a single request away."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`watchword discover`: from an address and a token, or a document, to a kubeconfig that can be trusted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

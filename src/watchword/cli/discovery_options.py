@@ -17,8 +17,7 @@ from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
 
 if TYPE_CHECKING:
     from watchword.discovery.cluster_info import ClusterInfo
-    from watchword.discovery.discover import BootstrapTokenDiscovery
-    from watchword.discovery.polling import Progress
+    from watchword.discovery.discover import BootstrapTokenDiscovery, Progress
     from watchword.discovery.tokens import BootstrapToken
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,10 +46,8 @@ class DiscoveryPlan(Struct, frozen=True):
 
     async def discover(self, progress: Progress) -> ClusterInfo:
         """Find the cluster; raises `DiscoveryError`."""
-        from watchword.discovery.client_factory import HttpsClientFactory
-        from watchword.discovery.discover import ClusterDiscovery
+        from watchword.discovery.discover import ClusterDiscovery, HttpsClientFactory, PollOptions
         from watchword.discovery.discovery_document import DocumentReader
-        from watchword.discovery.polling import PollOptions
 
         discovery = ClusterDiscovery(HttpsClientFactory(), PollOptions(self.timeout), progress)
         if self.by_token is not None:
@@ -89,8 +86,8 @@ def choose_plan(flags: DiscoveryFlags, secrets: SecretReader, *, timeout: timede
 
 
 def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
-    from watchword.discovery.addresses import parse_endpoint
     from watchword.discovery.discover import BootstrapTokenDiscovery
+    from watchword.discovery.discovery_document import parse_endpoint
     from watchword.discovery.tokens import BootstrapToken
     from watchword.pki.keys import Pin
 

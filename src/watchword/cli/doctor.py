@@ -1,7 +1,5 @@
 """`watchword doctor`: what keeps a hub or a cluster from being well, and what to do about it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

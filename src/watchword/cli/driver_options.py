@@ -1,7 +1,5 @@
 """The flags of drivers, made from what the catalog says can be configured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +8,7 @@ import click
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.cli.common_options import F, split
 from watchword.cli.options import AliasedOption, with_options
-from watchword.credentials.driver_options import DriverOption, OptionType, Settings, Side
+from watchword.credentials.driver import DriverOption, OptionType, Settings, Side
 from watchword.registration.catalog import CATALOG
 
 

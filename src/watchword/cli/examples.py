@@ -1,7 +1,5 @@
 """Examples of every command: help and the reference print them, and tests parse them."""
 
-from __future__ import annotations
-
 import re
 
 import click

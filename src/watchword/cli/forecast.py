@@ -1,7 +1,5 @@
 """`watchword forecast`: what would break soon if nothing were renewed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 

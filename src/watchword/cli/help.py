@@ -1,7 +1,5 @@
 """`watchword help`: the help of any command, and the processes that the first screen leaves out."""
 
-from __future__ import annotations
-
 import click
 
 from watchword.cli.main import PROCESSES, write_group

@@ -1,7 +1,5 @@
 """`watchword hub`: the controllers of a hub, until they are stopped."""
 
-from __future__ import annotations
-
 import asyncio
 from random import SystemRandom
 from typing import Any
@@ -18,11 +16,11 @@ from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_options, driver_settings
 from watchword.cli.options import option, text
 from watchword.cli.process_options import FeatureGates, identity, process_options, run_until_stopped
-from watchword.credentials.driver_options import AUTO_APPROVAL, Side
+from watchword.credentials.driver import AUTO_APPROVAL, Side
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.catalog import CATALOG
-from watchword.registration.hub.executor_policy import EXECUTOR_GATE
+from watchword.registration.hub.installation import EXECUTOR_GATE
 from watchword.runtime.clock import SystemClock
 
 

@@ -1,7 +1,5 @@
 """`watchword inspect`: whose a credential is, who issued it, where it lies, until when; never the credential."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """`watchword logs`: what operator, hub or agent of a cluster log."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import click

@@ -1,7 +1,5 @@
 """The `watchword` command: finds the verb, runs it, and turns every failure into one sentence."""
 
-from __future__ import annotations
-
 import gc
 import os
 import resource

@@ -1,7 +1,5 @@
 """`watchword managed-serviceaccount`: either side of the add-on of managed service accounts, until it is stopped."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`watchword manifests`: what an administrator applies, as plain objects."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -18,8 +16,8 @@ from watchword.api.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, SE
 from watchword.api.yaml import YamlError, dump, load
 from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
-from watchword.discovery.addresses import parse_endpoint
 from watchword.discovery.cluster_info import ClusterInfo
+from watchword.discovery.discovery_document import parse_endpoint
 from watchword.discovery.setup import DiscoverySetup, discovery_manifests
 from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle
 from watchword.operator.dashboard_manifests import DashboardBundleOptions, dashboard_bundle

@@ -1,7 +1,5 @@
 """`watchword operator`: reconciles Klusterlet and ClusterManager, until it is stopped."""
 
-from __future__ import annotations
-
 import asyncio
 from random import SystemRandom
 from typing import Any

@@ -1,7 +1,5 @@
 """Short forms of click's options: a switch, a text, an option whose default is shown, a path."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from functools import partial, reduce

@@ -1,7 +1,5 @@
 """The one way by which commands print: nothing from a server reaches the terminal as a control sequence."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """The common options of every long-running process: identity, health endpoints, shutdown."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

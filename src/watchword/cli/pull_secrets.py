@@ -1,7 +1,5 @@
 """`watchword pull-secrets`: the controllers of image pull secrets, and a list of what they manage."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from random import SystemRandom

@@ -1,7 +1,5 @@
 """`watchword registry-auth`: the token service of a registry, until it is told to stop."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """`watchword rejoin`: brings a cluster back whose credential expired or was lost."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +19,7 @@ from watchword.cli.discovery_options import print_progress
 from watchword.cli.join import HubChoice, HubPlan, hub_access_options, within
 from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.health.formatting import format_key
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run

@@ -1,7 +1,5 @@
 """`watchword revoke`: ends credentials of every kind, and says when their holders were refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import wraps

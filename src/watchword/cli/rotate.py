@@ -1,7 +1,5 @@
 """`watchword rotate`: renews credentials before their time."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import wraps

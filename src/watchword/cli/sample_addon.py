@@ -1,7 +1,5 @@
 """`watchword sample-addon`: the sample add-on, either side of it, until it is stopped."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from pathlib import Path

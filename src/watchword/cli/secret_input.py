@@ -1,7 +1,5 @@
 """Secrets on the command line: named by where they are, so that they need not stand in process lists."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping

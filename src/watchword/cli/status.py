@@ -1,7 +1,5 @@
 """`watchword status`: who holds which credential until when."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """`watchword token`: the bootstrap tokens of a cluster."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Sequence
@@ -17,31 +15,17 @@ from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP, TOKEN_SEC
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
 from watchword.api.resources import SECRETS
 from watchword.api.time import rfc3339
-from watchword.cli.common_options import (
-    JOIN_COMMAND_OPTIONS,
-    change_options,
-    join_command_file,
-    output_option,
-    show_result,
-)
+from watchword.cli import common_options
 from watchword.cli.connection_options import ClusterConnection, complete_tokens, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.lists import Listing, ListRequest, list_options, print_list
 from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.cli.secret_input import SecretReader
+from watchword.discovery import token_secret
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.errors import BootstrapTokenRefused
-from watchword.discovery.token_limits import BootstrapTokenLimits
-from watchword.discovery.token_secret import (
-    BOTH_USAGES,
-    TokenRecord,
-    TokenStore,
-    TokenUsage,
-    choose_token,
-    join_command,
-)
-from watchword.discovery.tokens import BootstrapToken, parse_token_id
+from watchword.discovery.tokens import BootstrapToken, BootstrapTokenLimits, parse_token_id
 from watchword.kube.client import Client
 
 COLUMNS = ("TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS", "CLUSTERS", "MAX USES")
@@ -50,7 +34,7 @@ NONE = "<none>"
 ANY = "<any>"
 
 
-def token_row(record: TokenRecord, now: datetime, *, secrets: bool) -> tuple[str, ...]:
+def token_row(record: token_secret.TokenRecord, now: datetime, *, secrets: bool) -> tuple[str, ...]:
     return (
         record.token.reveal() if secrets else str(record.token),
         "<forever>" if record.expires is None else format_duration_left(record.expires - now),
@@ -78,7 +62,7 @@ def format_duration_left(left: timedelta) -> str:
     return f"{hours}h" if hours < 48 else f"{hours // 24}d"
 
 
-def token_document(record: TokenRecord, *, secrets: bool) -> dict[str, Any]:
+def token_document(record: token_secret.TokenRecord, *, secrets: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "kind": "BootstrapToken",
         "apiVersion": API_VERSION,
@@ -127,9 +111,9 @@ def generate() -> None:
 )
 @flag("--force-weak-token", help="Accept a token that can be guessed easily.")
 @flag("--print-join-command", help="Print the join command instead of the token.")
-@with_options(*JOIN_COMMAND_OPTIONS)
-@output_option()
-@change_options()
+@with_options(*common_options.JOIN_COMMAND_OPTIONS)
+@common_options.output_option()
+@common_options.change_options()
 @connection_options
 def create(connection: ClusterConnection, token: str, output: str, **options: Any) -> None:
     """Create a token on the server and print it.
@@ -137,20 +121,20 @@ def create(connection: ClusterConnection, token: str, output: str, **options: An
     TOKEN is an id.secret of your own, @FILE or - for standard input; without it, one is generated.
     """
     given = SecretReader().read(token) if token else ""
-    record = _record(choose_token(given, force=options["force_weak_token"]), options)
+    record = _record(token_secret.choose_token(given, force=options["force_weak_token"]), options)
     dry_run = options["dry_run"]
     if not (options["print_join_command"] or options["command_file"]):
-        connection.run(lambda client: TokenStore(client).create(record, dry_run=dry_run))
+        connection.run(lambda client: token_secret.TokenStore(client).create(record, dry_run=dry_run))
         print_progress(describe_power(record))
         real = not dry_run  # a token that was not made opens nothing
         shown = record.token.reveal() if real else str(record.token)
-        show_result(token_document(record, secrets=real), output, lambda: shown)
+        common_options.show_result(token_document(record, secrets=real), output, lambda: shown)
     else:
 
         async def work(client: Client) -> tuple[ClusterInfo, Sequence[str]]:
             info = await require_joinable_hub(client, record)
             flags = next(iter((await read_join_flags(client)).values()), ())
-            await TokenStore(client).create(record, dry_run=dry_run)
+            await token_secret.TokenStore(client).create(record, dry_run=dry_run)
             if not dry_run:
                 await await_signature(client, record.token.id)
             return info, flags
@@ -171,8 +155,8 @@ def list_(connection: ClusterConnection, show_secret: bool, request: ListRequest
     """
     reported: set[str] = set()
 
-    async def read(client: Client, asked: ListRequest) -> list[TokenRecord]:
-        records, ignored = await TokenStore(client).list(labels=asked.selector)
+    async def read(client: Client, asked: ListRequest) -> list[token_secret.TokenRecord]:
+        records, ignored = await token_secret.TokenStore(client).list(labels=asked.selector)
         for secret in ignored:
             if secret.name not in reported:
                 reported.add(secret.name)
@@ -194,7 +178,7 @@ def list_(connection: ClusterConnection, show_secret: bool, request: ListRequest
 @command.command("delete")
 @click.argument("tokens", nargs=-1, required=True, metavar="TOKEN-ID...", shell_complete=complete_tokens)
 @flag("--ignore-not-found", help="Do not fail when a token does not exist.")
-@change_options("Check that the tokens exist without deleting them.")
+@common_options.change_options("Check that the tokens exist without deleting them.")
 @connection_options
 def delete(connection: ClusterConnection, tokens: tuple[str, ...], ignore_not_found: bool, dry_run: bool) -> None:  # noqa: FBT001 - flags
     """Delete tokens by id, or by the whole token (@FILE or - also work)."""
@@ -204,7 +188,7 @@ def delete(connection: ClusterConnection, tokens: tuple[str, ...], ignore_not_fo
     async def work(client: Client) -> None:
         for token_id in ids:
             try:
-                await TokenStore(client).delete(token_id, dry_run=dry_run)
+                await token_secret.TokenStore(client).delete(token_id, dry_run=dry_run)
             except BootstrapTokenRefused as refusal:
                 if not ignore_not_found:
                     raise NotFoundOnHub(str(refusal)) from refusal
@@ -214,21 +198,25 @@ def delete(connection: ClusterConnection, tokens: tuple[str, ...], ignore_not_fo
     connection.run(work)
 
 
-def describe_power(record: TokenRecord) -> str:
+def describe_power(record: token_secret.TokenRecord) -> str:
     """Return the warning that is printed with a new token: what a holder of it can do, and until when."""
     ends = "until it is deleted" if record.expires is None else f"until {rfc3339(record.expires)}"
-    power = "any holder can request to join this hub" if record.usages == BOTH_USAGES else "any holder can use it"
+    power = (
+        "any holder can request to join this hub"
+        if record.usages == token_secret.BOTH_USAGES
+        else "any holder can use it"
+    )
     nodes = ", and get node certificates without approval" if NODE_GROUP in record.groups else ""
     return f"warning: keep token {record.token.id} secret: {ends} {power}{nodes}"
 
 
-def _record(token: BootstrapToken, options: dict[str, Any]) -> TokenRecord:
+def _record(token: BootstrapToken, options: dict[str, Any]) -> token_secret.TokenRecord:
     usages = [_usage(part) for part in _parts(options["usages"])]
     ttl = parse_duration_flag(options["ttl"], "--ttl")
     groups = _parts(options["groups"])
-    if TokenUsage.AUTHENTICATION not in usages and options["groups"] == MANAGED_CLUSTER_GROUP:
+    if token_secret.TokenUsage.AUTHENTICATION not in usages and options["groups"] == MANAGED_CLUSTER_GROUP:
         groups = []  # the default group is for tokens that authenticate
-    return TokenRecord(
+    return token_secret.TokenRecord(
         token,
         usages=tuple(sorted(set(usages))),
         expires=datetime.now(UTC) + ttl if ttl > timedelta(0) else None,
@@ -238,11 +226,11 @@ def _record(token: BootstrapToken, options: dict[str, Any]) -> TokenRecord:
     )
 
 
-def _usage(text: str) -> TokenUsage:
+def _usage(text: str) -> token_secret.TokenUsage:
     try:
-        return TokenUsage(text)
+        return token_secret.TokenUsage(text)
     except ValueError as cause:
-        known = ", ".join(TokenUsage)
+        known = ", ".join(token_secret.TokenUsage)
         raise click.BadParameter(f"{text!r} is not a usage: choose from {known}", param_hint="--usages") from cause
 
 
@@ -250,19 +238,21 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")] if text else []
 
 
-def _show_join_command(info: ClusterInfo, record: TokenRecord, flags: Sequence[str], options: dict[str, Any]) -> None:
+def _show_join_command(
+    info: ClusterInfo, record: token_secret.TokenRecord, flags: Sequence[str], options: dict[str, Any]
+) -> None:
     """Write the command to the file that was named, or print it; the token only on a terminal or when asked for."""
     # A token for one name is of use to that cluster alone; the name of any other is for the person to choose.
     named = [name for name in record.limits.patterns if "*" not in name]
     name = named[0] if len(record.limits.patterns) == len(named) == 1 else ""
     end = f" --cluster-name {name}" if name else ""
-    whole = f"{shlex.join(join_command(info, record.token, flags))}{end}"
+    whole = f"{shlex.join(token_secret.join_command(info, record.token, flags))}{end}"
     if options["command_file"]:
-        join_command_file(options["command_file"], whole)
+        common_options.join_command_file(options["command_file"], whole)
     elif options["show_token"] or sys.stdout.isatty():
         echo(whole)
     else:
-        echo(f"{shlex.join(join_command(info, None, flags))}{end}")
+        echo(f"{shlex.join(token_secret.join_command(info, None, flags))}{end}")
         print_progress(
             f"the secret of token {record.token.id} is shown on a terminal only: use --output-join-command-file or "
             "--show-token"

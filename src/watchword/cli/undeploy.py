@@ -1,7 +1,5 @@
 """`watchword undeploy`: removes what controllers made, while they still run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

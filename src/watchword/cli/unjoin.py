@@ -1,7 +1,5 @@
 """`watchword unjoin`: takes the cluster of a kubeconfig out of its hub."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`watchword version`: the releases of this client, of a hub, and of the agents of its clusters."""
 
-from __future__ import annotations
-
 import platform
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`watchword work`: the ManifestWorks by which a hub applies objects to its clusters."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any

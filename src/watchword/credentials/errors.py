@@ -12,8 +12,6 @@ DriverError
 A driver derives its errors from these, so that commands know their exit code without knowing the driver.
 """
 
-from __future__ import annotations
-
 
 class DriverError(Exception):
     """Base of everything this package raises."""

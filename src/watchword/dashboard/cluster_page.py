@@ -1,7 +1,5 @@
 """One cluster in full: conditions, events and the history of its credentials."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Keeps the rows of the whole fleet: decides about an object again only when it changed or its time has come."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What changed about each cluster's credentials since the dashboard started."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Sends each browser what it may see, and then only what changes, as server-sent events."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from heapq import nsmallest

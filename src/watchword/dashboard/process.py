@@ -1,7 +1,5 @@
 """The dashboard put together: what `watchword dashboard` and `watchword up` run."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import ssl

@@ -1,7 +1,5 @@
 """Every row by the object that it is about: who may see it, and what changed since."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The rows of one object or of several as a browser shows them: encoded once, and without secrets."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta

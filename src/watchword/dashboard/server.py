@@ -1,7 +1,5 @@
 """Answers the requests of browsers: read-only, for signed-in sessions, under a strict content policy."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """What the dashboard watches, and which of it the server lets it read."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias

@@ -1,17 +1,17 @@
 """From an address and a token, or from a document, to a cluster that is trusted for the right reason."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
+from watchword.api.limits import MAX_DOCUMENT_BYTES
+from watchword.api.sensitive import Sensitive
 from watchword.api.validation import format_duration
-from watchword.discovery.client_factory import ClientFactory
-from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
+from watchword.discovery.cluster_info import ClusterInfo, PublishedClusterInfo, fetch_cluster_info, read_cluster_info
 from watchword.discovery.errors import (
     ClusterInfoRefused,
     DiscoveryError,
@@ -19,13 +19,105 @@ from watchword.discovery.errors import (
     DiscoveryTimedOut,
     NotTrusted,
 )
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.discovery.published_cluster_info import PublishedClusterInfo, fetch_cluster_info
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable, Untrusted
+from watchword.kube.connect import make_client
+from watchword.kube.credentials import Credential, FixedCredential
+from watchword.kube.endpoint import Endpoint, normalize_server_url
+from watchword.kube.errors import ConfigError, Forbidden, KubeError, NotFound, Unauthorized, Unreachable, Untrusted
+from watchword.kube.https_transport import HttpsTransport
+from watchword.kube.request_sender import RetryPolicy
 from watchword.pki.certificates import Certificate, join_bundle
 from watchword.pki.keys import Pin, is_pinned
+
+T = TypeVar("T")
+Progress: TypeAlias = Callable[[str], None]
+"""Receives progress messages for people."""
+
+
+def ignore_progress(_: str) -> None:
+    """Ignore progress."""
+
+
+class PollOptions(Struct, frozen=True):
+    """How long to wait altogether, and at most between two looks; the first pauses are shorter."""
+
+    total: timedelta = timedelta(minutes=5)
+    pause: timedelta = timedelta(seconds=5)
+    first_pause: timedelta = timedelta(milliseconds=250)
+
+
+class PollAgain(Exception):
+    """Raised by an attempt that is worth repeating; `then` is raised when time is up."""
+
+    def __init__(self, what: str, then: Exception) -> None:
+        super().__init__(what)
+        self.then = then
+
+
+async def poll_until(look: Callable[[], Awaitable[T]], poll_options: PollOptions, progress: Progress) -> T:
+    """Look now and then until something is seen; after the last look its reason is raised."""
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + poll_options.total.total_seconds()
+    pause = poll_options.first_pause.total_seconds() / 2
+    said = ""
+    while True:
+        try:
+            return await look()
+        except PollAgain as reason:
+            pause = min(pause * 2, poll_options.pause.total_seconds())
+            if loop.time() + pause > ends:
+                raise reason.then from reason
+            if str(reason) != said:  # the same error is reported once
+                said = str(reason)
+                left = timedelta(seconds=int(ends - loop.time()))
+                progress(f"{said}; trying again for up to {format_duration(left)}")
+            await asyncio.sleep(pause)
+
+
+def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | None = None) -> Client:
+    """Return a client that accepts any server and sends it no credential, proxy authentication, cookie or redirect.
+
+    What it returns is untrusted until a signature or a pin has verified it.
+    """
+    address = normalize_server_url(server)
+    if not address.startswith("https:"):
+        raise ConfigError("discovery needs an https address")
+    endpoint = Endpoint(address, insecure=True)
+    return Client(HttpsTransport(endpoint, FixedCredential(), body_limit=MAX_DOCUMENT_BYTES), retry=retry)
+
+
+ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
+"""Discovery retries by itself, with progress messages."""
+
+
+class ClientFactory(Protocol):
+    """Makes clients of one server each; the caller closes them."""
+
+    def unverified(self, server: str) -> Client:
+        """Return a client that sends no credential and accepts any certificate."""
+        ...
+
+    def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
+        """Return a client that trusts only servers of this authority (empty: the system's roots)."""
+        ...
+
+
+class HttpsClientFactory(Struct, frozen=True):
+    """Dials over sockets."""
+
+    retry: RetryPolicy = ONE_TRY
+
+    def unverified(self, server: str) -> Client:
+        return unverified_client_for_discovery_only(server, retry=self.retry)
+
+    def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
+        authorization = None if bearer is None else Sensitive(f"Bearer {bearer.reveal()}")
+        credentials = FixedCredential(Credential(authorization))
+        # With a bearer the client is kept and used for more than one look, so it may retry on its own.
+        retry = self.retry if bearer is None else None
+        return make_client(Endpoint(server, ca), credentials, retry=retry)
+
 
 NOT_SHOWN = (NotFound, Forbidden, Unauthorized)
 

@@ -10,8 +10,6 @@ DiscoveryError                  carries a `DiscoveryReason` and ends with what t
     └── BootstrapTimedOut           it did not come in time
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """What a cluster needs so that others can find it: created by `init`, safe to repeat."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct

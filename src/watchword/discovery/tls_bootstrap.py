@@ -1,7 +1,5 @@
 """The first certificate: requested with a bootstrap token, waited for, and checked before it is used."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from contextlib import aclosing
@@ -13,11 +11,19 @@ from msgspec import Struct
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.api.validation import format_duration
-from watchword.credentials.certificates.approval import APPROVED, DENIED, FAILED, is_approved, read_decision
 from watchword.credentials.certificates.issued_certificate import IssuedCertificate, validate_issued_certificate
-from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest, is_same_request
+from watchword.credentials.certificates.requests import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    CertificateSpec,
+    certificate_request_manifest,
+    is_approved,
+    is_same_request,
+    read_decision,
+)
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.discovery.errors import BootstrapFailed, BootstrapTimedOut, DiscoveryReason
-from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ApiStatusError, Forbidden, KubeError
 from watchword.kube.watch import Bookmark, ObjectChange, list_and_watch

@@ -1,7 +1,5 @@
 """A bootstrap token as a Secret in kube-system: written, and read with suspicion."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
@@ -19,8 +17,13 @@ from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.errors import BootstrapTokenRefused, DiscoveryReason
-from watchword.discovery.token_limits import UNLIMITED, BootstrapTokenLimits, is_cluster_name_pattern
-from watchword.discovery.tokens import BootstrapToken, validate_token_strength
+from watchword.discovery.tokens import (
+    UNLIMITED,
+    BootstrapToken,
+    BootstrapTokenLimits,
+    is_cluster_name_pattern,
+    validate_token_strength,
+)
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
 

@@ -1,7 +1,5 @@
 """Reads from audit logs which credentials were used: the proof that a holder has taken up a new one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a managed cluster needs to stay a member of its hubs: facts read there, and the findings about them."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -23,10 +21,9 @@ from watchword.api.names import (
 )
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, DEPLOYMENTS, KLUSTERLETS, MANAGED_CLUSTERS, PODS, SECRETS
 from watchword.api.sensitive import HiddenFields
-from watchword.credentials.credential_kind import HeldCredential
-from watchword.credentials.driver import KUBECONFIG, SecretData
+from watchword.credentials.credential_secret import decode_data
+from watchword.credentials.driver import KUBECONFIG, HeldCredential, SecretData
 from watchword.credentials.errors import CredentialUnreadable
-from watchword.credentials.secret_data import decode_data
 from watchword.health.facts import PROCESS_SOURCES, ProcessFacts, process_facts
 from watchword.health.finding import CheckResult, Finding, fail, notice, passed, warn
 from watchword.health.formatting import format_count, format_key, format_timestamp
@@ -41,7 +38,7 @@ from watchword.operator.klusterlet_manifests import agent_deployment, namespace_
 from watchword.operator.rendering import OPERATOR
 from watchword.pki.errors import PkiError
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
-from watchword.registration.hub_connector import ConnectorContext
+from watchword.registration.driver import ConnectorContext
 from watchword.runtime.informer import WatchScope
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)

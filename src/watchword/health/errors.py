@@ -1,7 +1,5 @@
 """The errors of reading what a cluster's health depends on."""
 
-from __future__ import annotations
-
 
 class HealthError(Exception):
     """Base of the errors of this package; the message ends with the next step."""

@@ -1,7 +1,5 @@
 """Examines what is behind a client, a hub, a cluster or both, for `doctor` and `status --check`."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
@@ -28,8 +26,8 @@ from watchword.kube.errors import Forbidden, KubeError, MalformedResponse, NotFo
 from watchword.operator.cluster_manager_manifests import enabled_drivers
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import RequestsCertificate
-from watchword.registration.hub.acceptance_policy import UNGUARDED, AcceptanceGuard
 from watchword.registration.hub.cluster_lease import renewal_time
+from watchword.registration.hub.installation import UNGUARDED, AcceptanceGuard
 from watchword.runtime.clock import Clock
 
 TOLERABLE_SKEW = timedelta(seconds=30)

@@ -1,7 +1,5 @@
 """What is read of a hub, once or by watching it, before anything is decided."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field

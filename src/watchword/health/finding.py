@@ -1,7 +1,5 @@
 """A finding: what is wrong, why, and the next command; every view of health renders these."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import IntEnum

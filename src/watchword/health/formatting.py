@@ -1,7 +1,5 @@
 """Formats times and numbers for people: short, and never more exact than useful."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from watchword.health.inventory_rows import CredentialRow

@@ -1,7 +1,5 @@
 """What a hub knows, followed by watching it: for views that stay open."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager

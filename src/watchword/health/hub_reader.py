@@ -1,7 +1,5 @@
 """Reads the facts about a hub once, for commands that print and end."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
@@ -14,7 +12,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label
 from watchword.api.pull_secrets import CONFIGURATION
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.health.audit_log import CredentialUsage
 from watchword.health.errors import NotAHub
 from watchword.health.facts import (

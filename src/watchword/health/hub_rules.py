@@ -1,7 +1,5 @@
 """What a hub needs so that clusters can find it, join it and keep their credentials: facts in, findings out."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -12,9 +10,9 @@ from msgspec.structs import replace
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import Label
-from watchword.credentials.certificates.approval import APPROVED, read_decision
-from watchword.credentials.driver_options import Side
-from watchword.discovery.published_cluster_info import read_published
+from watchword.credentials.certificates.requests import APPROVED, read_decision
+from watchword.credentials.driver import Side
+from watchword.discovery.cluster_info import read_published
 from watchword.discovery.token_secret import TokenUsage
 from watchword.health.facts import SOURCES, HubFacts
 from watchword.health.finding import CheckResult, Finding, fail, passed, warn
@@ -29,7 +27,7 @@ from watchword.pki.errors import PkiError
 from watchword.pki.subjects import AlternativeNames, Usage
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import HubServer
-from watchword.registration.hub.acceptance_policy import UNGUARDED, is_installed
+from watchword.registration.hub.installation import UNGUARDED, is_installed
 
 INIT = "watchword init"
 LOGS = "watchword logs hub"

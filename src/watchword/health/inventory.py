@@ -1,7 +1,5 @@
 """The inventory of credentials: holder, expiry and health, from the facts of a hub."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -21,7 +19,7 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
 from watchword.api.time import rfc3339
 from watchword.credentials.certificates.name_ownership import read_name_owner
-from watchword.credentials.credential_kind import CredentialKind
+from watchword.credentials.driver import CredentialKind
 from watchword.credentials.errors import AmbiguousDriver
 from watchword.discovery.token_secret import TokenRecord
 from watchword.health.facts import HubFacts

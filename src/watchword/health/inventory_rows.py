@@ -1,7 +1,5 @@
 """The rows of an inventory, and the order in which people read them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime

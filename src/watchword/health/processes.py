@@ -1,7 +1,5 @@
 """The processes of Watchword on a cluster: whether they run, lead and report what they should."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """What happened in a fleet lately: the events of its hub, and the turns that its conditions took."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Decides from what was reported and logged whether the holder of a credential uses the one last issued."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 

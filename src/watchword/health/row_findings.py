@@ -1,7 +1,5 @@
 """Findings about the rows of an inventory: which need attention, and the next command for each."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from datetime import datetime

@@ -1,7 +1,5 @@
 """How much a server accepts from its clients, and for how long it waits for them."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import resource

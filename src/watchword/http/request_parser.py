@@ -1,7 +1,5 @@
 """Parses requests from the bytes of one connection; the only module here that uses the parser library."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NoReturn
 from urllib.parse import parse_qsl

@@ -1,7 +1,5 @@
 """Serves a function from requests to responses on a socket."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

@@ -1,7 +1,5 @@
 """How long a client waits: after failures, and while the server answers requests of a kind with 429."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 

@@ -1,7 +1,5 @@
 """Makes a client from a kubeconfig or from a pod's service account."""
 
-from __future__ import annotations
-
 import base64
 import logging
 import os

@@ -1,7 +1,5 @@
 """One connection to a server: sends a request and reads its response with backpressure."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import cast
 

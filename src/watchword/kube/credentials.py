@@ -1,7 +1,5 @@
 """Credentials of a client: fixed or from files; those from plugins are in `exec_plugin`."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Mapping

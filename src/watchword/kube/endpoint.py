@@ -1,7 +1,5 @@
 """The address of an API server, and the trust and proxy settings to reach it."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import ipaddress

@@ -14,8 +14,6 @@ KubeError
     └── ServerError 5xx
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Credentials from a program: the `exec` entry of a kubeconfig, in its v1 and v1beta1 forms."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Small files that other programs rewrite: tokens, certificates, kubeconfigs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """The transport over sockets: HTTPS with the current credential on every request."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

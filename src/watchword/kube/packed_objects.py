@@ -1,7 +1,5 @@
 """Keeps many objects of one kind in little memory: each is compressed against a sample of them."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator
 from itertools import islice

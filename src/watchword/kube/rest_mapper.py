@@ -1,7 +1,5 @@
 """Knows which resource a kind is on the managed cluster, from the cluster's own discovery documents."""
 
-from __future__ import annotations
-
 import asyncio
 
 import msgspec

@@ -1,7 +1,5 @@
 """TLS contexts from PEM in memory: one per trust and client certificate, reused."""
 
-from __future__ import annotations
-
 import os
 import ssl
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Requests service account tokens from the API server."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any

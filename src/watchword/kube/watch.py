@@ -1,7 +1,5 @@
 """Lists and watches a collection without end: the complete state once, then every change."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing

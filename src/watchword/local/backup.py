@@ -1,7 +1,5 @@
 """Copies a data directory as of one revision, and puts it back from a backup."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The emulated cloud of a fleet on this machine: a process beside it, and the tokens that prove who its pods are."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shlex

@@ -1,7 +1,5 @@
 """One control plane of a fleet on this machine: served on a loopback socket, used in process."""
 
-from __future__ import annotations
-
 import errno
 from dataclasses import dataclass, field
 from pathlib import Path

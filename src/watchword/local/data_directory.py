@@ -1,7 +1,5 @@
 """The data directory of a fleet on this machine: ours, private, and used by one process at a time."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shlex

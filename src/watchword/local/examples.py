@@ -1,7 +1,5 @@
 """The examples that `watchword up` shows: an add-on, a managed service account, image pull secrets."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import datetime
 
@@ -25,7 +23,7 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.discovery.polling import Progress
+from watchword.discovery.discover import Progress
 from watchword.health.inventory import decide_addon_row
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import AlreadyExists

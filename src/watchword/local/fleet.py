@@ -1,7 +1,5 @@
 """Everything that the steps of bringing up a fleet share."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """The output of a fleet that starts: for a terminal, a log, or a program."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import deque

@@ -1,7 +1,5 @@
 """Gives each pod of a fleet in one process a log of its own, beside the log of the whole."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import ContextVar

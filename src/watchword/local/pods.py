@@ -1,7 +1,5 @@
 """What the pods of a fleet on this machine do: the same as the program, with the pod's own identity."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -29,8 +27,8 @@ from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.registration.agent.options import AgentOptions
-from watchword.registration.hub.agent_token_policy import install_agent_token_policy
-from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup
+from watchword.registration.hub.cluster_removal import RETENTION, ClusterCleanup
+from watchword.registration.hub.installation import install_agent_token_policy
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
 

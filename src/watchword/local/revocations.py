@@ -1,7 +1,5 @@
 """What a restore must not bring back: denials and revocations that were made after the backup."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from uuid import uuid4
 

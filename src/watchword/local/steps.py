@@ -1,7 +1,5 @@
 """The startup steps of a fleet on this machine, the same as on real clusters, as data."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
@@ -27,12 +25,17 @@ from watchword.api.names import CLUSTER_LEASE, ConditionType, Label
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
-from watchword.credentials.driver_options import Settings
-from watchword.discovery.client_factory import HttpsClientFactory
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
+from watchword.credentials.driver import Settings
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.discovery.discover import ClusterDiscovery
-from watchword.discovery.polling import PollAgain, PollOptions, ignore_progress, poll_until
+from watchword.discovery.discover import (
+    ClusterDiscovery,
+    HttpsClientFactory,
+    PollAgain,
+    PollOptions,
+    ignore_progress,
+    poll_until,
+)
 from watchword.discovery.token_secret import TokenStore
 from watchword.health.facts import EVENT_SOURCE
 from watchword.health.hub_observer import observe_hub

@@ -1,7 +1,5 @@
 """Starts a fleet on this machine, shows it, and stops it."""
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """The terminal view of a fleet on this machine: steps, clusters, credentials, events, and what to try."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 

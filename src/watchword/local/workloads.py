@@ -1,7 +1,5 @@
 """What a node of an embedded control plane runs: containers of Watchword's own image."""
 
-from __future__ import annotations
-
 import os
 
 from watchword.api.names import IMAGE_NAME, RESTRICTED_KUBECONFIGS

@@ -1,7 +1,5 @@
 """What lets managed service accounts be served: by the hub itself, or by a manager of its own beside another hub."""
 
-from __future__ import annotations
-
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.meta import Manifest, ObjectKey
 from watchword.api.names import ADDON_GROUP, CLUSTER_GROUP, HUB_NAMESPACE, IMAGE, WORK_GROUP

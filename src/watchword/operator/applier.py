@@ -1,7 +1,5 @@
 """Applies rendered objects to the cluster: only differences, never over another owner's."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Everything an administrator applies once: kinds, namespaces, roles, the operator, and what it should deploy."""
 
-from __future__ import annotations
-
 from msgspec import Struct, field
 
 from watchword.api import resources

@@ -1,7 +1,5 @@
 """Keeps the hub's controllers deployed as their ClusterManager specifies, and reports their state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 

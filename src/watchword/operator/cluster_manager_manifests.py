@@ -1,7 +1,5 @@
 """The hub's deployment as a ClusterManager describes it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -12,7 +10,7 @@ from watchword.api.names import HUB_NAMESPACE, HUB_SERVICE_ACCOUNT, IMAGE, Annot
 from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
 from watchword.api.resources import CRON_JOBS, NAMESPACES, SERVICES
 from watchword.api.validation import DurationError, parse_duration
-from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
+from watchword.credentials.driver import DRIVER_LIST, Settings, Side, settings_from_spec, settings_to_flags
 from watchword.operator import rendering
 from watchword.operator.feature_gates import HUB_FEATURES, format_gates, is_enabled
 from watchword.operator.klusterlet_manifests import pod_fields, resources_of

@@ -1,7 +1,5 @@
 """What both reconcilers write on their own object: finalizer and status."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """What an administrator applies to run the dashboard in the hub cluster."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from watchword.api import resources

@@ -1,13 +1,11 @@
 """The feature gates of agents and hubs; unknown ones are reported and not passed on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.meta import Object, rows_at
-from watchword.registration.hub.executor_policy import EXECUTOR_GATE
+from watchword.registration.hub.installation import EXECUTOR_GATE
 
 AGENT_FEATURES = frozenset(
     {

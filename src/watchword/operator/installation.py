@@ -1,7 +1,5 @@
 """Settings of an installation as a values file gives them, the same for `manifests` and the Helm chart."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

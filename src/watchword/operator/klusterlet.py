@@ -1,7 +1,5 @@
 """Keeps the agent deployed as its Klusterlet specifies, and reports its state."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -1,7 +1,5 @@
 """The agent's deployment as a Klusterlet describes it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +14,7 @@ from watchword.api.names import (
     Annotation,
 )
 from watchword.api.resources import NAMESPACES
-from watchword.credentials.driver_options import Side, settings_from_spec, settings_to_flags
+from watchword.credentials.driver import Side, settings_from_spec, settings_to_flags
 from watchword.operator import rendering
 from watchword.operator.feature_gates import AGENT_FEATURES, format_gates
 from watchword.operator.rbac import AGENT_OWN_ROLE, AGENT_ROLE, EXECUTION_ROLE

@@ -1,7 +1,5 @@
 """The operator: what `watchword operator`, its pod and every local fleet run."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable
 from random import Random

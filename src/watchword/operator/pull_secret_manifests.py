@@ -1,7 +1,5 @@
 """What an administrator applies to run pull secrets and the token service of a registry."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct, field

@@ -1,7 +1,5 @@
 """Every right that our processes have on a cluster, each with its reason."""
 
-from __future__ import annotations
-
 from watchword.api.admission_policy import PolicyName
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import HUB_CRDS

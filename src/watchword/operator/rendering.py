@@ -1,7 +1,5 @@
 """Renders the manifests that all our deployments share: Deployment, ServiceAccount, roles, bindings, monitors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,13 +1,11 @@
 """Whether a Klusterlet or ClusterManager can be carried out, before anything is."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.meta import Object, mapping_at, rows_at
-from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, settings_from_spec, validate_options
+from watchword.credentials.driver import DRIVER_LIST, Settings, Side, settings_from_spec, validate_options
 from watchword.credentials.errors import UnknownDriver
 from watchword.operator.cluster_manager_manifests import hub_settings
 from watchword.registration.catalog import CATALOG

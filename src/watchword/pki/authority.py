@@ -8,25 +8,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from msgspec import Struct
 
+from watchword.pki import subjects
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import AuthorityExpired, CertificateRefused, KeyRefused
 from watchword.pki.keys import PrivateKey, PublicKey
-from watchword.pki.subjects import (
-    CLIENT_USAGES,
-    SERVING_USAGES,
-    AlternativeNames,
-    CertificateSubject,
-    Usage,
-    encode_alternative_names,
-    encode_extended_usage,
-    encode_key_usage,
-    encode_subject,
-)
 
 BACKDATE = timedelta(minutes=5)  # clocks of other machines may be behind
 SHORT_LIFETIME = timedelta(hours=8)  # certificates shorter than this keep their full requested lifetime
 CA_LIFETIME = timedelta(days=3650)
-_NO_NAMES = AlternativeNames()
+_NO_NAMES = subjects.AlternativeNames()
 
 
 class Validity(Struct, frozen=True):
@@ -40,10 +30,10 @@ class CertificateTemplate(Struct, frozen=True):
     """A certificate to be issued: every field is decided before it is signed."""
 
     key: PublicKey
-    subject: CertificateSubject
+    subject: subjects.CertificateSubject
     validity: Validity
-    usages: tuple[Usage, ...] = CLIENT_USAGES
-    names: AlternativeNames = _NO_NAMES
+    usages: tuple[subjects.Usage, ...] = subjects.CLIENT_USAGES
+    names: subjects.AlternativeNames = _NO_NAMES
 
 
 class Authority(Struct, frozen=True):
@@ -74,14 +64,14 @@ class Authority(Struct, frozen=True):
     ) -> Authority:
         """Make a self-signed CA; pass the old key to keep the pin across a renewal."""
         key = key or PrivateKey.generate()
-        name = encode_subject(CertificateSubject(common_name))
+        name = subjects.encode_subject(subjects.CertificateSubject(common_name))
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public.handle)
         builder = (
             _builder(key.public, Validity(now - BACKDATE, now + lifetime))
             .subject_name(name)
             .issuer_name(name)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(encode_key_usage((), authority=True), critical=True)
+            .add_extension(subjects.encode_key_usage((), authority=True), critical=True)
             .add_extension(identifier, critical=False)
         )
         return cls(_sign(builder, key), key)
@@ -90,33 +80,39 @@ class Authority(Struct, frozen=True):
         issuer = self.certificate.handle
         builder = (
             _builder(leaf.key, leaf.validity)
-            .subject_name(encode_subject(leaf.subject))
+            .subject_name(subjects.encode_subject(leaf.subject))
             .issuer_name(issuer.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public.handle), critical=False)
         )
-        if {Usage.DIGITAL_SIGNATURE, Usage.KEY_ENCIPHERMENT} & set(leaf.usages):
+        if {subjects.Usage.DIGITAL_SIGNATURE, subjects.Usage.KEY_ENCIPHERMENT} & set(leaf.usages):
             # An extension without any usage in it is malformed, and TLS libraries refuse the certificate.
-            builder = builder.add_extension(encode_key_usage(leaf.usages), critical=True)
-        extended = encode_extended_usage(leaf.usages)
+            builder = builder.add_extension(subjects.encode_key_usage(leaf.usages), critical=True)
+        extended = subjects.encode_extended_usage(leaf.usages)
         if extended is not None:
             builder = builder.add_extension(extended, critical=False)
         try:
             if leaf.names:
-                builder = builder.add_extension(encode_alternative_names(leaf.names), critical=False)
+                builder = builder.add_extension(subjects.encode_alternative_names(leaf.names), critical=False)
         except ValueError as cause:
             raise CertificateRefused(f"the names cannot be written into a certificate: {cause}") from cause
         return _sign(builder, self.key)
 
     def issue_serving(
-        self, key: PublicKey, names: AlternativeNames, *, now: datetime, lifetime: timedelta, common_name: str = ""
+        self,
+        key: PublicKey,
+        names: subjects.AlternativeNames,
+        *,
+        now: datetime,
+        lifetime: timedelta,
+        common_name: str = "",
     ) -> Certificate:
         validity = choose_validity(now=now, lifetime=lifetime, signer_not_after=self.certificate.not_after)
-        subject = CertificateSubject(common_name or next(iter((*names.dns, *names.ips)), "server"))
-        return self.issue(CertificateTemplate(key, subject, validity, SERVING_USAGES, names))
+        subject = subjects.CertificateSubject(common_name or next(iter((*names.dns, *names.ips)), "server"))
+        return self.issue(CertificateTemplate(key, subject, validity, subjects.SERVING_USAGES, names))
 
     def issue_client(
-        self, key: PublicKey, subject: CertificateSubject, *, now: datetime, lifetime: timedelta
+        self, key: PublicKey, subject: subjects.CertificateSubject, *, now: datetime, lifetime: timedelta
     ) -> Certificate:
         validity = choose_validity(now=now, lifetime=lifetime, signer_not_after=self.certificate.not_after)
         return self.issue(CertificateTemplate(key, subject, validity))

@@ -1,7 +1,5 @@
 """Reads certificates: subject, validity and key."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -12,19 +10,9 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.sensitive import HiddenFields
+from watchword.pki import subjects
 from watchword.pki.errors import PARSE_ERRORS, CertificateRefused, ChainRefused, refusing_deprecated_encodings
 from watchword.pki.keys import CERTIFICATE, Pin, PublicKey, armour, blocks
-from watchword.pki.subjects import (
-    COMMON_NAME,
-    ORGANISATION,
-    AlternativeNames,
-    CertificateSubject,
-    Usage,
-    decode_alternative_names,
-    decode_extended_usage,
-    decode_name,
-    values_of,
-)
 
 MAXIMUM_BUNDLE_CERTIFICATES = 512
 CERTIFICATE_CACHE_SIZE = 512
@@ -50,7 +38,7 @@ class Certificate(HiddenFields, frozen=True, dict=True):
 
     common_name: str
     organisations: tuple[str, ...]
-    names: AlternativeNames
+    names: subjects.AlternativeNames
     not_before: datetime
     not_after: datetime
     serial: int
@@ -60,8 +48,8 @@ class Certificate(HiddenFields, frozen=True, dict=True):
     der: bytes
 
     @property
-    def subject(self) -> CertificateSubject:
-        return CertificateSubject(self.common_name, self.organisations)
+    def subject(self) -> subjects.CertificateSubject:
+        return subjects.CertificateSubject(self.common_name, self.organisations)
 
     @property
     def issuer(self) -> str:
@@ -122,19 +110,21 @@ def _read(der: bytes) -> Certificate:
 
 
 def _facts(handle: x509.Certificate, der: bytes) -> Certificate:
-    attributes = decode_name(handle)
+    attributes = subjects.decode_name(handle)
     alternative = extension_of(handle, x509.SubjectAlternativeName)
     constraints = extension_of(handle, x509.BasicConstraints)
     extended = extension_of(handle, x509.ExtendedKeyUsage)
     return Certificate(
-        common_name=next(iter(values_of(attributes, COMMON_NAME)[-1:]), ""),  # the last one counts, as in Go
-        organisations=values_of(attributes, ORGANISATION),
-        names=decode_alternative_names(alternative) if alternative else AlternativeNames(),
+        common_name=next(
+            iter(subjects.values_of(attributes, subjects.COMMON_NAME)[-1:]), ""
+        ),  # the last one counts, as in Go
+        organisations=subjects.values_of(attributes, subjects.ORGANISATION),
+        names=subjects.decode_alternative_names(alternative) if alternative else subjects.AlternativeNames(),
         not_before=handle.not_valid_before_utc,
         not_after=handle.not_valid_after_utc,
         serial=handle.serial_number,
         is_ca=constraints is not None and constraints.ca,
-        extended_usages=decode_extended_usage(extended) if extended else (),
+        extended_usages=subjects.decode_extended_usage(extended) if extended else (),
         key=PublicKey.wrap(handle.public_key()),
         der=der,
     )
@@ -153,7 +143,7 @@ def verify_chain(
     roots: Sequence[Certificate],
     *,
     now: datetime,
-    usage: Usage = Usage.CLIENT_AUTH,
+    usage: subjects.Usage = subjects.Usage.CLIENT_AUTH,
     intermediates: Sequence[Certificate] = (),
 ) -> tuple[Certificate, ...]:
     """Return the chain from leaf to root, or raise `ChainRefused` with the reason.
@@ -175,7 +165,7 @@ def _extend(
     chain: tuple[Certificate, ...],
     roots: Sequence[Certificate],
     intermediates: Sequence[Certificate],
-    usage: Usage,
+    usage: subjects.Usage,
     now: datetime,
 ) -> tuple[Certificate, ...] | None:
     for root in roots:
@@ -191,7 +181,7 @@ def _extend(
     return None
 
 
-def _may_issue(issuer: Certificate, chain: tuple[Certificate, ...], usage: Usage, now: datetime) -> bool:
+def _may_issue(issuer: Certificate, chain: tuple[Certificate, ...], usage: subjects.Usage, now: datetime) -> bool:
     if not issuer.is_ca or not _is_signed_by(chain[-1], issuer):
         return False
     constraints = extension_of(issuer.handle, x509.BasicConstraints)
@@ -209,7 +199,7 @@ def _may_issue(issuer: Certificate, chain: tuple[Certificate, ...], usage: Usage
     return True
 
 
-def _check_member(certificate: Certificate, usage: Usage, now: datetime) -> None:
+def _check_member(certificate: Certificate, usage: subjects.Usage, now: datetime) -> None:
     if now < certificate.not_before:
         raise ChainRefused("the certificate is not valid yet: compare the clocks of both machines")
     if now > certificate.not_after:

@@ -1,7 +1,5 @@
 """Certificate signing requests: built for our own keys, parsed from untrusted clients."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from cryptography import x509
@@ -9,24 +7,13 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from msgspec import Struct
 
+from watchword.pki import subjects
 from watchword.pki.errors import PARSE_ERRORS, InvalidCsr, refusing_deprecated_encodings
 from watchword.pki.keys import CERTIFICATE_REQUEST, PrivateKey, PublicKey, first_block
-from watchword.pki.subjects import (
-    COMMON_NAME,
-    ORGANISATION,
-    ORGANISATIONAL_UNIT,
-    AlternativeNames,
-    CertificateSubject,
-    decode_alternative_names,
-    decode_name,
-    encode_alternative_names,
-    encode_subject,
-    values_of,
-)
 
 MAXIMUM_REQUEST_BYTES = 32 * 1024
 REQUEST_CACHE_SIZE = 128
-_NO_NAMES = AlternativeNames()
+_NO_NAMES = subjects.AlternativeNames()
 
 
 class ParsedCsr(Struct, frozen=True):
@@ -39,21 +26,23 @@ class ParsedCsr(Struct, frozen=True):
     organisations: tuple[str, ...]  # claimed by the requester
     organisational_units: tuple[str, ...]
     other_attributes: tuple[str, ...]  # dotted OIDs of every other part of the subject
-    names: AlternativeNames
+    names: subjects.AlternativeNames
     extensions: tuple[str, ...]  # dotted OIDs of every extension asked for
     key: PublicKey
     signature_valid: bool  # the requester holds the private key
 
     @property
-    def subject(self) -> CertificateSubject:
-        return CertificateSubject(self.common_name, self.organisations)
+    def subject(self) -> subjects.CertificateSubject:
+        return subjects.CertificateSubject(self.common_name, self.organisations)
 
 
-def build_csr(key: PrivateKey, subject: CertificateSubject, names: AlternativeNames = _NO_NAMES) -> bytes:
-    builder = x509.CertificateSigningRequestBuilder().subject_name(encode_subject(subject))
+def build_csr(
+    key: PrivateKey, subject: subjects.CertificateSubject, names: subjects.AlternativeNames = _NO_NAMES
+) -> bytes:
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subjects.encode_subject(subject))
     try:
         if names:
-            builder = builder.add_extension(encode_alternative_names(names), critical=False)
+            builder = builder.add_extension(subjects.encode_alternative_names(names), critical=False)
         return builder.sign(key.handle, key.digest).public_bytes(serialization.Encoding.PEM)
     except ValueError as cause:
         raise InvalidCsr(f"the names cannot be written into a request: {cause}") from cause
@@ -80,15 +69,15 @@ def _read(der: bytes) -> ParsedCsr:
 
 
 def _facts(request: x509.CertificateSigningRequest) -> ParsedCsr:
-    attributes = decode_name(request)
-    common_names = values_of(attributes, COMMON_NAME)
+    attributes = subjects.decode_name(request)
+    common_names = subjects.values_of(attributes, subjects.COMMON_NAME)
     if len(common_names) > 1:
         raise InvalidCsr("the request claims more than one common name")
-    known = {COMMON_NAME, ORGANISATION, ORGANISATIONAL_UNIT}
+    known = {subjects.COMMON_NAME, subjects.ORGANISATION, subjects.ORGANISATIONAL_UNIT}
     return ParsedCsr(
         common_name="".join(common_names),
-        organisations=values_of(attributes, ORGANISATION),
-        organisational_units=values_of(attributes, ORGANISATIONAL_UNIT),
+        organisations=subjects.values_of(attributes, subjects.ORGANISATION),
+        organisational_units=subjects.values_of(attributes, subjects.ORGANISATIONAL_UNIT),
         other_attributes=tuple(oid for oid, _ in attributes if oid not in known),
         names=_alternative_names(request.extensions),
         extensions=tuple(extension.oid.dotted_string for extension in request.extensions),
@@ -97,12 +86,12 @@ def _facts(request: x509.CertificateSigningRequest) -> ParsedCsr:
     )
 
 
-def _alternative_names(extensions: x509.Extensions) -> AlternativeNames:
+def _alternative_names(extensions: x509.Extensions) -> subjects.AlternativeNames:
     try:
         found = extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
         return _NO_NAMES
-    return decode_alternative_names(found.value)
+    return subjects.decode_alternative_names(found.value)
 
 
 def _is_signed_by_its_key(request: x509.CertificateSigningRequest) -> bool:

@@ -1,7 +1,5 @@
 """Encrypts stored data with AES-256-GCM; several keys are known while one replaces another."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

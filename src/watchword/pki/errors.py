@@ -11,8 +11,6 @@ PkiError
 └── InvalidJwt          a JWT whose form, signature or algorithm is not accepted
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The agent of a managed cluster: what `watchword agent`, its pod and every local fleet run."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -22,22 +20,16 @@ from watchword.api.names import PROTECTED_NAMESPACES, Annotation
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
 from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
-from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, WantedCredential
-from watchword.credentials.driver_options import Side, validate_options
+from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, Side, WantedCredential, validate_options
 from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.credentials.evidence import SignerTiming, TokenClientFactory
-from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
+from watchword.discovery.discover import ClientFactory, HttpsClientFactory
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
-from watchword.registration.agent.cluster_registration import (
-    NameTaken,
-    RegistrationRequest,
-    correct_driver_claim,
-    register_cluster,
-)
+from watchword.registration.agent import cluster_registration
 from watchword.registration.agent.controllers import (
     RegistrationParts,
     follow_claims,
@@ -56,8 +48,13 @@ from watchword.registration.agent.hub_session import (
 )
 from watchword.registration.agent.options import AgentIdentity, AgentOptions, restore_identity
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
-from watchword.registration.driver import AnnotatesCluster, ClusterDriver
-from watchword.registration.hub_connector import ConnectorContext, HubConnector, TokenConnector
+from watchword.registration.driver import (
+    AnnotatesCluster,
+    ClusterDriver,
+    ConnectorContext,
+    HubConnector,
+    TokenConnector,
+)
 from watchword.runtime.api_server_connection import HUB, ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
@@ -379,12 +376,12 @@ class _Agent:
             is_joining = self.session.active_credential is not ActiveCredential.OWN
             try:
                 if is_joining and (found is None or not is_registered):
-                    found, is_registered = await register_cluster(self.hub.client, request), True
+                    found, is_registered = await cluster_registration.register_cluster(self.hub.client, request), True
                 if found is not None:
-                    await correct_driver_claim(self.hub.client, found, request)
+                    await cluster_registration.correct_driver_claim(self.hub.client, found, request)
                 failures = 0
                 self.connection.report.registered()
-            except (KubeError, NameTaken) as error:
+            except (KubeError, cluster_registration.NameTaken) as error:
                 failures += 1
                 if not isinstance(error, Unreachable):
                     self.connection.report.registered(str(error))
@@ -401,10 +398,10 @@ class _Agent:
         self.session.changed.connect(lambda _: changed.set())
         return changed
 
-    def _registration_request(self) -> RegistrationRequest:
+    def _registration_request(self) -> cluster_registration.RegistrationRequest:
         driver, catalog = self.wanted_driver, self.runtime.catalog
         claim = driver.annotate(self.options.settings) if isinstance(driver, AnnotatesCluster) else {}
-        return RegistrationRequest(
+        return cluster_registration.RegistrationRequest(
             self.identity.cluster,
             self.identity.uid,
             [{"url": url} for url in self.options.external_urls],

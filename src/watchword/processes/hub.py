@@ -1,7 +1,5 @@
 """The hub's controllers: what `watchword hub`, its pod and every local fleet run."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,26 +19,19 @@ from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, LEASES
-from watchword.credentials.driver import HubContext
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import HubContext, Settings
 from watchword.discovery.cluster_info import ClusterAuthorities
 from watchword.discovery.controllers import SCOPES, discovery_controllers
-from watchword.discovery.token_limits import BootstrapTokenValidator
+from watchword.discovery.tokens import BootstrapTokenValidator
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
-from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.catalog import CATALOG, Catalog, HubDrivers
 from watchword.registration.hub import controllers as registration
-from watchword.registration.hub import installation
-from watchword.registration.hub.agent_token_policy import install_agent_token_policy
-from watchword.registration.hub.cluster_cleanup import RETENTION
-from watchword.registration.hub.cluster_drivers import HubDrivers
-from watchword.registration.hub.credential_events import credential_event_controllers
-from watchword.registration.hub.credential_metrics import (
-    MeasuredCredentials,
-    expiry_controllers,
-    revocation_controllers,
-)
-from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
+from watchword.registration.hub import credential_reports, installation
+from watchword.registration.hub.cluster_rbac import RetiredClusterNames
+from watchword.registration.hub.cluster_removal import RETENTION
+from watchword.registration.hub.credential_reports import credential_event_controllers
+from watchword.registration.hub.installation import install_agent_token_policy
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.clock import Clock
@@ -184,9 +175,9 @@ def _metric_controllers(
 ) -> Iterable[ControllerSpec]:
     metrics = options.metrics.credentials
     metrics.watch_skew(lambda: connection.client.clock_skew)
-    measured = MeasuredCredentials(metrics, clock)
-    yield from expiry_controllers(connection.cache, measured, drivers, find_addon_credential)
-    yield from revocation_controllers(connection.cache, metrics, clock)
+    measured = credential_reports.MeasuredCredentials(metrics, clock)
+    yield from credential_reports.expiry_controllers(connection.cache, measured, drivers, find_addon_credential)
+    yield from credential_reports.revocation_controllers(connection.cache, metrics, clock)
 
 
 def hub_controller_context(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> HubControllerContext:

@@ -1,7 +1,5 @@
 """What a ServiceAccount and its pull secrets need, decided from facts alone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """The controllers of pull secrets as data: what each reconciles, what triggers it, what it needs to see."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib
@@ -25,8 +23,8 @@ from watchword.api.pull_secrets import (
 )
 from watchword.api.rate_limit import Rate, TokenBucket
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
-from watchword.credentials.bound_token import read_bound_token
 from watchword.credentials.evidence import EvidenceMonitor, SigningKeys, TokenEvidence, learn_published_keys
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.tokens import request_token

@@ -1,7 +1,5 @@
 """A kubelet image credential provider: the pod's own token is the credential, and no Secret is needed."""
 
-from __future__ import annotations
-
 import fnmatch
 import math
 from collections.abc import Sequence
@@ -13,7 +11,7 @@ from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import USERNAME
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.lifecycle import read_bound_token
 
 
 class PullSecretError(Exception):

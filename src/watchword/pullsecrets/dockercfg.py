@@ -1,7 +1,5 @@
 """The content of an image pull secret: one token for every registry, written and read."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
@@ -11,7 +9,7 @@ from msgspec import Struct
 
 from watchword.api.pull_secrets import USERNAME
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.bound_token import BoundToken, read_bound_token
+from watchword.credentials.lifecycle import BoundToken, read_bound_token
 
 
 class Credentials(Struct, frozen=True):

@@ -1,7 +1,5 @@
 """Keeps a valid token for every registry in each managed image pull secret."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """Lists the image pull secrets of a cluster with the state of their tokens, and never a token."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Marks what the legacy controller made from long-lived tokens, and deletes it in pairs."""
 
-from __future__ import annotations
-
 import contextlib
 
 from msgspec import Struct

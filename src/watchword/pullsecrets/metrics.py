@@ -1,7 +1,5 @@
 """What is counted of pull secrets: the indicators that the service level objectives are written in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """The controllers of pull secrets put together: what `watchword pull-secrets run` runs."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 from random import Random

@@ -1,7 +1,5 @@
 """Gives every ServiceAccount one image pull secret, and lists it once it holds a credential."""
 
-from __future__ import annotations
-
 import contextlib
 
 from msgspec import Struct

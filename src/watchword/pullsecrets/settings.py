@@ -1,7 +1,5 @@
 """What an administrator has decided about pull secrets, read from one ConfigMap and followed without a restart."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Approves the requests that an accepted or allow-listed cluster may make, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -12,11 +10,14 @@ from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, REGISTER_GROUP, ConditionType, Label, agent_user
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
-from watchword.credentials.certificates import approval, name_ownership
-from watchword.credentials.certificates.request import CertificateRequestRefused
-from watchword.credentials.certificates.request_validation import ClusterRequest, read_cluster_request, requester_of
-from watchword.credentials.credential_kind import CredentialCondition, CredentialKind
-from watchword.credentials.driver import HubContext
+from watchword.credentials.certificates import name_ownership, requests
+from watchword.credentials.certificates.requests import (
+    CertificateRequestRefused,
+    ClusterRequest,
+    read_cluster_request,
+    requester_of,
+)
+from watchword.credentials.driver import CredentialCondition, CredentialKind, HubContext
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
 
@@ -58,7 +59,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         csr = self.context.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or Label.ADDON_NAME in labels_of(csr) or not self._is_own(csr):
             return Done()
-        if not approval.is_pending(csr):
+        if not requests.is_pending(csr):
             return await self._record_external_approval(csr)
         try:
             request = read_cluster_request(csr)
@@ -93,7 +94,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
             objection = await self.context.validate_registration(request.requester, request.cluster)
         if objection and self._is_superseded(csr, request):
             message = "the agent has renewed its certificate since, and does not need this one"
-            return await self._decide(csr, approval.DENIED, SUPERSEDED, message)
+            return await self._decide(csr, requests.DENIED, SUPERSEDED, message)
         if objection:
             self.context.events.refusal(csr, "NameAlreadyOwned", objection)
             return Done()  # repeated ever more rarely: rights and limits of tokens change without a trigger
@@ -143,16 +144,16 @@ class CertificateApprovalReconciler(Struct, frozen=True):
             other
             for other in self.requests_of(request.cluster)
             if requester_of(other).user == agent_user(request.cluster, request.agent)
-            and approval.is_approved_by_hub(other)
+            and requests.is_approved_by_hub(other)
         )
         created = str(csr["metadata"].get("creationTimestamp") or "")
         return any(str(other["metadata"].get("creationTimestamp") or "") >= created for other in renewals)
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
-        return await self._decide(csr, approval.APPROVED, approval.APPROVED_REASON, message)
+        return await self._decide(csr, requests.APPROVED, requests.APPROVED_REASON, message)
 
     async def _decide(self, csr: Object, verdict: str, reason: str, message: str) -> Outcome:
-        decided = approval.with_decision(csr, verdict, reason, message, now=self.context.clock.now())
+        decided = requests.with_decision(csr, verdict, reason, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, decided, subresource="approval")
         self.context.events.normal(csr, reason, message)
         return Done()
@@ -195,7 +196,7 @@ class CertificateHubDriver(Struct, frozen=True):
         if noted is None:
             return False
         found = name_ownership.first_requests(self.approvals.requests_of(cluster.name))
-        return any(approval.is_approved(csr) and noted.is_of(row) and self.approvals.allows(row) for csr, row in found)
+        return any(requests.is_approved(csr) and noted.is_of(row) and self.approvals.allows(row) for csr, row in found)
 
     def controllers(self) -> Iterable[ControllerSpec]:
         yield ControllerSpec(
@@ -203,11 +204,11 @@ class CertificateHubDriver(Struct, frozen=True):
             root=CERTIFICATE_SIGNING_REQUESTS,
             reconciler=self.approvals,
             triggers=(Trigger(MANAGED_CLUSTERS, self._pending_requests),),
-            concerns=lambda csr: not (Label.ADDON_NAME in labels_of(csr) or approval.is_approved_by_hub(csr)),
+            concerns=lambda csr: not (Label.ADDON_NAME in labels_of(csr) or requests.is_approved_by_hub(csr)),
             acts_on_deletion=False,
         )
 
     def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:
         name = cluster["metadata"]["name"]
         found = self.approvals.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
-        return [ObjectKey.of(csr) for csr in found if approval.is_pending(csr)]
+        return [ObjectKey.of(csr) for csr in found if requests.is_pending(csr)]

@@ -1,7 +1,5 @@
 """Says in one sentence why the server refused an object, without repeating what the object holds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One API server as the controllers of a process see it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The delays between attempts for a failing object."""
 
-from __future__ import annotations
-
 from random import Random
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """The wall clock, passed as an argument."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

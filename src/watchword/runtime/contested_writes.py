@@ -1,7 +1,5 @@
 """Slows a controller down that writes a field again and again because another program changes it back."""
 
-from __future__ import annotations
-
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from hashlib import sha256

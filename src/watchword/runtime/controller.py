@@ -1,7 +1,5 @@
 """Runs one reconciler: events enqueue keys, workers reconcile them, failures are retried with backoff."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Compares an object with what is wanted of it, and chooses the merge patch that is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any

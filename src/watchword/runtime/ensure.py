@@ -1,7 +1,5 @@
 """Makes single objects exist as wanted: with as few requests as possible, and never at another's expense."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -12,8 +12,6 @@ ControllerRuntimeError
 └── UnexpectedExit        a part of the process ended that must never end
 """
 
-from __future__ import annotations
-
 
 class ControllerRuntimeError(Exception):
     """Base of the errors of this package."""

@@ -1,7 +1,5 @@
 """Makes event loops for real time, and stops them on signals."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator

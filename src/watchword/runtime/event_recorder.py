@@ -1,7 +1,5 @@
 """Records Kubernetes events, repeated ones as a series and within a rate limit, and an audit line for each."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import OrderedDict

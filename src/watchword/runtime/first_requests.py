@@ -1,7 +1,5 @@
 """Makes the first requests of a process once its API server can be reached, with the health port open meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack

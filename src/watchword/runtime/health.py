@@ -1,7 +1,5 @@
 """Serves health checks, readiness and metrics of a process."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TypeAlias

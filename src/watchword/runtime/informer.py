@@ -1,7 +1,5 @@
 """One informer: a store that follows one watch, and the handlers that are called on changes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing

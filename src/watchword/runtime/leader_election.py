@@ -1,7 +1,5 @@
 """Leader election by Lease: one replica leads, and only while it certainly holds the lease."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress

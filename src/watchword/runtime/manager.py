@@ -1,7 +1,5 @@
 """Starts and stops everything in a process that runs controllers, in order."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,7 +1,5 @@
 """Declares what a process needs before it can work: kinds first, and then objects of them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from datetime import timedelta

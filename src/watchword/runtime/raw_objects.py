@@ -1,7 +1,5 @@
 """Objects as the cache stores them: raw bytes, decoded only as far as needed."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from functools import cached_property

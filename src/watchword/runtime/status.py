@@ -1,7 +1,5 @@
 """Writes the status of objects: only differences, only to the version that was read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime

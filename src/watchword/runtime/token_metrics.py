@@ -1,7 +1,5 @@
 """What is counted of the tokens that a pillar keeps: how long they are valid, and how they are refreshed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from datetime import datetime

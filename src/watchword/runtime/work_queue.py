@@ -1,7 +1,5 @@
 """The work queue: each key once, none lost, none processed twice at the same time."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 from collections import OrderedDict, deque

@@ -1,31 +1,18 @@
 """Builders of objects for tests: the caller names what matters, the rest has defaults."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import CLUSTER_LEASE
-from watchword.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CONFIG_MAPS,
-    LEASES,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTERS,
-    NAMESPACES,
-    RBAC_GROUP,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-)
 from watchword.api.time import rfc3339_micro
 
 
 def a_namespace(name: str, **metadata: Any) -> Object:
-    return NAMESPACES.manifest(ObjectKey.cluster(name), metadata=metadata)
+    return resources.NAMESPACES.manifest(ObjectKey.cluster(name), metadata=metadata)
 
 
 def a_secret(
@@ -33,15 +20,15 @@ def a_secret(
 ) -> Object:
     """Return a Secret; the values of `data` are not base64-encoded."""
     encoded = {name: base64.b64encode(_as_bytes(value)).decode() for name, value in (data or {}).items()}
-    return SECRETS.manifest(ObjectKey(namespace, name), metadata=metadata, type=kind, data=encoded)
+    return resources.SECRETS.manifest(ObjectKey(namespace, name), metadata=metadata, type=kind, data=encoded)
 
 
 def a_config_map(name: str, *, namespace: str, data: Mapping[str, str] | None = None, **metadata: Any) -> Object:
-    return CONFIG_MAPS.manifest(ObjectKey(namespace, name), metadata=metadata, data=dict(data or {}))
+    return resources.CONFIG_MAPS.manifest(ObjectKey(namespace, name), metadata=metadata, data=dict(data or {}))
 
 
 def a_service_account(name: str, *, namespace: str, **metadata: Any) -> Object:
-    return SERVICE_ACCOUNTS.manifest(ObjectKey(namespace, name), metadata=metadata)
+    return resources.SERVICE_ACCOUNTS.manifest(ObjectKey(namespace, name), metadata=metadata)
 
 
 def a_lease(
@@ -57,17 +44,17 @@ def a_lease(
         spec["holderIdentity"] = holder
     if renewed_at is not None:
         spec["renewTime"] = rfc3339_micro(renewed_at)
-    return LEASES.manifest(ObjectKey(namespace, name), spec=spec)
+    return resources.LEASES.manifest(ObjectKey(namespace, name), spec=spec)
 
 
 def a_cluster(name: str, *, accepted: bool = False, lease_seconds: int = 60, **metadata: Any) -> Object:
     """Return a ManagedCluster, by default not accepted."""
     spec = {"hubAcceptsClient": accepted, "leaseDurationSeconds": lease_seconds}
-    return MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), metadata=metadata, spec=spec)
+    return resources.MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), metadata=metadata, spec=spec)
 
 
 def an_addon(name: str, *, cluster: str, **metadata: Any) -> Object:
-    return MANAGED_CLUSTER_ADDONS.manifest(ObjectKey(cluster, name), metadata=metadata, spec={})
+    return resources.MANAGED_CLUSTER_ADDONS.manifest(ObjectKey(cluster, name), metadata=metadata, spec={})
 
 
 def a_cluster_role(
@@ -76,15 +63,15 @@ def a_cluster_role(
     rule: Object = {"apiGroups": [group], "resources": list(of), "verbs": list(verbs)}
     if names:
         rule["resourceNames"] = list(names)
-    return CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=[rule])
+    return resources.CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=[rule])
 
 
 def a_cluster_role_binding(name: str, *, role: str, users: Sequence[str] = (), groups: Sequence[str] = ()) -> Object:
     kinds = [("User", user) for user in users] + [("Group", group) for group in groups]
-    return CLUSTER_ROLE_BINDINGS.manifest(
+    return resources.CLUSTER_ROLE_BINDINGS.manifest(
         ObjectKey.cluster(name),
-        roleRef={"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
-        subjects=[{"apiGroup": RBAC_GROUP, "kind": kind, "name": who} for kind, who in kinds],
+        roleRef={"apiGroup": resources.RBAC_GROUP, "kind": "ClusterRole", "name": role},
+        subjects=[{"apiGroup": resources.RBAC_GROUP, "kind": kind, "name": who} for kind, who in kinds],
     )
 
 

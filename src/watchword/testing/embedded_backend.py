@@ -1,7 +1,5 @@
 """The embedded control plane as a backend of the `plane` fixtures: in this process, with or without a socket."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence

@@ -8,8 +8,6 @@ TestingError
 └── SecretLeaked          a planted secret was found where no secret may be
 """
 
-from __future__ import annotations
-
 
 class TestingError(Exception):
     """Base of the errors of this package."""

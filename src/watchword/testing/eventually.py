@@ -1,7 +1,5 @@
 """Waits for a state by watching it, in the loop's own time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing

@@ -1,7 +1,5 @@
 """The real control plane as a backend of the `plane` fixtures."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """Searches what a test leaves for people and programs to read: objects, Events, log, metrics, arguments of programs."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -1,7 +1,5 @@
 """A control plane for one test: clients, namespaces and kubeconfigs that are removed with the test."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Sequence

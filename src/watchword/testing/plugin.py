@@ -7,8 +7,6 @@ Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, 
 `planes("kube-apiserver")` names the only control planes on which a test makes sense.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys

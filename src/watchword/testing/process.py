@@ -1,7 +1,5 @@
 """A child process with its log, stopped by its process id; and waiting until it serves."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

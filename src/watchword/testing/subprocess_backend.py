@@ -1,7 +1,5 @@
 """The embedded control plane in a process of its own, which can be killed like any other."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import sys

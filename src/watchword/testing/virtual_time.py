@@ -1,7 +1,5 @@
 """An event loop in virtual time: sleeping a year takes no time, and every run is the same."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import random

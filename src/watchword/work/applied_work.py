@@ -1,7 +1,5 @@
 """Removes what a work had applied once its record goes, and the record once its work has vanished from the hub."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field

@@ -1,7 +1,5 @@
 """Brings single objects of a work to the managed cluster, by the strategy that the work asks for."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The controllers of work as data."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable
 from datetime import timedelta

@@ -5,8 +5,6 @@ WorkError
 └── NotPermitted         the work's executor may not do what the work asks for
 """
 
-from __future__ import annotations
-
 
 class WorkError(Exception):
     """Base of what keeps a work from being done."""

@@ -1,7 +1,5 @@
 """Asks whether the identity on whose behalf a work is applied may do what the work does."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The hub's part in ManifestWorks: deletes completed works after their time to live."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Fields that a work leaves to the cluster once the object is there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

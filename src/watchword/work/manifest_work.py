@@ -1,7 +1,5 @@
 """Keeps the objects of a ManifestWork on the managed cluster as the hub wants them, and tells the hub about it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from random import Random

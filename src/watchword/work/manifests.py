@@ -1,7 +1,5 @@
 """Reads the manifests of a work: each becomes an object to apply, in order, or is refused with one sentence."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Follows the objects that works have applied, so that drift and feedback are seen without asking."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from contextlib import aclosing, suppress

@@ -1,7 +1,5 @@
 """Reads, writes and removes single objects of the managed cluster, without harming what other works own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
 from typing import Any

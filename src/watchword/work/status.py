@@ -1,7 +1,5 @@
 """Says on the hub how a work and each of its manifests fare."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta

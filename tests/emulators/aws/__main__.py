@@ -16,7 +16,6 @@ from msgspec import Struct
 from tests.emulators.aws.emulator import ISSUER, AwsEmulator, EksCluster
 from tests.emulators.aws.journal import Journal
 
-from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.boto import BotoApi
 from watchword.registration.aws_irsa.documents import (
     AgentAccounts,
@@ -25,6 +24,7 @@ from watchword.registration.aws_irsa.documents import (
     managed_cluster_role,
 )
 from watchword.registration.aws_irsa.iam import RoleWriter
+from watchword.registration.aws_irsa.options import EksClusterArn
 from watchword.runtime.event_loop import run
 from watchword.testing.credentials import write_private
 

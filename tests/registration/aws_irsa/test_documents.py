@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.documents import (
     LONGEST_ROLE_NAME,
     AgentAccounts,
@@ -16,6 +15,7 @@ from watchword.registration.aws_irsa.documents import (
     managed_cluster_role,
 )
 from watchword.registration.aws_irsa.errors import InvalidName
+from watchword.registration.aws_irsa.options import EksClusterArn
 
 HUB = EksClusterArn("aws", "us-west-2", "111122223333", "fleet-hub")
 MANAGED = EksClusterArn("aws", "eu-central-1", "444455556666", "edge-1")

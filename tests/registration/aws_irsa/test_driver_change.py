@@ -18,9 +18,9 @@ from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGERS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.certificates.approval import is_pending
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
+from watchword.credentials.certificates.requests import is_pending
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER

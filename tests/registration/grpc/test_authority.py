@@ -18,6 +18,7 @@ from watchword.pki.certificates import Certificate, parse_certificate, split_bun
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames
 from watchword.processes.hub import HubOptions
+from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, HOSTS, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
 from watchword.registration.grpc.hub import (
     PROPAGATION,
     SignerAuthorities,
@@ -25,8 +26,6 @@ from watchword.registration.grpc.hub import (
     decide_bundle,
     is_serving_certificate_good,
 )
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
-from watchword.registration.grpc.options import HOSTS
 from watchword.testing.builders import a_namespace, a_secret
 from watchword.testing.eventually import eventually, is_told
 

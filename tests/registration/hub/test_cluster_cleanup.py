@@ -17,7 +17,7 @@ from watchword.operator.cluster_manager_manifests import CLEANER
 from watchword.operator.rbac import CLEANER_RULES
 from watchword.operator.rendering import cluster_role_with_binding
 from watchword.registration.hub import installation as prerequisites
-from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup, is_due_for_deletion
+from watchword.registration.hub.cluster_removal import RETENTION, ClusterCleanup, is_due_for_deletion
 from watchword.testing.builders import a_cluster
 from watchword.testing.plane import Plane
 

@@ -1,7 +1,5 @@
 """Runs the agent of the add-on: one connection to the hub, one to its own cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from random import Random, SystemRandom

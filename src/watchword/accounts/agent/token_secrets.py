@@ -18,9 +18,18 @@ from watchword.api.names import Annotation, Label, service_account_user
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
-from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.credentials.evidence import TokenClientFactory, TokenEvidence
-from watchword.credentials.lifecycle import Decision, Held, Obtain, Reason, Subject, Wanted, decide
+from watchword.credentials.lifecycle import (
+    BoundToken,
+    Decision,
+    Held,
+    Obtain,
+    Reason,
+    Subject,
+    Wanted,
+    decide,
+    read_bound_token,
+)
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint, read

@@ -1,7 +1,5 @@
 """Gives accounts their recorded rights on clusters, and agents the right to the Secrets of their accounts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Has an account in a cluster's namespace revoked before it is gone, and its Secret replaced when it was changed."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -26,7 +24,7 @@ from watchword.api.names import Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import parse_rfc3339, rfc3339_micro
 from watchword.api.validation import validate_server_address
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock

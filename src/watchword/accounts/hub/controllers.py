@@ -1,7 +1,5 @@
 """The controllers of the hub side, as data, and the process that runs them beside another hub."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable
 from random import Random, SystemRandom

@@ -1,7 +1,5 @@
 """The add-on as its author describes it: what the agent may do on either side, and what runs on a cluster."""
 
-from __future__ import annotations
-
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.addons.rbac import lease_manifests
 from watchword.api import resources

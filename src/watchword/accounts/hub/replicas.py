@@ -1,7 +1,5 @@
 """An account in a cluster-set namespace as it is on one cluster: a replica there, and a copy of its Secret here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Keeps an account of a cluster-set namespace on every cluster of the set, as clusters and bindings come and go."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Declares, for every add-on, its driver and its subject."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """Add-ons register with client certificates: of the hub's signer, or of signers of their own."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 
 from msgspec.structs import replace
@@ -12,8 +10,14 @@ from watchword.api.meta import Object
 from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, ConditionType, addon_fleet_group, addon_group, addon_user
 from watchword.api.resources import ROLES
 from watchword.api.validation import is_dns_label
-from watchword.credentials.credential_kind import CredentialCondition, CredentialKind
-from watchword.credentials.driver import AgentContext, AgentDriver, CredentialSubject, WantedCredential
+from watchword.credentials.driver import (
+    AgentContext,
+    AgentDriver,
+    CredentialCondition,
+    CredentialKind,
+    CredentialSubject,
+    WantedCredential,
+)
 
 
 class CertificateSubjects(AddonSubjects):

@@ -1,7 +1,5 @@
 """Approves the certificates that add-ons may have, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -16,19 +14,15 @@ from watchword.api.cluster import Cluster, is_accepted
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.certificates.approval import (
+from watchword.credentials.certificates import requests
+from watchword.credentials.certificates.issued_certificate import read_authority, sign_request, with_certificate
+from watchword.credentials.certificates.requests import (
     APPROVED,
     APPROVED_REASON,
+    CertificateRequestRefused,
     is_approved,
     is_pending,
     with_decision,
-)
-from watchword.credentials.certificates.issued_certificate import read_authority, sign_request, with_certificate
-from watchword.credentials.certificates.request import CertificateRequestRefused
-from watchword.credentials.certificates.request_validation import (
-    is_agent_of,
-    read_addon_request,
-    read_signer_request,
 )
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
@@ -106,7 +100,7 @@ class AddonSigningReconciler(Struct, frozen=True):
         try:
             validate_addon_request(csr, facts, self.catalog)
             authority = read_signing_authority(await self.client.find(SECRETS, signer.authority))
-            asked = read_signer_request(csr, signer.name).asked
+            asked = requests.read_signer_request(csr, signer.name).asked
             certificate = sign_request(csr, asked, authority, longest=signer.lifetime, now=self.clock.now())
         except CertificateRequestRefused as objection:
             self.events.refusal(csr, "SigningRefused", str(objection))
@@ -161,7 +155,7 @@ def validate_addon_request(csr: Object, facts: RequestFacts, catalog: AddonCatal
         raise CertificateRequestRefused("there is no such add-on on that cluster")
     if not is_accepted(facts.cluster):
         raise CertificateRequestRefused("the cluster is not accepted by this hub")
-    if not is_agent_of(facts.addon.cluster, csr):
+    if not requests.is_agent_of(facts.addon.cluster, csr):
         raise CertificateRequestRefused("the requester is not an agent of the cluster in the label")
     if facts.addon.deleting and not facts.addon.finishing:
         raise CertificateRequestRefused("the add-on is being removed")
@@ -172,7 +166,7 @@ def validate_addon_request(csr: Object, facts: RequestFacts, catalog: AddonCatal
 
 
 def _validate_hub_request(csr: Object, addon: Addon, catalog: AddonCatalog) -> None:
-    read_addon_request(csr)
+    requests.read_addon_request(csr)
     driver = catalog.driver_of(addon)
     if addon.kube_client is None or not isinstance(driver, RequestsAddonCertificate):
         raise CertificateRequestRefused("the add-on is not registered for a certificate of this hub")
@@ -188,7 +182,7 @@ def _validate_signer_request(csr: Object, facts: RequestFacts) -> None:
         )
     if signer.objection:
         raise CertificateRequestRefused(signer.objection)
-    request = read_signer_request(csr, signer.name)
+    request = requests.read_signer_request(csr, signer.name)
     instance = AddonInstance(addon, Cluster.read(cluster))
     expected = signer.subject_for(instance)
     if expected != Signer(signer.name).subject_for(instance) and is_reserved_subject(expected):

@@ -1,7 +1,5 @@
 """The hub's controllers for add-ons, as data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct

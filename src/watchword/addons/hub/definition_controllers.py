@@ -1,7 +1,5 @@
 """The hub controller that follows from an add-on's definition, as data."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

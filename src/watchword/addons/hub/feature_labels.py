@@ -1,7 +1,5 @@
 """Labels each cluster with the state of its add-ons, so that clusters can be selected by what they offer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct

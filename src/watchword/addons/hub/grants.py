@@ -1,7 +1,5 @@
 """Writes an add-on's rights: validated first, bound to the rebuilt subject, removed when no longer declared."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

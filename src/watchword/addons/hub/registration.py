@@ -1,7 +1,5 @@
 """Declares which credentials an add-on needs, and binds its rights to the subject that its agent must have."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """The agent of the sample add-on: keeps a report on the hub up to date with the credential it was given."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The hub side of the sample add-on: all that its author writes."""
 
-from __future__ import annotations
-
 from watchword.addons.definition import AddonDefinition, AddonInstance
 from watchword.addons.rbac import lease_manifests, status_writer
 from watchword.api.meta import Object, ObjectKey

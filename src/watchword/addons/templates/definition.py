@@ -1,7 +1,5 @@
 """Reads an AddOnTemplate as the definition of an add-on, so that an add-on can be described by manifests alone."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -12,16 +10,11 @@ from msgspec.structs import replace
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, Grant, Signer
 from watchword.addons.templates import rendering
 from watchword.addons.templates.deployment_config import DeploymentConfig, mirrors_from_annotation
+from watchword.api import resources
 from watchword.api.addon import Addon, AddonSubject, requested_namespace
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, mapping_at, rows_at
 from watchword.api.names import ADDON_NAMESPACE, HUB_NAMESPACE, HUB_SERVICE_ACCOUNT, Annotation, ConditionType, Label
-from watchword.api.resources import (
-    ADDON_DEPLOYMENT_CONFIGS,
-    ADDON_TEMPLATES,
-    CLUSTER_MANAGEMENT_ADDONS,
-    MANAGED_CLUSTER_ADDONS,
-)
 from watchword.runtime.cache import Cache
 
 BY_CONFIG = "config"  # the index of add-ons by the AddOnDeploymentConfigs that they name
@@ -36,13 +29,13 @@ class TemplateDefinitionLookup(Struct, frozen=True):
     def __call__(self, addon: Object) -> AddonDefinition | None:
         """Return the definition, None when the add-on is not described by a template."""
         name = addon["metadata"]["name"]
-        known = self.reader.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(name)) or {}
-        wanted = next(config_keys(addon, known, ADDON_TEMPLATES), None)
-        template = self.reader.get(ADDON_TEMPLATES, wanted) if wanted else None
+        known = self.reader.get(resources.CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(name)) or {}
+        wanted = next(config_keys(addon, known, resources.ADDON_TEMPLATES), None)
+        template = self.reader.get(resources.ADDON_TEMPLATES, wanted) if wanted else None
         if template is None or (template.get("spec") or {}).get("addonName") != name:
             return None
-        key = next(config_keys(addon, known, ADDON_DEPLOYMENT_CONFIGS), None)
-        config = self.reader.get(ADDON_DEPLOYMENT_CONFIGS, key) if key else None
+        key = next(config_keys(addon, known, resources.ADDON_DEPLOYMENT_CONFIGS), None)
+        config = self.reader.get(resources.ADDON_DEPLOYMENT_CONFIGS, key) if key else None
         described = read_template(template, addon, DeploymentConfig.read(config or {}))
         signers = tuple(restrict_signing_authority(signer, self.signing_namespaces) for signer in described.signers)
         described = replace(described, signers=signers, trusted=trusted_grants(known))
@@ -59,9 +52,9 @@ class TemplateDefinitionLookup(Struct, frozen=True):
     def addons_affected_by_config(self, config: Object) -> list[ObjectKey]:
         """Map an AddOnDeploymentConfig to the add-ons that name it, or whose kind does."""
         key = ObjectKey.of(config)
-        named = self.reader.index_keys(MANAGED_CLUSTER_ADDONS, BY_CONFIG, str(key))
-        kinds = self.reader.list(CLUSTER_MANAGEMENT_ADDONS)
-        default = [kind for kind in kinds if key in config_keys({}, kind, ADDON_DEPLOYMENT_CONFIGS)]
+        named = self.reader.index_keys(resources.MANAGED_CLUSTER_ADDONS, BY_CONFIG, str(key))
+        kinds = self.reader.list(resources.CLUSTER_MANAGEMENT_ADDONS)
+        default = [kind for kind in kinds if key in config_keys({}, kind, resources.ADDON_DEPLOYMENT_CONFIGS)]
         return [
             *named,
             *(key for kind in default for key in self._addons_of(kind["metadata"]["name"])),
@@ -71,11 +64,11 @@ class TemplateDefinitionLookup(Struct, frozen=True):
         """Map a cluster that says where its images come from to its add-ons."""
         if Annotation.IMAGE_REGISTRIES not in annotations_of(cluster):
             return []
-        addons = self.reader.list(MANAGED_CLUSTER_ADDONS, namespace=cluster["metadata"]["name"])
+        addons = self.reader.list(resources.MANAGED_CLUSTER_ADDONS, namespace=cluster["metadata"]["name"])
         return [ObjectKey.of(obj) for obj in addons]
 
     def _addons_of(self, name: str) -> list[ObjectKey]:
-        return [key for key in self.reader.keys(MANAGED_CLUSTER_ADDONS) if key.name == name]
+        return [key for key in self.reader.keys(resources.MANAGED_CLUSTER_ADDONS) if key.name == name]
 
 
 def config_keys(addon: Object, known: Object, resource: Resource) -> Iterator[ObjectKey]:
@@ -97,7 +90,7 @@ def _named(rows: Iterable[Object], resource: Resource) -> Iterator[ObjectKey]:
 
 def index_by_config(addon: Object) -> list[str]:
     """Return one value for each AddOnDeploymentConfig that an add-on names: the index `BY_CONFIG`."""
-    return [str(key) for key in config_keys(addon, {}, ADDON_DEPLOYMENT_CONFIGS)]
+    return [str(key) for key in config_keys(addon, {}, resources.ADDON_DEPLOYMENT_CONFIGS)]
 
 
 def trusted_grants(known: Object) -> frozenset[str]:

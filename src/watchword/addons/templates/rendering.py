@@ -1,7 +1,5 @@
 """Renders the manifests of an AddOnTemplate for one cluster, as Open Cluster Management renders them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

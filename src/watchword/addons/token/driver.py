@@ -1,7 +1,5 @@
 """Add-ons register with tokens of a ServiceAccount on the hub."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -12,9 +10,19 @@ from watchword.api.limits import LONGEST_TOKEN_LIFETIME, SHORTEST_TOKEN_LIFETIME
 from watchword.api.names import ConditionType
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.api.validation import parse_seconds
-from watchword.credentials.credential_kind import CredentialCondition, CredentialKind
-from watchword.credentials.driver import AgentContext, AgentDriver, CredentialSubject, HubContext, WantedCredential
-from watchword.credentials.driver_options import DriverOption, OptionType, Settings, Side
+from watchword.credentials.driver import (
+    AgentContext,
+    AgentDriver,
+    CredentialCondition,
+    CredentialKind,
+    CredentialSubject,
+    DriverOption,
+    HubContext,
+    OptionType,
+    Settings,
+    Side,
+    WantedCredential,
+)
 from watchword.runtime.reconcile import ControllerSpec
 
 DEFAULT_LIFETIME = timedelta(days=365)

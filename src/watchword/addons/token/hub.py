@@ -1,7 +1,5 @@
 """Makes what an add-on needs to have tokens, reports it with the account's UID, and takes it away again."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterable
@@ -12,18 +10,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.addons.driver import AddonSubjects
+from watchword.api import names
 from watchword.api.addon import KUBE_CLIENT, Addon, AddonSubject, Registration
 from watchword.api.cluster import is_accepted
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of, owner_reference, uid_of
-from watchword.api.names import (
-    NAME_CONFLICT,
-    ConditionType,
-    Label,
-    addon_service_account,
-    addon_service_account_short,
-    service_account_user,
-)
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
 from watchword.credentials.driver import ClusterSubjects, HubContext
@@ -42,9 +33,9 @@ _READY = re.compile(r"(?:ServiceAccount (?P<namespace>[^/\s]+)/(?P<name>[^/\s]+)
 KINDS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
 """What is made for add-ons whose credential is a token."""
 
-READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
+READY = names.ConditionType.TOKEN_INFRASTRUCTURE_READY
 DRIVER = "token"
-TOKEN_OBJECTS = WatchScope(labels=f"{Label.TOKEN_INFRASTRUCTURE}=true")
+TOKEN_OBJECTS = WatchScope(labels=f"{names.Label.TOKEN_INFRASTRUCTURE}=true")
 RETIRED_AFTER = timedelta(seconds=10)  # an agent that flips between drivers must not have everything made each time
 RETIRED_ANYWAY = timedelta(minutes=5)
 
@@ -119,7 +110,7 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
             uid = await self._write(addon, account)
         except NameConflict as conflict:
             await self._unbind(addon)
-            await self._set_ready_condition(addon, Condition.false(READY, NAME_CONFLICT, str(conflict)))
+            await self._set_ready_condition(addon, Condition.false(READY, names.NAME_CONFLICT, str(conflict)))
             return Done()
         except Conflict:
             raise  # another writer was faster: the next reconcile settles it
@@ -227,7 +218,7 @@ def choose_token_infrastructure_action(
 
 def decide_retirement_delay(addon: Object, since: datetime, *, now: datetime) -> timedelta:
     """Return how long to wait before an unused account is removed: the credential that replaces it comes first."""
-    patience = RETIRED_AFTER if is_true(addon, ConditionType.CERTIFICATE_ROTATED) else RETIRED_ANYWAY
+    patience = RETIRED_AFTER if is_true(addon, names.ConditionType.CERTIFICATE_ROTATED) else RETIRED_ANYWAY
     return since + patience - now
 
 
@@ -284,7 +275,7 @@ def binding_manifest(addon: Addon, subjects: list[Object]) -> Object:
 
 def _metadata(addon: Addon) -> Object:
     return {
-        "labels": {Label.TOKEN_ADDON: addon.name, Label.TOKEN_INFRASTRUCTURE: "true"},
+        "labels": {names.Label.TOKEN_ADDON: addon.name, names.Label.TOKEN_INFRASTRUCTURE: "true"},
         "ownerReferences": [owner_reference(addon.object)],
     }
 
@@ -300,13 +291,13 @@ def managed_objects(key: ObjectKey) -> list[tuple[Resource, ObjectKey]]:
 
 def account_selector(addon: str) -> str:
     """Return the labels of the ServiceAccounts of one add-on, or of all add-ons when the name is empty."""
-    named = f"{Label.TOKEN_ADDON}={addon}" if addon else Label.TOKEN_ADDON
-    return f"{named},{Label.TOKEN_INFRASTRUCTURE}=true"
+    named = f"{names.Label.TOKEN_ADDON}={addon}" if addon else names.Label.TOKEN_ADDON
+    return f"{named},{names.Label.TOKEN_INFRASTRUCTURE}=true"
 
 
 def addon_from_labels(obj: Object) -> list[ObjectKey]:
-    name = labels_of(obj).get(Label.TOKEN_ADDON)
-    marked = name and labels_of(obj).get(Label.TOKEN_INFRASTRUCTURE) == "true"
+    name = labels_of(obj).get(names.Label.TOKEN_ADDON)
+    marked = name and labels_of(obj).get(names.Label.TOKEN_INFRASTRUCTURE) == "true"
     return [ObjectKey(obj["metadata"].get("namespace") or "", name)] if name and marked else []
 
 
@@ -314,7 +305,7 @@ def is_labeled_for(addon: str) -> Callable[[Object], bool]:
 
     def test(obj: Object) -> bool:
         labels = labels_of(obj)
-        return labels.get(Label.TOKEN_ADDON) == addon and labels.get(Label.TOKEN_INFRASTRUCTURE) == "true"
+        return labels.get(names.Label.TOKEN_ADDON) == addon and labels.get(names.Label.TOKEN_INFRASTRUCTURE) == "true"
 
     return test
 
@@ -349,7 +340,7 @@ class TokenSubjects(AddonSubjects):
     """The ServiceAccounts of add-ons, by either of their names."""
 
     def default(self, cluster: str, addon: str) -> AddonSubject:
-        return token_subject(cluster, addon_service_account(cluster, addon))
+        return token_subject(cluster, names.addon_service_account(cluster, addon))
 
     def is_own(self, cluster: str, addon: str, subject: AddonSubject) -> bool:
         return subject in tuple(token_subject(cluster, name) for name in service_accounts(cluster, addon))
@@ -367,7 +358,7 @@ class TokenSubjects(AddonSubjects):
 
 
 def token_subject(cluster: str, account: str) -> AddonSubject:
-    return AddonSubject(service_account_user(cluster, account))
+    return AddonSubject(names.service_account_user(cluster, account))
 
 
 def account_name(subject: AddonSubject) -> str:
@@ -376,7 +367,7 @@ def account_name(subject: AddonSubject) -> str:
 
 def service_accounts(cluster: str, addon: str) -> tuple[str, str]:
     """Return both names that an add-on's ServiceAccount may have: the default, and that of OCM."""
-    return addon_service_account(cluster, addon), addon_service_account_short(addon)
+    return names.addon_service_account(cluster, addon), names.addon_service_account_short(addon)
 
 
 class TokenAccount(Struct, frozen=True):
@@ -389,7 +380,7 @@ class TokenAccount(Struct, frozen=True):
 
 def ready_account(addon: Addon) -> TokenAccount | None:
     """Return the ServiceAccount that the hub reports as ready, None when it reports none that can be ours."""
-    said = find_condition(addon.object, ConditionType.TOKEN_INFRASTRUCTURE_READY)
+    said = find_condition(addon.object, names.ConditionType.TOKEN_INFRASTRUCTURE_READY)
     account = parse_ready_message(said.message) if said is not None and said.status == "True" else None
     if account is None or account.namespace not in ("", addon.cluster):
         return None

@@ -1,7 +1,5 @@
 """Plans the revocation of an add-on on one cluster."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Sequence
 

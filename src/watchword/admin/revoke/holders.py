@@ -1,7 +1,5 @@
 """Finds out which credential of the fleet an entry of a kubeconfig is, by asking the hub and never the entry."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,7 +21,7 @@ from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, Label, agent_user, cluster_group, cluster_group_plain
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.bound_token import BoundToken, read_bound_token
+from watchword.credentials.lifecycle import BoundToken, read_bound_token
 from watchword.kube.access_reviews import UserIdentity, review_token
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, bearer

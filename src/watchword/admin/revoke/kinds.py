@@ -1,7 +1,5 @@
 """The kinds of credentials that can be revoked; a new kind is a module and a row here."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeAlias

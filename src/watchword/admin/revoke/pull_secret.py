@@ -1,7 +1,5 @@
 """Plans the revocation of the image pull secrets of a ServiceAccount."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import contextlib

@@ -1,7 +1,5 @@
 """One revocation: what it does, on which object, and how its effect is proved."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta

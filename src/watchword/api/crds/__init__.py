@@ -1,7 +1,5 @@
 """The fleet's CustomResourceDefinitions."""
 
-from __future__ import annotations
-
 from watchword.api.crds.addon import ADDON_TEMPLATE, CLUSTER_MANAGEMENT_ADDON, MANAGED_CLUSTER_ADDON
 from watchword.api.crds.addon_config import ADDON_DEPLOYMENT_CONFIG
 from watchword.api.crds.cluster import (

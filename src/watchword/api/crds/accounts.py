@@ -1,22 +1,7 @@
 """Schemas of managed service accounts, in the group of the design and in that of Open Cluster Management."""
 
-from __future__ import annotations
-
 from watchword.api import resources
-from watchword.api.crds.schema import (
-    AGE,
-    array,
-    boolean,
-    column,
-    condition_column,
-    conditions,
-    date_time,
-    definition,
-    record,
-    string,
-    version,
-    whole,
-)
+from watchword.api.crds import schema
 from watchword.api.meta import Object
 
 DEFAULT_VALIDITY = "24h0m0s"
@@ -42,49 +27,52 @@ _NAME_RULE = {
 
 
 def _rotation(default: str, *, strict: bool) -> Object:
-    validity = string("How long a token is requested for, as a Go duration: 24h, 90m.", default=default)
+    validity = schema.string("How long a token is requested for, as a Go duration: 24h, 90m.", default=default)
     if strict:
         validity |= {"pattern": GO_DURATION, "maxLength": 64, "x-kubernetes-validations": _VALIDITY_RULES}
-    enabled = {**boolean("Whether the token is renewed before it expires."), "default": True}
-    return record("How the token is rotated.", {"enabled": enabled, "validity": validity})
+    enabled = {**schema.boolean("Whether the token is renewed before it expires."), "default": True}
+    return schema.record("How the token is rotated.", {"enabled": enabled, "validity": validity})
 
 
 def _spec(default: str, *, strict: bool) -> Object:
-    audience = string("An audience.", minLength=1, maxLength=LONGEST_AUDIENCE)
+    audience = schema.string("An audience.", minLength=1, maxLength=LONGEST_AUDIENCE)
     fields = {
-        "audiences": array(
+        "audiences": schema.array(
             "For whom the token is valid; nothing: for the API server of the cluster.",
             audience,
             maxItems=MOST_AUDIENCES,
         ),
         "rotation": _rotation(default, strict=strict),
-        "ttlSecondsAfterCreation": whole(
+        "ttlSecondsAfterCreation": schema.whole(
             "After how many seconds the account is deleted; nothing: never.", minimum=0, exclusiveMinimum=True
         ),
     }
     if strict:
         rotation = fields["rotation"]
         fields["rotation"] = {**rotation, "default": {"enabled": True, "validity": default}}
-        return record("What the account is.", fields, default={})
-    return record("What the account is.", fields, required=("rotation",))
+        return schema.record("What the account is.", fields, default={})
+    return schema.record("What the account is.", fields, required=("rotation",))
 
 
 def _status() -> Object:
-    secret = record(
+    secret = schema.record(
         "The Secret beside this object.",
-        {"name": string("Its name."), "lastRefreshTimestamp": date_time("When the token was last written.")},
+        {
+            "name": schema.string("Its name."),
+            "lastRefreshTimestamp": schema.date_time("When the token was last written."),
+        },
         required=("lastRefreshTimestamp", "name"),
     )
-    clusters = record(
+    clusters = schema.record(
         "Of an account in a cluster-set namespace: on how many clusters it is.",
-        {"total": whole("Clusters of the set."), "present": whole("Clusters that have it.")},
+        {"total": schema.whole("Clusters of the set."), "present": schema.whole("Clusters that have it.")},
     )
-    return record(
+    return schema.record(
         "What is known of the account.",
         {
-            "conditions": conditions(),
-            "expirationTimestamp": date_time("When the token expires."),
-            "nextRenewalTimestamp": date_time("When the token is renewed."),
+            "conditions": schema.conditions(),
+            "expirationTimestamp": schema.date_time("When the token expires."),
+            "nextRenewalTimestamp": schema.date_time("When the token is renewed."),
             "tokenSecretRef": secret,
             "clusters": clusters,
         },
@@ -92,16 +80,16 @@ def _status() -> Object:
 
 
 _COLUMNS = (
-    condition_column("Present", "AllServiceAccountPresent"),
-    condition_column("Reported", "TokenReported"),
-    column("Clusters", ".status.clusters.present", "integer"),
-    column("Expires", ".status.expirationTimestamp", "string"),  # kubectl shows a date as an age
-    AGE,
+    schema.condition_column("Present", "AllServiceAccountPresent"),
+    schema.condition_column("Reported", "TokenReported"),
+    schema.column("Clusters", ".status.clusters.present", "integer"),
+    schema.column("Expires", ".status.expirationTimestamp", "string"),  # kubectl shows a date as an age
+    schema.AGE,
 )
 
 
 def _version(name: str, default: str, *, strict: bool = False, storage: bool = True) -> Object:
-    return version(
+    return schema.version(
         name,
         "An identity on managed clusters, whose token is reported to the hub.",
         {"spec": _spec(default, strict=strict), "status": _status()},
@@ -111,10 +99,10 @@ def _version(name: str, default: str, *, strict: bool = False, storage: bool = T
     )
 
 
-MANAGED_SERVICE_ACCOUNT = definition(
+MANAGED_SERVICE_ACCOUNT = schema.definition(
     resources.MANAGED_SERVICE_ACCOUNTS, _version("v1alpha1", DEFAULT_VALIDITY, strict=True), short_names=("msa",)
 )
-OCM_MANAGED_SERVICE_ACCOUNT = definition(
+OCM_MANAGED_SERVICE_ACCOUNT = schema.definition(
     resources.OCM_MANAGED_SERVICE_ACCOUNTS,
     {
         **_version("v1alpha1", OCM_DEFAULT_VALIDITY, storage=False),

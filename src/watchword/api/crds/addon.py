@@ -4,8 +4,6 @@ Open Cluster Management converts between v1alpha1 and v1beta1 with a webhook. He
 with the fields of either, so that no webhook is needed and no field is pruned.
 """
 
-from __future__ import annotations
-
 from watchword.api import resources
 from watchword.api.crds.schema import (
     AGE,

@@ -1,7 +1,5 @@
 """Schemas of Klusterlet and ClusterManager."""
 
-from __future__ import annotations
-
 from watchword.api import resources
 from watchword.api.crds.schema import (
     AGE,

@@ -1,7 +1,5 @@
 """Functions with which the schemas of the fleet's kinds are written."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from watchword.api.limits import MAX_DOCUMENT_BYTES

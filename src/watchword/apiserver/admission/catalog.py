@@ -1,7 +1,5 @@
 """The admission steps in their order, and those that are a few lines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec import Struct

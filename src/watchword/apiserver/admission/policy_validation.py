@@ -1,7 +1,5 @@
 """Defaults and validation of ValidatingAdmissionPolicies and their bindings."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 
 from watchword.api.meta import Object

@@ -1,7 +1,5 @@
 """Every pod runs as a ServiceAccount, and finds that account's token where clients look for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Authenticates bootstrap tokens of joining machines."""
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,18 +7,7 @@ from datetime import datetime
 import orjson
 from msgspec import Struct
 
-from watchword.api.bootstrap import (
-    BOOTSTRAPPERS_GROUP,
-    GROUP_PATTERN,
-    KEY_EXTRA_GROUPS,
-    KEY_GROUPS,
-    TOKEN_PATTERN,
-    TOKEN_SECRET_NAMESPACE,
-    TOKEN_SECRET_PREFIX,
-    TOKEN_SECRET_TYPE,
-    bootstrap_user,
-    token_secret_key,
-)
+from watchword.api import bootstrap
 from watchword.api.meta import Object, is_deleting
 from watchword.api.resources import SECRETS
 from watchword.api.time import parse_rfc3339
@@ -33,13 +20,13 @@ _DUMMY_SECRET = orjson.dumps(
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": f"{TOKEN_SECRET_PREFIX}000000",
-            "namespace": TOKEN_SECRET_NAMESPACE,
+            "name": f"{bootstrap.TOKEN_SECRET_PREFIX}000000",
+            "namespace": bootstrap.TOKEN_SECRET_NAMESPACE,
             "uid": "00000000-0000-0000-0000-000000000000",
             "resourceVersion": "0",
             "creationTimestamp": "2000-01-01T00:00:00Z",
         },
-        "type": TOKEN_SECRET_TYPE,
+        "type": bootstrap.TOKEN_SECRET_TYPE,
         "data": {
             "token-id": "",
             "token-secret": "bm9ib2R5J3Mgc2VjcmV0IQ==",
@@ -60,11 +47,11 @@ class BootstrapTokenAuthenticator(Struct, frozen=True):
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return the bootstrap user; None for every token that is not a good one."""
-        found = TOKEN_PATTERN.fullmatch(token)
+        found = bootstrap.TOKEN_PATTERN.fullmatch(token)
         if found is None:
             return None
         token_id, secret = found.groups()
-        stored = self.registry.get(SECRETS, token_secret_key(token_id))
+        stored = self.registry.get(SECRETS, bootstrap.token_secret_key(token_id))
         user = decide_bootstrap_user(token_id, secret, stored or orjson.loads(_DUMMY_SECRET), now=self.now())
         return None if user is None else AuthenticatedIdentity(user, audiences)
 
@@ -78,7 +65,7 @@ def decide_bootstrap_user(token_id: str, secret: str, stored: Object, *, now: da
     good = (
         matches
         and not is_deleting(stored)
-        and stored.get("type") == TOKEN_SECRET_TYPE
+        and stored.get("type") == bootstrap.TOKEN_SECRET_TYPE
         and data.get("token-id") == token_id.encode()
         and not expired
         and data.get("usage-bootstrap-authentication") == b"true"
@@ -86,7 +73,7 @@ def decide_bootstrap_user(token_id: str, secret: str, stored: Object, *, now: da
     )
     if not good or groups is None:
         return None
-    return User(bootstrap_user(token_id), groups=groups)
+    return User(bootstrap.bootstrap_user(token_id), groups=groups)
 
 
 def is_expired(data: Mapping[str, bytes], *, now: datetime) -> bool:
@@ -100,11 +87,11 @@ def is_expired(data: Mapping[str, bytes], *, now: datetime) -> bool:
 
 def read_groups(data: Mapping[str, bytes]) -> tuple[str, ...] | None:
     """Return the sorted groups of a token, None when any of them may not be given."""
-    groups = {BOOTSTRAPPERS_GROUP}
-    for key in (KEY_EXTRA_GROUPS, KEY_GROUPS):
+    groups = {bootstrap.BOOTSTRAPPERS_GROUP}
+    for key in (bootstrap.KEY_EXTRA_GROUPS, bootstrap.KEY_GROUPS):
         text = data.get(key, b"").decode("utf-8", "replace")
         asked = text.split(",") if text else []
-        if not all(GROUP_PATTERN.fullmatch(group) for group in asked):
+        if not all(bootstrap.GROUP_PATTERN.fullmatch(group) for group in asked):
             return None
         groups.update(asked)
     return tuple(sorted(groups))

@@ -1,7 +1,5 @@
 """The order in which credentials are looked at: certificate first, then the bearer token."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Impersonation: the caller must be allowed each part of the impersonated identity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 

@@ -1,7 +1,5 @@
 """The authentication seam: a credential shown, an identity established or refused."""
 
-from __future__ import annotations
-
 import re
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Refuses roles and bindings that grant more than the writer has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """The authorization seam: a question, a decision, and the refusal it becomes."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """What a Role and a binding must look like to be stored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every stored kind followed at once, also those that custom resource definitions add later."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial

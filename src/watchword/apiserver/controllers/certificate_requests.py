@@ -1,7 +1,5 @@
 """Approves, signs and removes certificate signing requests."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -12,24 +10,7 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLE_B
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.authz.model import Authorizer
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
-from watchword.apiserver.csr.signers import (
-    APPROVED,
-    DENIED,
-    FAILED,
-    KUBELET_CLIENT,
-    SIGNERS,
-    certificate_of,
-    choose_certificate_lifetime,
-    conditions_named,
-    has_condition,
-    latest_update,
-    parse_pem_request,
-    requester_of,
-    sign_request,
-    signer_of,
-    usages_of,
-    validate_kubelet_client_request,
-)
+from watchword.apiserver.csr import signers
 from watchword.apiserver.model import Now, Registry, RequestInfo
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
@@ -85,14 +66,14 @@ class CertificateRequestController:
             await delete_if_unchanged(self.registry, CERTIFICATE_SIGNING_REQUESTS, csr)
             return None
         await self._approve(csr)
-        if has_condition(csr, APPROVED):
+        if signers.has_condition(csr, signers.APPROVED):
             await self._sign(csr, now)
         return (until - now).total_seconds() if until is not None else None
 
     async def _approve(self, csr: Object) -> None:
         """Approve a node's own request; keep it when only the right is missing, which may be granted later."""
         self._unauthorized.discard(csr["metadata"]["name"])
-        if certificate_of(csr) or has_condition(csr, APPROVED, DENIED):
+        if signers.certificate_of(csr) or signers.has_condition(csr, signers.APPROVED, signers.DENIED):
             return
         for right, message in auto_approval_permissions(csr):
             info = RequestInfo(
@@ -104,26 +85,32 @@ class CertificateRequestController:
                 resource=CERTIFICATE_SIGNING_REQUESTS.plural,
                 subresource=right,
             )
-            if self.authorizer.decide(requester_of(csr), info).allowed:
-                await self._add_condition(csr, APPROVED, "AutoApproved", message, "approval")
+            if self.authorizer.decide(signers.requester_of(csr), info).allowed:
+                await self._add_condition(csr, signers.APPROVED, "AutoApproved", message, "approval")
                 self._unauthorized.discard(csr["metadata"]["name"])
                 return
             self._unauthorized.add(csr["metadata"]["name"])
 
     async def _sign(self, csr: Object, now: datetime) -> None:
-        validate_for_signer = SIGNERS.get(signer_of(csr))
-        if validate_for_signer is None or certificate_of(csr) or has_condition(csr, FAILED, DENIED):
+        validate_for_signer = signers.SIGNERS.get(signers.signer_of(csr))
+        if (
+            validate_for_signer is None
+            or signers.certificate_of(csr)
+            or signers.has_condition(csr, signers.FAILED, signers.DENIED)
+        ):
             return
         try:
-            identity = parse_pem_request(csr)
-            complaint = validate_for_signer(identity, usages_of(csr))
+            identity = signers.parse_pem_request(csr)
+            complaint = validate_for_signer(identity, signers.usages_of(csr))
             if complaint:
-                await self._add_condition(csr, FAILED, "SignerValidationFailure", complaint, "status")
+                await self._add_condition(csr, signers.FAILED, "SignerValidationFailure", complaint, "status")
                 return
-            lifetime = choose_certificate_lifetime(csr["spec"].get("expirationSeconds"), longest=self.longest)
-            certificate = sign_request(self.authority(), identity, usages_of(csr), now=now, lifetime=lifetime)
+            lifetime = signers.choose_certificate_lifetime(csr["spec"].get("expirationSeconds"), longest=self.longest)
+            certificate = signers.sign_request(
+                self.authority(), identity, signers.usages_of(csr), now=now, lifetime=lifetime
+            )
         except PkiError as refusal:
-            await self._add_condition(csr, FAILED, "SigningFailure", str(refusal), "status")
+            await self._add_condition(csr, signers.FAILED, "SigningFailure", str(refusal), "status")
             return
         encoded = base64.b64encode(certificate.pem).decode()
         csr["status"] = {**(csr.get("status") or {}), "certificate": encoded}
@@ -145,16 +132,16 @@ class CertificateRequestController:
 
 
 def auto_approval_permissions(csr: Object) -> list[tuple[str, str]]:
-    if signer_of(csr) != KUBELET_CLIENT:
+    if signers.signer_of(csr) != signers.KUBELET_CLIENT:
         return []
     try:
-        identity = parse_pem_request(csr)
+        identity = signers.parse_pem_request(csr)
     except PkiError:
         return []
-    if validate_kubelet_client_request(identity, usages_of(csr)):
+    if signers.validate_kubelet_client_request(identity, signers.usages_of(csr)):
         return []
     rights = [("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")]
-    if requester_of(csr).name == identity.common_name:
+    if signers.requester_of(csr).name == identity.common_name:
         rights.insert(
             0, ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
         )
@@ -168,13 +155,17 @@ def decide_removal_time(csr: Object) -> datetime | None:
     created = parse_rfc3339(csr["metadata"].get("creationTimestamp") or "")
     if not rows and created is not None:
         ends.append(created + PENDING_KEPT)
-    issued = certificate_of(csr)
-    kept = {DENIED: DONE_KEPT, FAILED: DONE_KEPT, APPROVED: DONE_KEPT if issued else PENDING_KEPT}
+    issued = signers.certificate_of(csr)
+    kept = {
+        signers.DENIED: DONE_KEPT,
+        signers.FAILED: DONE_KEPT,
+        signers.APPROVED: DONE_KEPT if issued else PENDING_KEPT,
+    }
     for type_, duration in kept.items():
-        updated = latest_update(conditions_named(csr, type_))
+        updated = signers.latest_update(signers.conditions_named(csr, type_))
         if updated is not None:
             ends.append(updated + duration)
-    expires = _expiry(issued) if issued and has_condition(csr, APPROVED) else None
+    expires = _expiry(issued) if issued and signers.has_condition(csr, signers.APPROVED) else None
     return min([*ends, *([expires] if expires is not None else [])], default=None)
 
 

@@ -1,7 +1,5 @@
 """Keeps aggregated ClusterRoles equal to the union of the roles they select."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Mapping
 

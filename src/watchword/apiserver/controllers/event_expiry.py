@@ -1,7 +1,5 @@
 """Deletes Events some time after their last write, as kube-apiserver does by --event-ttl."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import datetime, timedelta
 from heapq import heappop, heappush

@@ -1,7 +1,5 @@
 """Fills Secrets that request a ServiceAccount's token, and removes those whose account is gone."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 

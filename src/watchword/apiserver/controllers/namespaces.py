@@ -1,7 +1,5 @@
 """Creates what every namespace has, and deletes the content of namespaces that are being deleted."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Runs a controller's work: each key once at a time, again when triggered meanwhile or when it failed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping

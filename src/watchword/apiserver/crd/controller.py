@@ -1,7 +1,5 @@
 """Serves what custom resource definitions describe, as soon as they are stored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Reads a CustomResourceDefinition, which may be invalid."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final

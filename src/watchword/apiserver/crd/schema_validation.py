@@ -1,7 +1,5 @@
 """Validates an openAPIV3Schema beyond being structural."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final

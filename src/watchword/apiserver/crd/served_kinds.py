@@ -1,7 +1,5 @@
 """The kinds that a CustomResourceDefinition adds, one for each version it serves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import cache, lru_cache, partial

@@ -1,7 +1,5 @@
 """What happens to a CustomResourceDefinition on its way to the store."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import orjson

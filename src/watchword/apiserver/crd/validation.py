@@ -1,7 +1,5 @@
 """Validates a CustomResourceDefinition before it is stored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final

@@ -1,7 +1,5 @@
 """The signers of kubernetes.io: what each signs, and for how long."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta

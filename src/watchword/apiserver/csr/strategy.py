@@ -1,7 +1,5 @@
 """What may be written to a CertificateSigningRequest, by which endpoint and by whom."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterator
 

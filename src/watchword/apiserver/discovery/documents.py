@@ -1,7 +1,5 @@
 """The discovery documents, in both forms that clients use: per group, or aggregated."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import platform

@@ -1,7 +1,5 @@
 """Server-side apply: a manager declares fields, manages them, and releases those it no longer declares."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,32 +11,13 @@ from watchword.api.json import go_print, same_json
 from watchword.api.meta import Object, annotations_of
 from watchword.api.time import rfc3339
 from watchword.apiserver.errors import bad_request
-from watchword.apiserver.fieldmanager.fieldset import (
-    APPLY,
-    UPDATE,
-    FieldSet,
-    ItemWithoutKey,
-    ManagerEntry,
-    ManagerIdentity,
-    Managers,
-    Path,
-    difference,
-    encode_managers,
-    intersection,
-    is_granular_list,
-    item_element,
-    make_identity,
-    paths,
-    print_path,
-    stored_managers,
-    union,
-)
+from watchword.apiserver.fieldmanager import fieldset
 from watchword.apiserver.fieldmanager.merge import configured_fields, leaves, merge, remove_fields, with_named_fields
 from watchword.apiserver.fieldmanager.update import Comparison, compare, new_fields, take_fields
 from watchword.apiserver.model import ApiError
 from watchword.apiserver.schema.model import Schema
 
-Conflict = tuple[ManagerIdentity, Path]
+Conflict = tuple[fieldset.ManagerIdentity, fieldset.Path]
 
 
 class ApplyConflict(ApiError):
@@ -46,7 +25,7 @@ class ApplyConflict(ApiError):
 
     def __init__(self, conflicts: Sequence[Conflict]) -> None:
         causes = [
-            {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": print_path(path)}
+            {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": fieldset.print_path(path)}
             for owner, path in conflicts
         ]
         super().__init__(409, "Conflict", _message(conflicts), {"causes": causes})
@@ -56,11 +35,11 @@ class ApplyConflict(ApiError):
 def _message(conflicts: Sequence[Conflict]) -> str:
     if len(conflicts) == 1:
         ((owner, path),) = conflicts
-        return f"Apply failed with 1 conflict: conflict with {owner}: {print_path(path)}"
+        return f"Apply failed with 1 conflict: conflict with {owner}: {fieldset.print_path(path)}"
     lines: list[str] = []
     for owner in dict.fromkeys(owner for owner, _ in conflicts):
         lines.append(f"conflicts with {owner}:")
-        lines.extend(f"- {print_path(path)}" for manager, path in conflicts if manager == owner)
+        lines.extend(f"- {fieldset.print_path(path)}" for manager, path in conflicts if manager == owner)
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 
 
@@ -68,7 +47,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL = "kubectl"
 
 
-def kept_since_last_applied(live: Object, schema: Schema) -> FieldSet:
+def kept_since_last_applied(live: Object, schema: Schema) -> fieldset.FieldSet:
     """Return the fields that client-side apply wrote and that are unchanged since: kubectl may take them over."""
     try:
         remembered = orjson.loads(annotations_of(live).get(LAST_APPLIED) or "null")
@@ -79,9 +58,9 @@ def kept_since_last_applied(live: Object, schema: Schema) -> FieldSet:
     try:
         differing = compare(remembered, live, schema)
         fields = configured_fields(remembered, schema)
-    except (ItemWithoutKey, AttributeError, TypeError):  # the annotation may contain any text
+    except (fieldset.ItemWithoutKey, AttributeError, TypeError):  # the annotation may contain any text
         return {}
-    return difference(difference(fields, differing.changed), differing.removed)
+    return fieldset.difference(fieldset.difference(fields, differing.changed), differing.removed)
 
 
 def remember_applied(obj: Object, applied: Object) -> None:
@@ -151,15 +130,15 @@ def _check_items(value: list[Any], schema: Schema, path: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, item in enumerate(value):
         place = f"{path}[{index}]"
-        if is_granular_list(value, schema):
+        if fieldset.is_granular_list(value, schema):
             try:
-                element = item_element(item, schema)
-            except ItemWithoutKey as error:
+                element = fieldset.item_element(item, schema)
+            except fieldset.ItemWithoutKey as error:
                 yield f"{path}: element {index}: {error}"
                 continue
-            place = f"{path}{print_path((element,))}"
+            place = f"{path}{fieldset.print_path((element,))}"
             if element in seen:
-                yield f"{path}: duplicate entries for key {print_path((element,))}"
+                yield f"{path}: duplicate entries for key {fieldset.print_path((element,))}"
                 continue
             seen.add(element)
         yield from _check(item, schema.items, place)
@@ -197,21 +176,21 @@ def apply(  # noqa: PLR0913 - the parameters of an apply request
     check_applied(applied, schema)
     if subresource == "status":
         reset = frozenset({*applied, *(live or ())} - {"status"})
-    identity = make_identity(manager, APPLY, "", subresource)
+    identity = fieldset.make_identity(manager, fieldset.APPLY, "", subresource)
     request = _Apply(live or {}, applied, schema, identity, reset, empty)
     try:
         managers = request.owners(rfc3339(now))
         result = request.result(managers)
         request.settle(managers, result, force=force)
-    except ItemWithoutKey as error:
+    except fieldset.ItemWithoutKey as error:
         raise ApiError(500, "", f"failed to create typed live object: {error}") from error
     entry = managers.get(identity)
     if entry is not None and (live is None or not same_json(_without_owners(live), result)):
-        managers[identity] = ManagerEntry(entry.fields, entry.api_version, rfc3339(now))
+        managers[identity] = fieldset.ManagerEntry(entry.fields, entry.api_version, rfc3339(now))
     if identity.manager == KUBECTL:
         remember_applied(result, applied)
     if managers:
-        result.setdefault("metadata", {})["managedFields"] = encode_managers(managers)
+        result.setdefault("metadata", {})["managedFields"] = fieldset.encode_managers(managers)
     return result
 
 
@@ -224,55 +203,57 @@ class _Apply(Struct, frozen=True):
     live: Object
     applied: Object
     schema: Schema
-    identity: ManagerIdentity
+    identity: fieldset.ManagerIdentity
     reset: frozenset[str]
     empty: Object | None
 
-    def owners(self, time: str) -> Managers:
+    def owners(self, time: str) -> fieldset.Managers:
         """Return the managers before this request; an object that was never tracked gets one manager for all fields."""
-        managers = stored_managers((self.live.get("metadata") or {}).get("managedFields"))
+        managers = fieldset.stored_managers((self.live.get("metadata") or {}).get("managedFields"))
         if self.live and not managers:
             fields = new_fields(self.live, self.empty, self.schema, self.reset)
             api_version = str(self.applied.get("apiVersion"))
             if fields:
-                managers[ManagerIdentity("before-first-apply", UPDATE, api_version)] = ManagerEntry(
-                    fields, api_version, time
+                managers[fieldset.ManagerIdentity("before-first-apply", fieldset.UPDATE, api_version)] = (
+                    fieldset.ManagerEntry(fields, api_version, time)
                 )
         return managers
 
-    def result(self, managers: Managers) -> Object:
+    def result(self, managers: fieldset.Managers) -> Object:
         """Merge, then remove what this manager applied last time and no manager applies now; records the new set."""
         live = _without_owners(self.live)
         merged: Object = merge(live if self.live else {}, self.applied, self.schema)
         last = managers.get(self.identity)
         fields = configured_fields(self.applied, self.schema, self.reset)
-        managers[self.identity] = ManagerEntry(fields, str(self.applied.get("apiVersion")), last.time if last else None)
+        managers[self.identity] = fieldset.ManagerEntry(
+            fields, str(self.applied.get("apiVersion")), last.time if last else None
+        )
         if last is None or not last.fields:
             return merged
         return self._let_go(merged, last.fields, managers)
 
-    def _let_go(self, merged: Object, last: FieldSet, managers: Managers) -> Object:
+    def _let_go(self, merged: Object, last: fieldset.FieldSet, managers: fieldset.Managers) -> Object:
         stated = with_named_fields(last, self.schema)
         pruned = remove_fields(merged, stated, self.schema)
         # The name and related fields have no manager, but the configuration contains them: they stay.
         owned = with_named_fields(leaves(self.applied, self.schema), self.schema)
         for entry in managers.values():
-            owned = union(owned, with_named_fields(entry.fields, self.schema))
+            owned = fieldset.union(owned, with_named_fields(entry.fields, self.schema))
         everything = with_named_fields(leaves(merged, self.schema), self.schema)
         left = with_named_fields(leaves(pruned, self.schema), self.schema)
-        restored = remove_fields(merged, difference(everything, union(left, owned)), self.schema)
+        restored = remove_fields(merged, fieldset.difference(everything, fieldset.union(left, owned)), self.schema)
         # A field that returns because an update manages it must have been this manager's before.
         left = with_named_fields(leaves(restored, self.schema), self.schema)
-        doomed = intersection(difference(everything, left), stated)
+        doomed = fieldset.intersection(fieldset.difference(everything, left), stated)
         kept: Object = remove_fields(merged, doomed, self.schema)
         return kept
 
-    def settle(self, managers: Managers, result: Object, *, force: bool) -> None:
+    def settle(self, managers: fieldset.Managers, result: Object, *, force: bool) -> None:
         found = compare(self.live, result, self.schema, self.reset)
         conflicts = self._conflicts(managers, found)
         if conflicts and not force:
             if self.identity.manager == KUBECTL:
-                allowed = set(paths(kept_since_last_applied(self.live, self.schema)))
+                allowed = set(fieldset.paths(kept_since_last_applied(self.live, self.schema)))
                 conflicts = [conflict for conflict in conflicts if conflict[1] not in allowed]
             if conflicts:
                 raise ApplyConflict(conflicts)
@@ -280,10 +261,10 @@ class _Apply(Struct, frozen=True):
         if not managers[self.identity].fields:
             del managers[self.identity]
 
-    def _conflicts(self, managers: Managers, found: Comparison) -> list[Conflict]:
+    def _conflicts(self, managers: fieldset.Managers, found: Comparison) -> list[Conflict]:
         return [
             (owner, path)
             for owner, entry in sorted(managers.items(), key=lambda item: item[0])
             if owner != self.identity
-            for path in paths(intersection(entry.fields, found.changed))
+            for path in fieldset.paths(fieldset.intersection(entry.fields, found.changed))
         ]

@@ -4,8 +4,6 @@ A node is a dict from path element to node. A node belongs to the set when it is
 otherwise it only leads to nodes that do. Nodes are shared between sets and never changed in place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final, TypeGuard
 

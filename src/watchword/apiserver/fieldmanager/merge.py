@@ -1,54 +1,44 @@
 """Merges an applied configuration into the live object; nothing is removed here."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from watchword.api.json import copy_json
 from watchword.api.meta import Object
-from watchword.apiserver.fieldmanager.fieldset import (
-    FieldSet,
-    field_schema,
-    is_granular_list,
-    is_granular_map,
-    is_member,
-    item_element,
-    make_node,
-)
+from watchword.apiserver.fieldmanager import fieldset
 from watchword.apiserver.fieldmanager.update import UNTRACKED, items_by_element, tracked
 from watchword.apiserver.schema.model import Schema
 
 
-def configured_fields(applied: Object, schema: Schema, reset: frozenset[str] = frozenset()) -> FieldSet:
+def configured_fields(applied: Object, schema: Schema, reset: frozenset[str] = frozenset()) -> fieldset.FieldSet:
     fields = leaves(tracked(applied, UNTRACKED | reset), schema)
     if fields.get("f:metadata") == {}:
         del fields["f:metadata"]
     return fields
 
 
-def leaves(value: dict[str, Any], schema: Schema | None) -> FieldSet:
+def leaves(value: dict[str, Any], schema: Schema | None) -> fieldset.FieldSet:
     """Return the fields of an object: leaves, items of lists, entries of maps; not the structs around them."""
-    fields: FieldSet = {}
+    fields: fieldset.FieldSet = {}
     for key, item in value.items():
         named = schema is not None and key in schema.properties
-        node = _node(item, field_schema(schema, key), member=not named)
+        node = _node(item, fieldset.field_schema(schema, key), member=not named)
         if node is not None:
             fields[f"f:{key}"] = node
     return fields
 
 
-def _node(value: Any, schema: Schema | None, *, member: bool) -> FieldSet | None:
-    if is_granular_map(value, schema):
-        return make_node(leaves(value, schema), member=member or not value)
-    if is_granular_list(value, schema):
+def _node(value: Any, schema: Schema | None, *, member: bool) -> fieldset.FieldSet | None:
+    if fieldset.is_granular_map(value, schema):
+        return fieldset.make_node(leaves(value, schema), member=member or not value)
+    if fieldset.is_granular_list(value, schema):
         assert schema is not None
         grouped = items_by_element(value, schema)
         items = {element: _items_node(found, schema) for element, found in grouped.items()}
-        return make_node(items, member=member)
+        return fieldset.make_node(items, member=member)
     return {}
 
 
-def _items_node(items: list[Any], schema: Schema) -> FieldSet:
+def _items_node(items: list[Any], schema: Schema) -> fieldset.FieldSet:
     # Items that repeat a key are owned together, as one thing.
     node = _node(items[0], schema.items, member=True) if len(items) == 1 else None
     return {} if node is None else node
@@ -58,13 +48,13 @@ _ABSENT: Final = object()
 
 
 def merge(live: Any, applied: Any, schema: Schema | None) -> Any:
-    if is_granular_map(applied, schema) and (live is None or is_granular_map(live, schema)):
+    if fieldset.is_granular_map(applied, schema) and (live is None or fieldset.is_granular_map(live, schema)):
         return _merge_maps(live or {}, applied, schema)
-    if is_granular_list(applied, schema) and (live is None or is_granular_list(live, schema)):
+    if fieldset.is_granular_list(applied, schema) and (live is None or fieldset.is_granular_list(live, schema)):
         assert schema is not None
         return _merge_lists(live or [], applied, schema)
     # Null leaves the content of a container unchanged; it replaces anything else.
-    if applied is None and live and (is_granular_map(live, schema) or is_granular_list(live, schema)):
+    if applied is None and live and (fieldset.is_granular_map(live, schema) or fieldset.is_granular_list(live, schema)):
         return copy_json(live)
     return copy_json(applied)
 
@@ -72,14 +62,14 @@ def merge(live: Any, applied: Any, schema: Schema | None) -> Any:
 def _merge_maps(live: dict[str, Any], applied: dict[str, Any], schema: Schema | None) -> dict[str, Any]:
     merged = {key: copy_json(value) for key, value in live.items() if key not in applied}
     for key, value in applied.items():
-        merged[key] = merge(live[key], value, field_schema(schema, key)) if key in live else copy_json(value)
+        merged[key] = merge(live[key], value, fieldset.field_schema(schema, key)) if key in live else copy_json(value)
     return merged
 
 
 def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
     """Merge item by item: applied items in their order, live ones kept near their old neighbours."""
-    old = [item_element(item, schema) for item in live]
-    new = [item_element(item, schema) for item in applied]
+    old = [fieldset.item_element(item, schema) for item in live]
+    new = [fieldset.item_element(item, schema) for item in applied]
     before: dict[str, Any] = {}
     for element, item in zip(old, live, strict=True):
         before[element] = None if element in before else item  # duplicates are not merged with
@@ -129,40 +119,42 @@ def _merge_item(live: Any, applied: Any, schema: Schema) -> Any:
 _GONE: Final = object()
 
 
-def remove_fields(value: Any, fields: FieldSet, schema: Schema | None) -> Any:
+def remove_fields(value: Any, fields: fieldset.FieldSet, schema: Schema | None) -> Any:
     """Return the value without the members of the set; what is left is shared with the input."""
     if not fields:
         return value
-    if is_granular_map(value, schema):
-        kept = {key: _kept(item, fields.get(f"f:{key}"), field_schema(schema, key)) for key, item in value.items()}
+    if fieldset.is_granular_map(value, schema):
+        kept = {
+            key: _kept(item, fields.get(f"f:{key}"), fieldset.field_schema(schema, key)) for key, item in value.items()
+        }
         return {key: item for key, item in kept.items() if item is not _GONE}
-    if is_granular_list(value, schema):
+    if fieldset.is_granular_list(value, schema):
         assert schema is not None
-        items = [_kept(item, fields.get(item_element(item, schema)), schema.items) for item in value]
+        items = [_kept(item, fields.get(fieldset.item_element(item, schema)), schema.items) for item in value]
         return [item for item in items if item is not _GONE]
     return value
 
 
-def with_named_fields(fields: FieldSet, schema: Schema | None) -> FieldSet:
+def with_named_fields(fields: fieldset.FieldSet, schema: Schema | None) -> fieldset.FieldSet:
     """Return the set with every named field on the way as a member: owning `spec.a` is owning `spec`."""
-    named: FieldSet = {}
+    named: fieldset.FieldSet = {}
     for element, node in fields.items():
         if element == ".":
             continue
         kind, name = element[0], element[2:]
         if kind == "f":
-            below = field_schema(schema, name)
+            below = fieldset.field_schema(schema, name)
             is_named = schema is not None and name in schema.properties
         else:
             below, is_named = (schema.items if schema is not None and kind == "k" else None), False
         children = with_named_fields(node, below)
-        made = make_node(children, member=is_named or is_member(node))
+        made = fieldset.make_node(children, member=is_named or fieldset.is_member(node))
         if made is not None:
             named[element] = made
     return named
 
 
-def _kept(item: Any, node: FieldSet | None, schema: Schema | None) -> Any:
+def _kept(item: Any, node: fieldset.FieldSet | None, schema: Schema | None) -> Any:
     if node is None:
         return item
-    return _GONE if is_member(node) else remove_fields(item, node, schema)
+    return _GONE if fieldset.is_member(node) else remove_fields(item, node, schema)

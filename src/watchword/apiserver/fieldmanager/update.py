@@ -1,7 +1,5 @@
 """Updates managedFields after a create, an update or a patch: a writer of a field becomes its manager."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 
@@ -9,28 +7,7 @@ from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339
-from watchword.apiserver.fieldmanager.fieldset import (
-    UPDATE,
-    FieldSet,
-    ItemWithoutKey,
-    ManagerEntry,
-    ManagerIdentity,
-    Managers,
-    cap_updaters,
-    decode_managers,
-    difference,
-    encode_managers,
-    encode_update,
-    field_schema,
-    is_granular_list,
-    is_granular_map,
-    is_reset,
-    item_element,
-    make_identity,
-    make_node,
-    stored_managers,
-    union,
-)
+from watchword.apiserver.fieldmanager import fieldset
 from watchword.apiserver.schema.model import Schema
 
 # Fields that only the server sets have no manager.
@@ -46,8 +23,8 @@ UNTRACKED_METADATA = frozenset(
 class Comparison(Struct, frozen=True):
     """The fields that differ between two states of an object."""
 
-    removed: FieldSet
-    changed: FieldSet  # added or modified
+    removed: fieldset.FieldSet
+    changed: fieldset.FieldSet  # added or modified
 
 
 def compare(old: Object, new: Object, schema: Schema, reset: frozenset[str] = frozenset()) -> Comparison:
@@ -56,21 +33,21 @@ def compare(old: Object, new: Object, schema: Schema, reset: frozenset[str] = fr
     return _maps(tracked(old, skip), tracked(new, skip), schema)
 
 
-def all_fields(obj: Object, schema: Schema, reset: frozenset[str] = frozenset()) -> FieldSet:
+def all_fields(obj: Object, schema: Schema, reset: frozenset[str] = frozenset()) -> fieldset.FieldSet:
     """Return every field of an object, as if it had just appeared."""
-    fields: FieldSet = {}
+    fields: fieldset.FieldSet = {}
     for key, value in obj.items():
         if key == "metadata":
-            meta_schema = field_schema(schema, key)
+            meta_schema = fieldset.field_schema(schema, key)
             metadata = {
-                f"f:{name}": whole(item, field_schema(meta_schema, name))
+                f"f:{name}": whole(item, fieldset.field_schema(meta_schema, name))
                 for name, item in value.items()
                 if name not in UNTRACKED_METADATA
             }
             if metadata and key not in reset:
                 fields["f:metadata"] = metadata
         elif key not in UNTRACKED and key not in reset:
-            fields[f"f:{key}"] = whole(value, field_schema(schema, key))
+            fields[f"f:{key}"] = whole(value, fieldset.field_schema(schema, key))
     return fields
 
 
@@ -83,18 +60,18 @@ def tracked(obj: Object, skip: frozenset[str]) -> Object:
     return kept
 
 
-def whole(value: Any, schema: Schema | None) -> FieldSet:
+def whole(value: Any, schema: Schema | None) -> fieldset.FieldSet:
     """Return the node of a value with everything below it as members."""
     if not value or (type(value) is not dict and type(value) is not list):
         return {}
-    if is_granular_map(value, schema):
-        node: FieldSet = {".": {}}
+    if fieldset.is_granular_map(value, schema):
+        node: fieldset.FieldSet = {".": {}}
         for key, item in value.items():
             # Plain scalars, the bulk of every object, are settled without a call.
             plain = type(item) is str or type(item) is int or type(item) is bool
-            node[f"f:{key}"] = {} if plain else whole(item, field_schema(schema, key))
+            node[f"f:{key}"] = {} if plain else whole(item, fieldset.field_schema(schema, key))
         return node
-    if is_granular_list(value, schema):
+    if fieldset.is_granular_list(value, schema):
         assert schema is not None
         return {".": {}, **{key: _whole_items(items, schema) for key, items in items_by_element(value, schema).items()}}
     return {}
@@ -104,11 +81,11 @@ def items_by_element(value: list[Any], schema: Schema) -> dict[str, list[Any]]:
     """Group the items of a list by their path element; more than one means duplicates."""
     grouped: dict[str, list[Any]] = {}
     for item in value:
-        grouped.setdefault(item_element(item, schema), []).append(item)
+        grouped.setdefault(fieldset.item_element(item, schema), []).append(item)
     return grouped
 
 
-def _whole_items(items: list[Any], schema: Schema) -> FieldSet:
+def _whole_items(items: list[Any], schema: Schema) -> fieldset.FieldSet:
     return whole(items[0], schema.items) if len(items) == 1 else {}
 
 
@@ -117,20 +94,22 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _maps(old: Object, new: Object, schema: Schema | None) -> Comparison:
-    removed: FieldSet = {}
-    changed: FieldSet = {}
+    removed: fieldset.FieldSet = {}
+    changed: fieldset.FieldSet = {}
     for key, value in new.items():
         if key not in old:
-            changed[f"f:{key}"] = whole(value, field_schema(schema, key))
+            changed[f"f:{key}"] = whole(value, fieldset.field_schema(schema, key))
         elif not _same(old[key], value):
-            _values(f"f:{key}", old[key], value, field_schema(schema, key), (removed, changed))
+            _values(f"f:{key}", old[key], value, fieldset.field_schema(schema, key), (removed, changed))
     for key, value in old.items():
         if key not in new:
-            removed[f"f:{key}"] = whole(value, field_schema(schema, key))
+            removed[f"f:{key}"] = whole(value, fieldset.field_schema(schema, key))
     return Comparison(removed, changed)
 
 
-def _values(element: str, old: Any, new: Any, schema: Schema | None, found: tuple[FieldSet, FieldSet]) -> None:
+def _values(
+    element: str, old: Any, new: Any, schema: Schema | None, found: tuple[fieldset.FieldSet, fieldset.FieldSet]
+) -> None:
     """Compare two values that differ; note the differences under their element."""
     removed, changed = found
     below = _below(old, new, schema)
@@ -139,8 +118,8 @@ def _values(element: str, old: Any, new: Any, schema: Schema | None, found: tupl
         return
     # A value that changes its kind is itself changed, besides everything in it.
     replaced = not _alike(old, new)
-    went = make_node(below.removed, member=False)
-    came = make_node(below.changed, member=replaced)
+    went = fieldset.make_node(below.removed, member=False)
+    came = fieldset.make_node(below.changed, member=replaced)
     if went is not None:
         removed[element] = went
     if came is not None:
@@ -154,17 +133,17 @@ def _alike(old: Any, new: Any) -> bool:
 def _below(old: Any, new: Any, schema: Schema | None) -> Comparison | None:
     if not old and not new:
         return None  # null, {} and [] differ, but there is nothing inside
-    if is_granular_map(old, schema) or is_granular_map(new, schema):
+    if fieldset.is_granular_map(old, schema) or fieldset.is_granular_map(new, schema):
         return _maps(old if type(old) is dict else {}, new if type(new) is dict else {}, schema)
-    if is_granular_list(old, schema) or is_granular_list(new, schema):
+    if fieldset.is_granular_list(old, schema) or fieldset.is_granular_list(new, schema):
         assert schema is not None
         return _lists(old if type(old) is list else [], new if type(new) is list else [], schema)
     return None
 
 
 def _lists(old: list[Any], new: list[Any], schema: Schema) -> Comparison:
-    removed: FieldSet = {}
-    changed: FieldSet = {}
+    removed: fieldset.FieldSet = {}
+    changed: fieldset.FieldSet = {}
     before, after = items_by_element(old, schema), items_by_element(new, schema)
     for element, items in after.items():
         past = before.get(element, [])
@@ -201,7 +180,7 @@ def track_update(  # noqa: PLR0913 - who, when and where are one decision; the c
     on the status endpoint only status counts. `empty` is an object of the kind with no
     field set: what a typed kind always writes has no manager. Objects that were never tracked stay untracked.
     """
-    identity = make_identity(manager, UPDATE, api_version, subresource)
+    identity = fieldset.make_identity(manager, fieldset.UPDATE, api_version, subresource)
     if subresource == "status":
         reset = frozenset({*new, *(old or ())} - {"status"})
     metadata = new.setdefault("metadata", {})
@@ -209,19 +188,19 @@ def track_update(  # noqa: PLR0913 - who, when and where are one decision; the c
     try:
         if old is None and not said:
             fields = new_fields(new, empty, schema, reset)
-            entries = [encode_update(identity, fields, rfc3339(now))] if fields else []
+            entries = [fieldset.encode_update(identity, fields, rfc3339(now))] if fields else []
         else:
             managers = _known_managers(old, said, subresource)
             if managers or old is None:
                 _take_over(managers, identity, compare(old or empty or {}, new, schema, reset), rfc3339(now))
-            entries = encode_managers(managers)
-    except ItemWithoutKey:
+            entries = fieldset.encode_managers(managers)
+    except fieldset.ItemWithoutKey:
         entries = []  # as kube-apiserver: better no owners than wrong ones
     if entries:
         metadata["managedFields"] = entries
 
 
-def new_fields(obj: Object, empty: Object | None, schema: Schema, reset: frozenset[str]) -> FieldSet:
+def new_fields(obj: Object, empty: Object | None, schema: Schema, reset: frozenset[str]) -> fieldset.FieldSet:
     if empty is None or not empty.keys() - _ALWAYS:
         return all_fields(obj, schema, reset)
     return compare(empty, obj, schema, reset).changed
@@ -230,36 +209,38 @@ def new_fields(obj: Object, empty: Object | None, schema: Schema, reset: frozens
 _ALWAYS = frozenset(("apiVersion", "kind", "metadata"))
 
 
-def take_fields(managers: Managers, found: Comparison, *, keep: ManagerIdentity | None = None) -> None:
+def take_fields(
+    managers: fieldset.Managers, found: Comparison, *, keep: fieldset.ManagerIdentity | None = None
+) -> None:
     """Remove changed and removed fields, in place, from all managers but `keep`; empty managers are removed."""
     for identity, entry in list(managers.items()):
         if identity == keep:
             continue
-        fields = difference(difference(entry.fields, found.changed), found.removed)
+        fields = fieldset.difference(fieldset.difference(entry.fields, found.changed), found.removed)
         if not fields:
             del managers[identity]
         elif fields is not entry.fields:
-            managers[identity] = ManagerEntry(fields, entry.api_version, entry.time)
+            managers[identity] = fieldset.ManagerEntry(fields, entry.api_version, entry.time)
 
 
-def _take_over(managers: Managers, identity: ManagerIdentity, found: Comparison, time: str) -> None:
+def _take_over(managers: fieldset.Managers, identity: fieldset.ManagerIdentity, found: Comparison, time: str) -> None:
     if not found.changed and not found.removed:
         return
     take_fields(managers, found)
     if found.changed:
         previous = managers.get(identity)
-        fields = union(found.changed, previous.fields) if previous is not None else found.changed
-        managers[identity] = ManagerEntry(fields, identity.api_version, time)
-        cap_updaters(managers)
+        fields = fieldset.union(found.changed, previous.fields) if previous is not None else found.changed
+        managers[identity] = fieldset.ManagerEntry(fields, identity.api_version, time)
+        fieldset.cap_updaters(managers)
 
 
-def _known_managers(old: Object | None, said: Any, subresource: str) -> Managers:
+def _known_managers(old: Object | None, said: Any, subresource: str) -> fieldset.Managers:
     """Return the owners to start from: those that the client wrote, or else the stored ones."""
     stored = ((old or {}).get("metadata") or {}).get("managedFields")
     if not subresource and said != stored:
-        if is_reset(said):
+        if fieldset.is_reset(said):
             return {}
-        told = decode_managers(said)
+        told = fieldset.decode_managers(said)
         if told:
             return told
-    return stored_managers(stored)
+    return fieldset.stored_managers(stored)

@@ -1,23 +1,14 @@
 """How one row of the catalogue becomes a served kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
+from watchword.api import resources
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, Resource
-from watchword.api.resources import (
-    LOCAL_SUBJECT_ACCESS_REVIEWS,
-    SELF_SUBJECT_ACCESS_REVIEWS,
-    SELF_SUBJECT_REVIEWS,
-    SELF_SUBJECT_RULES_REVIEWS,
-    SUBJECT_ACCESS_REVIEWS,
-    TOKEN_REVIEWS,
-)
 from watchword.apiserver.kinds.columns import PLAIN, at
 from watchword.apiserver.kinds.metadata import NameRule, any_name, dns_subdomain, metadata_validator
 from watchword.apiserver.kinds.schemas import kind_schema, messages
@@ -133,11 +124,11 @@ TOKEN_REQUEST = _review_kind(TOKEN_REQUESTS)  # served as a subresource of servi
 REVIEWS = {
     resource: _review_kind(resource)
     for resource in (
-        TOKEN_REVIEWS,
-        SELF_SUBJECT_REVIEWS,
-        SUBJECT_ACCESS_REVIEWS,
-        SELF_SUBJECT_ACCESS_REVIEWS,
-        LOCAL_SUBJECT_ACCESS_REVIEWS,
-        SELF_SUBJECT_RULES_REVIEWS,
+        resources.TOKEN_REVIEWS,
+        resources.SELF_SUBJECT_REVIEWS,
+        resources.SUBJECT_ACCESS_REVIEWS,
+        resources.SELF_SUBJECT_ACCESS_REVIEWS,
+        resources.LOCAL_SUBJECT_ACCESS_REVIEWS,
+        resources.SELF_SUBJECT_RULES_REVIEWS,
     )
 }

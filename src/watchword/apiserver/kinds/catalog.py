@@ -1,52 +1,13 @@
 """The built-in kinds as data: what is served, with which rules and columns."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
+from watchword.api import resources
 from watchword.api.meta import Resource
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CONFIG_MAPS,
-    CORE_EVENTS,
-    CRON_JOBS,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    DEPLOYMENTS,
-    EVENTS,
-    JOBS,
-    LEASES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    ROLE_BINDINGS,
-    ROLES,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-    SERVICES,
-    VALIDATING_ADMISSION_POLICIES,
-    VALIDATING_ADMISSION_POLICY_BINDINGS,
-)
 from watchword.apiserver.authz.validation import default_binding, prepare_role, validate_binding, validate_role
-from watchword.apiserver.kinds import columns, workload_columns
+from watchword.apiserver.kinds import columns, core, workload_columns
 from watchword.apiserver.kinds.build import REVIEWS, LazyFunction, builtin, selectable, separate_status
 from watchword.apiserver.kinds.columns import DATED, at
-from watchword.apiserver.kinds.core import (
-    default_namespace,
-    default_secret,
-    from_core,
-    on_core,
-    prepare_namespace,
-    prepare_service_account,
-    source,
-    to_core,
-    validate_config_map,
-    validate_event,
-    validate_lease,
-    validate_namespace,
-    validate_secret,
-)
 from watchword.apiserver.kinds.metadata import any_name, dns1035_label, dns_label, path_segment
 from watchword.apiserver.model import Column, Hook, ResourceKind, Validator
 
@@ -69,13 +30,13 @@ def _rbac(resource: Resource, prepare: Hook, validate: Validator, shown: tuple[C
 
 
 ACCESS: tuple[ResourceKind, ...] = (
-    _rbac(ROLES, prepare_role, validate_role, DATED),
-    _rbac(CLUSTER_ROLES, prepare_role, validate_role, DATED),
-    _rbac(ROLE_BINDINGS, default_binding, validate_binding, columns.BINDING),
-    _rbac(CLUSTER_ROLE_BINDINGS, default_binding, validate_binding, columns.BINDING),
-    builtin(LEASES, validate=(validate_lease,), columns=columns.LEASE, create_on_update=True),
+    _rbac(resources.ROLES, prepare_role, validate_role, DATED),
+    _rbac(resources.CLUSTER_ROLES, prepare_role, validate_role, DATED),
+    _rbac(resources.ROLE_BINDINGS, default_binding, validate_binding, columns.BINDING),
+    _rbac(resources.CLUSTER_ROLE_BINDINGS, default_binding, validate_binding, columns.BINDING),
+    builtin(resources.LEASES, validate=(core.validate_lease,), columns=columns.LEASE, create_on_update=True),
     builtin(
-        CERTIFICATE_SIGNING_REQUESTS,
+        resources.CERTIFICATE_SIGNING_REQUESTS,
         name=any_name,
         fields=selectable("spec.signerName"),
         prepare=(LazyFunction("watchword.apiserver.csr.strategy", "prepare_signing_request"),),
@@ -87,7 +48,7 @@ ACCESS: tuple[ResourceKind, ...] = (
         has_owners=False,
     ),
     builtin(
-        CUSTOM_RESOURCE_DEFINITIONS,
+        resources.CUSTOM_RESOURCE_DEFINITIONS,
         default=(LazyFunction(_CRD_HOOKS, "default_definition"),),
         prepare=(LazyFunction(_CRD_HOOKS, "prepare_definition"),),
         validate=(LazyFunction(_CRD_HOOKS, "validate_definition"),),
@@ -99,9 +60,9 @@ ACCESS: tuple[ResourceKind, ...] = (
         has_generation=True,
     ),
     builtin(
-        VALIDATING_ADMISSION_POLICIES,
+        resources.VALIDATING_ADMISSION_POLICIES,
         default=(LazyFunction(_POLICY_HOOKS, "default_policy"),),
-        prepare=(separate_status(VALIDATING_ADMISSION_POLICIES),),
+        prepare=(separate_status(resources.VALIDATING_ADMISSION_POLICIES),),
         validate=(LazyFunction(_POLICY_HOOKS, "validate_policy"),),
         columns=columns.POLICY,
         categories=("api-extensions",),
@@ -109,7 +70,7 @@ ACCESS: tuple[ResourceKind, ...] = (
         has_generation=True,
     ),
     builtin(
-        VALIDATING_ADMISSION_POLICY_BINDINGS,
+        resources.VALIDATING_ADMISSION_POLICY_BINDINGS,
         default=(LazyFunction(_POLICY_HOOKS, "default_policy_binding"),),
         validate=(LazyFunction(_POLICY_HOOKS, "validate_policy_binding"),),
         columns=columns.POLICY_BINDING,
@@ -123,7 +84,7 @@ ACCESS: tuple[ResourceKind, ...] = (
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENT_FIELDS = {
     **selectable(*(f"involvedObject.{name}" for name in _REFERENCE), "reason", "reportingComponent", "type"),
-    "source": source,
+    "source": core.source,
 }
 _MODERN_EVENT_FIELDS = selectable(
     *(f"regarding.{name}" for name in _REFERENCE), "reason", "reportingController", "type"
@@ -131,11 +92,11 @@ _MODERN_EVENT_FIELDS = selectable(
 
 CORE: tuple[ResourceKind, ...] = (
     builtin(
-        NAMESPACES,
+        resources.NAMESPACES,
         name=dns_label,
-        default=(default_namespace,),
-        prepare=(prepare_namespace,),
-        validate=(validate_namespace,),
+        default=(core.default_namespace,),
+        prepare=(core.prepare_namespace,),
+        validate=(core.validate_namespace,),
         fields=selectable("status.phase"),
         columns=columns.NAMESPACE,
         short_names=("ns",),
@@ -145,31 +106,31 @@ CORE: tuple[ResourceKind, ...] = (
         returns_deleted_object=True,
     ),
     builtin(
-        SECRETS,
-        default=(default_secret,),
-        validate=(validate_secret,),
+        resources.SECRETS,
+        default=(core.default_secret,),
+        validate=(core.validate_secret,),
         fields=selectable("type"),
         columns=columns.SECRET,
         unconditional_update=True,
     ),
     builtin(
-        CONFIG_MAPS,
-        validate=(validate_config_map,),
+        resources.CONFIG_MAPS,
+        validate=(core.validate_config_map,),
         columns=columns.CONFIG_MAP,
         short_names=("cm",),
         unconditional_update=True,
     ),
     builtin(
-        SERVICE_ACCOUNTS,
-        prepare=(prepare_service_account,),
+        resources.SERVICE_ACCOUNTS,
+        prepare=(core.prepare_service_account,),
         short_names=("sa",),
         subresources=("token",),
         unconditional_update=True,
         returns_deleted_object=True,
     ),
     builtin(
-        CORE_EVENTS,
-        validate=(validate_event,),
+        resources.CORE_EVENTS,
+        validate=(core.validate_event,),
         fields=_EVENT_FIELDS,
         columns=columns.EVENT,
         short_names=("ev",),
@@ -177,16 +138,16 @@ CORE: tuple[ResourceKind, ...] = (
         create_on_update=True,
     ),
     builtin(
-        EVENTS,
-        validate=(validate_event,),
+        resources.EVENTS,
+        validate=(core.validate_event,),
         fields=_MODERN_EVENT_FIELDS,
-        columns=tuple(replace(column, cell=on_core(column.cell)) for column in columns.EVENT),
+        columns=tuple(replace(column, cell=core.on_core(column.cell)) for column in columns.EVENT),
         short_names=("ev",),
         unconditional_update=True,
         create_on_update=True,
-        stored_as=CORE_EVENTS,
-        to_stored=to_core,
-        from_stored=from_core,
+        stored_as=resources.CORE_EVENTS,
+        to_stored=core.to_core,
+        from_stored=core.from_core,
     ),
 )
 
@@ -217,7 +178,7 @@ _POD_FIELDS["status.podIPs"] = lambda pod: ",".join(
 
 WORKLOADS: tuple[ResourceKind, ...] = (
     builtin(
-        PODS,
+        resources.PODS,
         default=(LazyFunction(_PODS, "default_pod"),),
         prepare=(LazyFunction(_PODS, "prepare_pod"),),
         validate=(LazyFunction(_PODS, "validate_pod"),),
@@ -231,9 +192,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         has_generation=True,
     ),
     builtin(
-        NODES,
+        resources.NODES,
         default=(LazyFunction(_PODS, "default_node"),),
-        prepare=(separate_status(NODES, on_create=False),),
+        prepare=(separate_status(resources.NODES, on_create=False),),
         fields={"spec.unschedulable": lambda node: str(bool(at(node, "spec.unschedulable"))).lower()},
         columns=workload_columns.NODE,
         short_names=("no",),
@@ -241,10 +202,10 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         unconditional_update=True,
     ),
     builtin(
-        SERVICES,
+        resources.SERVICES,
         name=dns1035_label,
         default=(LazyFunction(_SERVICES, "default_service"),),
-        prepare=(separate_status(SERVICES), LazyFunction(_SERVICES, "prepare_service")),
+        prepare=(separate_status(resources.SERVICES), LazyFunction(_SERVICES, "prepare_service")),
         validate=(LazyFunction(_SERVICES, "validate_service"),),
         fields=selectable("spec.clusterIP", "spec.type"),
         columns=workload_columns.SERVICE,
@@ -264,9 +225,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         create_on_update=True,
     ),
     builtin(
-        DEPLOYMENTS,
+        resources.DEPLOYMENTS,
         default=(LazyFunction(_WORKLOADS, "default_deployment"),),
-        prepare=(separate_status(DEPLOYMENTS), LazyFunction(_WORKLOADS, "prepare_deployment")),
+        prepare=(separate_status(resources.DEPLOYMENTS), LazyFunction(_WORKLOADS, "prepare_deployment")),
         validate=(LazyFunction(_WORKLOADS, "validate_deployment"),),
         columns=workload_columns.DEPLOYMENT,
         short_names=("deploy",),
@@ -291,9 +252,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         has_generation=True,
     ),
     builtin(
-        JOBS,
+        resources.JOBS,
         default=(LazyFunction(_WORKLOADS, "default_job"),),
-        prepare=(separate_status(JOBS), LazyFunction(_WORKLOADS, "prepare_job")),
+        prepare=(separate_status(resources.JOBS), LazyFunction(_WORKLOADS, "prepare_job")),
         validate=(LazyFunction(_WORKLOADS, "validate_job"),),
         fields={"status.successful": lambda job: str(at(job, "status.succeeded") or 0)},
         columns=workload_columns.JOB,
@@ -303,9 +264,9 @@ WORKLOADS: tuple[ResourceKind, ...] = (
         has_generation=True,
     ),
     builtin(
-        CRON_JOBS,
+        resources.CRON_JOBS,
         default=(LazyFunction(_WORKLOADS, "default_cron_job"),),
-        prepare=(separate_status(CRON_JOBS),),
+        prepare=(separate_status(resources.CRON_JOBS),),
         validate=(LazyFunction(_WORKLOADS, "validate_cron_job"),),
         columns=workload_columns.CRON_JOB,
         short_names=("cj",),

@@ -1,7 +1,5 @@
 """Columns of tables: their cells, and those that `kubectl get` shows for kinds without workloads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any

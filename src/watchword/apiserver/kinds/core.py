@@ -1,7 +1,5 @@
 """Secrets, config maps, namespaces, service accounts, leases and events: their defaults and rules."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from itertools import chain

@@ -1,7 +1,5 @@
 """Cron schedules: five fields or a name such as `@hourly`, read as CronJobs read them."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from msgspec import Struct

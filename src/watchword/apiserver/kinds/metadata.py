@@ -1,7 +1,5 @@
 """What metadata of any object must look like: names, labels, annotations, owners, finalizers; label selectors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache

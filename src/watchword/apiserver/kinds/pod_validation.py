@@ -1,7 +1,5 @@
 """What a pod spec must look like, in a pod or in a template."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Pods and nodes: stored, reported on, and bound to each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

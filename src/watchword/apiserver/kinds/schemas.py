@@ -14,8 +14,6 @@ Flags: `!` required · `+` written even when empty · `omit` left out when empty
 strategic merge · `atomic` a map owned as a whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, cached_property

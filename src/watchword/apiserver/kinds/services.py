@@ -1,7 +1,5 @@
 """Services and endpoints: addresses and ports as a cluster would hand them out."""
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 from collections.abc import Iterator

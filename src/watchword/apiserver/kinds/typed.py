@@ -4,8 +4,6 @@ Unknown fields disappear, nulls count as absent, empty values are left out unles
 always writes them, instants, quantities and base64 take their canonical form.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The columns that `kubectl get` shows for pods, nodes, services, deployments and jobs."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Deployments, replica sets, jobs and cron jobs: what the server fills in, and what it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError

@@ -1,7 +1,5 @@
 """Keeps one container running: starts it, probes it, restarts it with backoff."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Which containers this node runs, and what they are started with: arguments, variables, paths of mounted files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath

@@ -1,7 +1,5 @@
 """Rolls deployments out, one replica set for each pod template, and keeps the pods of replica sets."""
 
-from __future__ import annotations
-
 import hashlib
 
 import orjson

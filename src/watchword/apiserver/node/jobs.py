@@ -1,7 +1,5 @@
 """Runs Jobs of one pod, and starts those of CronJobs; Jobs of several pods and suspended ones are stored only."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

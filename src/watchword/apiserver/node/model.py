@@ -1,7 +1,5 @@
 """Types of the process node: launches, containers, probes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol

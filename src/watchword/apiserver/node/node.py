@@ -1,7 +1,5 @@
 """The process node put together: the workload controllers and what runs their pods."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What the controllers of workloads share: pods from templates, owners, and Events about failures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4

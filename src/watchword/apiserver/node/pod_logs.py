@@ -1,7 +1,5 @@
 """Serves `pods/log`: what a container of the process node has written, as kubectl asks for it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A pod's status, as a kubelet reports it, from the states of its containers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Runs the pods that are bound to this node, and reports how they are."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Runs containers as processes of this machine, which end with the server however it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

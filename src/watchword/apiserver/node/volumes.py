@@ -1,7 +1,5 @@
 """The mounted files of a pod: Secrets, ConfigMaps, its token; rewritten when they change."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta

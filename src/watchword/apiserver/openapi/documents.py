@@ -1,7 +1,5 @@
 """OpenAPI documents: version 3 for each group and version, version 2 for all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -10,14 +8,7 @@ from msgspec import Struct
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, Resource
-from watchword.apiserver.discovery.documents import (
-    NOT_FOUND,
-    etag_of,
-    group_names,
-    subresources_of,
-    version_info,
-    versions_of,
-)
+from watchword.apiserver.discovery import documents
 from watchword.apiserver.errors import not_acceptable
 from watchword.apiserver.kinds.build import message_of
 from watchword.apiserver.kinds.schemas import META, messages
@@ -94,7 +85,7 @@ def paths_of(kind: ResourceKind, component: str) -> Object:
         found[f"{collection}/{{name}}"] = {**item, "parameters": _path_parameters(kind, named=True)}
     if resource.namespaced:
         found[collection]["parameters"] = _path_parameters(kind, named=False)
-    for below in subresources_of(kind):
+    for below in documents.subresources_of(kind):
         path = _path(kind, component, _ITEM, verbs=below.verbs)
         if below.kind:
             named = {"group": below.group or resource.group, "version": below.version, "kind": below.kind}
@@ -169,7 +160,7 @@ def document(kinds: Sequence[ResourceKind]) -> Object:
         found |= paths_of(kind, component_of(kind))
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": version_info()["gitVersion"]},
+        "info": {"title": "Kubernetes", "version": documents.version_info()["gitVersion"]},
         "paths": found,
         "components": {"schemas": _components(kinds)},
     }
@@ -191,7 +182,7 @@ def document_v2(kinds: Sequence[ResourceKind]) -> Object:
         name: {"type": "object", GVK: schema[GVK]} if name in untyped else _as_v2(schema)
         for name, schema in _components(kinds).items()
     }
-    info = {"title": "Kubernetes", "version": version_info()["gitVersion"]}
+    info = {"title": "Kubernetes", "version": documents.version_info()["gitVersion"]}
     return {"swagger": "2.0", "info": info, "paths": {}, "definitions": definitions}
 
 
@@ -284,7 +275,7 @@ class OpenApiHandler:
         place = path.removeprefix("openapi/v3/")
         kinds = self._places().get(place)
         if kinds is None or place == path:
-            return NOT_FOUND
+            return documents.NOT_FOUND
         return _hashed_answer(request, self._draw(place, kinds, document), place)
 
     def index(self) -> dict[str, str]:
@@ -295,13 +286,13 @@ class OpenApiHandler:
     def _index(self) -> CachedDocument:
         paths = {place: {"serverRelativeURL": url} for place, url in self.index().items()}
         body = orjson.dumps({"paths": paths})
-        return CachedDocument((), body, etag_of(body))
+        return CachedDocument((), body, documents.etag_of(body))
 
     def _places(self) -> dict[str, tuple[ResourceKind, ...]]:
         kinds = self._kinds()
         found: dict[str, tuple[ResourceKind, ...]] = {}
-        for group in group_names(kinds):
-            for version in versions_of(kinds, group):
+        for group in documents.group_names(kinds):
+            for version in documents.versions_of(kinds, group):
                 served = [kind for kind in kinds if (kind.resource.group, kind.resource.version) == (group, version)]
                 found[f"apis/{group}/{version}" if group else f"api/{version}"] = tuple(served)
         return found
@@ -312,7 +303,7 @@ class OpenApiHandler:
         held = self._drawn.get(place)
         if held is None or not _is_same(held.kinds, kinds):
             body = orjson.dumps(draw(kinds))
-            held = self._drawn[place] = CachedDocument(kinds, body, etag_of(body))
+            held = self._drawn[place] = CachedDocument(kinds, body, documents.etag_of(body))
         return held
 
 

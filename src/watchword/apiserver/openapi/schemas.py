@@ -1,7 +1,5 @@
 """Component schemas of the built-in kinds, drawn from their tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """JSON patch (RFC 6902), as lenient as kube-apiserver is and no more."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, NoReturn

@@ -1,7 +1,5 @@
 """Strategic merge patch: lists merge by key where the kind defines one, and by directives."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from watchword.api.json import copy_json, go_print, show

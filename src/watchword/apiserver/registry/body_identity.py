@@ -1,7 +1,5 @@
 """Checks that a body describes the object that its URL names."""
 
-from __future__ import annotations
-
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import bad_request, invalid_kind
 from watchword.apiserver.field_errors import invalid

@@ -1,7 +1,5 @@
 """The verb create: a new object, a new identity."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, is_deleting

@@ -1,7 +1,5 @@
 """The verb delete: at once, or when finalizers and grace allow."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

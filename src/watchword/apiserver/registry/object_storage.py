@@ -1,7 +1,5 @@
 """Reads and writes the objects of a kind, whatever version they are stored in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import msgspec

@@ -1,24 +1,15 @@
 """Reads the query parameters of lists, watches and writes, and refuses what contradicts itself."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from msgspec import Struct
 
 from watchword.api.selectors import LabelSelector
+from watchword.apiserver import requestinfo
 from watchword.apiserver.errors import bad_request, invalid_kind, quote
 from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
 from watchword.apiserver.model import FieldError, HandlerRequest
 from watchword.apiserver.registry.pipeline import Strictness, WriteRequest
-from watchword.apiserver.requestinfo import (
-    EVERYTHING,
-    NO_FIELDS,
-    FieldSelector,
-    is_truthy,
-    parse_field_selector,
-    parse_label_selector,
-)
 
 _LONGEST_MANAGER = 128
 _LARGEST = 2**63 - 1
@@ -27,8 +18,8 @@ _LARGEST = 2**63 - 1
 class ListOptions(Struct, frozen=True):
     """The options of a list or a watch."""
 
-    labels: LabelSelector = EVERYTHING
-    fields: FieldSelector = NO_FIELDS
+    labels: LabelSelector = requestinfo.EVERYTHING
+    fields: requestinfo.FieldSelector = requestinfo.NO_FIELDS
     watch: bool = False
     bookmarks: bool = False
     resource_version: str = ""
@@ -45,16 +36,16 @@ def read_list_options(request: HandlerRequest, *, watch: bool | None = None) -> 
     initial = said.get("sendInitialEvents")
     timeout = said.get("timeoutSeconds")
     options = ListOptions(
-        labels=parse_label_selector(said.get("labelSelector", "")),
-        fields=parse_field_selector(said.get("fieldSelector", "")),
-        watch=is_truthy(said.get("watch")) if watch is None else watch,
-        bookmarks=is_truthy(said.get("allowWatchBookmarks")),
+        labels=requestinfo.parse_label_selector(said.get("labelSelector", "")),
+        fields=requestinfo.parse_field_selector(said.get("fieldSelector", "")),
+        watch=requestinfo.is_truthy(said.get("watch")) if watch is None else watch,
+        bookmarks=requestinfo.is_truthy(said.get("allowWatchBookmarks")),
         resource_version=said.get("resourceVersion", ""),
         match=said.get("resourceVersionMatch", ""),
         timeout_seconds=parse_integer(timeout) if timeout else None,
         limit=max(parse_integer(said.get("limit") or "0"), 0),
         continue_token=said.get("continue", ""),
-        send_initial_events=is_truthy(initial) if initial else None,
+        send_initial_events=requestinfo.is_truthy(initial) if initial else None,
     )
     errors = _watch_errors(options) if options.watch else _list_errors(options)
     if errors:
@@ -115,7 +106,7 @@ def read_write_request(request: HandlerRequest, *, options_kind: str, apply: boo
         manager=manager or request.header("user-agent").partition("/")[0][:_LONGEST_MANAGER] or "unknown",
         dry_run=dry_run,
         strictness=cast("Strictness", strictness or "Warn"),
-        force=is_truthy(force) if force else False,
+        force=requestinfo.is_truthy(force) if force else False,
         options={
             **({"dryRun": ["All"]} if dry_run else {}),
             **({"fieldManager": manager} if manager else {}),

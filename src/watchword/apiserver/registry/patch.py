@@ -1,7 +1,5 @@
 """The verb patch: part of an object, in one of four languages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

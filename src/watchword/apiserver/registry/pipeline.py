@@ -1,7 +1,5 @@
 """What every write passes between the client and the store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

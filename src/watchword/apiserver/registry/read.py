@@ -1,7 +1,5 @@
 """The verbs get, list and watch, at the requested revision."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

@@ -1,7 +1,5 @@
 """The registry: every verb, and the same verbs for the control plane's own parts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
@@ -11,17 +9,11 @@ from watchword.api.json import copy_json
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.apiserver.errors import resource_not_found
 from watchword.apiserver.model import Now, ResourceKind
+from watchword.apiserver.registry import pipeline
 from watchword.apiserver.registry.create import Create
 from watchword.apiserver.registry.delete import Delete, DeleteCollection, DeleteOptions
 from watchword.apiserver.registry.object_storage import KindTable, ObjectStorage, bucket_of, load_object
 from watchword.apiserver.registry.patch import Apply, PatchVerb
-from watchword.apiserver.registry.pipeline import (
-    ManagedFieldsTracker,
-    Pipeline,
-    VerbDependencies,
-    WriteRequest,
-    prune_and_default,
-)
 from watchword.apiserver.registry.read import Read, WatchVerb
 from watchword.apiserver.registry.system_fields import Entropy
 from watchword.apiserver.registry.update import Update, UpdateTarget
@@ -44,7 +36,7 @@ class Verbs(Struct, frozen=True):
     delete_collection: DeleteCollection
 
 
-def verbs(tools: VerbDependencies) -> Verbs:
+def verbs(tools: pipeline.VerbDependencies) -> Verbs:
     def fraction() -> float:
         return int.from_bytes(tools.entropy(4), "big") / 2**32
 
@@ -70,7 +62,9 @@ class ObjectRegistry:
     def __init__(self, store: Store, kinds: KindTable, *, now: Now, entropy: Entropy) -> None:
         self.objects = ObjectStorage(store)
         self.table = kinds
-        self._tools = VerbDependencies(self.objects, kinds, Pipeline(), ManagedFieldsTracker(now), now, entropy)
+        self._tools = pipeline.VerbDependencies(
+            self.objects, kinds, pipeline.Pipeline(), pipeline.ManagedFieldsTracker(now), now, entropy
+        )
         self._verbs = verbs(self._tools)
         self._shared: tuple[Record, ResourceKind, Object] | None = None  # decoded for listeners
 
@@ -87,20 +81,20 @@ class ObjectRegistry:
         kind = self._require(resource)
         return [self.objects.decode(kind, record) for record in self._records(kind, namespace)]
 
-    async def create(self, resource: Resource, obj: Object, call: WriteRequest | None = None) -> Object:
-        kind, body, call = self._require(resource), copy_json(obj), call or WriteRequest()
-        prune_and_default(kind, body, call)
+    async def create(self, resource: Resource, obj: Object, call: pipeline.WriteRequest | None = None) -> Object:
+        kind, body, call = self._require(resource), copy_json(obj), call or pipeline.WriteRequest()
+        pipeline.prune_and_default(kind, body, call)
         return load_object((await self._verbs.create(kind, ObjectKey.of(body).namespace, body, call)).body)
 
     async def update(
-        self, resource: Resource, obj: Object, subresource: str = "", call: WriteRequest | None = None
+        self, resource: Resource, obj: Object, subresource: str = "", call: pipeline.WriteRequest | None = None
     ) -> Object:
-        kind, call = self._require(resource), call or WriteRequest()
+        kind, call = self._require(resource), call or pipeline.WriteRequest()
         stated = {name: obj[name] for name in _STATUS_FIELDS if name in obj} if subresource == "status" else obj
 
         def body() -> Object:
             fresh: Object = copy_json(stated)
-            prune_and_default(kind, fresh, call)
+            pipeline.prune_and_default(kind, fresh, call)
             return fresh
 
         target = UpdateTarget(kind, ObjectKey.of(obj), subresource)
@@ -117,7 +111,7 @@ class ObjectRegistry:
         grace_seconds: int | None = None,
     ) -> None:
         options = DeleteOptions(grace_seconds, uid, resource_version, propagation)
-        await self._verbs.delete(self._require(resource), key, options, WriteRequest())
+        await self._verbs.delete(self._require(resource), key, options, pipeline.WriteRequest())
 
     def subscribe(self, resource: Resource, listener: Callable[[str, Object], None]) -> Callable[[], None]:
         """Subscribe; a listener that raises is reported and stays registered."""

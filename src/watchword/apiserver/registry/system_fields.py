@@ -1,7 +1,5 @@
 """The metadata that belongs to the server: clients may send it, never change it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 

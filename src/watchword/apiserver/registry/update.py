@@ -1,7 +1,5 @@
 """The verb update, and what every change of an existing object has in common with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec import Struct

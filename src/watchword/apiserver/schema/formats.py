@@ -1,7 +1,5 @@
 """String formats that a schema may name; a name that is not here is not enforced."""
 
-from __future__ import annotations
-
 import base64
 import ipaddress
 import re

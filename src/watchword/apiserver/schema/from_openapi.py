@@ -1,7 +1,5 @@
 """Reads the openAPIV3Schema of a CRD into the schema that every pass walks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, Literal, cast

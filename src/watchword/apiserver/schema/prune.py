@@ -1,7 +1,5 @@
 """Removes fields that a schema does not define, and fills in the defaults of those it does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from watchword.api.json import copy_json

@@ -1,7 +1,5 @@
 """Whether a schema is structural: every field has one type, and junctors only restrict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal
 

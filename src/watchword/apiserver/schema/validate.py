@@ -1,22 +1,12 @@
 """Validates an object against its schema, with Kubernetes' messages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 from watchword.api.json import encode_identity, same_json, show, type_name
-from watchword.apiserver.field_errors import (
-    duplicate,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-    too_many,
-    type_invalid,
-)
+from watchword.apiserver import field_errors
 from watchword.apiserver.kinds.metadata import dns1035_label
 from watchword.apiserver.model import FieldError
 from watchword.apiserver.schema.formats import is_formatted
@@ -59,45 +49,45 @@ def check_string(value: str, rules: Mapping[str, Any], path: str, errors: list[F
     """Check length, pattern and format; the first of length and pattern to fail is the only one reported."""
     longest, shortest, pattern = rules.get("maxLength"), rules.get("minLength"), rules.get("pattern")
     if longest is not None and len(value) > longest:
-        errors.append(too_long(path, longest))
+        errors.append(field_errors.too_long(path, longest))
     elif shortest is not None and len(value) < shortest:
-        errors.append(invalid(path, value, f"{path} in body should be at least {shortest} chars long"))
+        errors.append(field_errors.invalid(path, value, f"{path} in body should be at least {shortest} chars long"))
     elif pattern and not _matches(pattern, value):
-        errors.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
+        errors.append(field_errors.invalid(path, value, f"{path} in body should match '{pattern}'"))
     name = rules.get("format")
     if name and not is_formatted(value, name):
-        errors.append(type_invalid(path, value, f"{path} in body must be of type {name}: {show(value)}"))
+        errors.append(field_errors.type_invalid(path, value, f"{path} in body must be of type {name}: {show(value)}"))
 
 
 def check_number(value: float, rules: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     factor, low, high = rules.get("multipleOf"), rules.get("minimum"), rules.get("maximum")
     if factor and value % factor:
-        errors.append(invalid(path, value, f"{path} in body should be a multiple of {go_number(factor)}"))
+        errors.append(field_errors.invalid(path, value, f"{path} in body should be a multiple of {go_number(factor)}"))
     if low is not None:
         exclusive = rules.get("exclusiveMinimum", False)
         if value < low or (exclusive and value == low):
             words = "greater than" if exclusive else "greater than or equal to"
-            errors.append(invalid(path, value, f"{path} in body should be {words} {go_number(low)}"))
+            errors.append(field_errors.invalid(path, value, f"{path} in body should be {words} {go_number(low)}"))
     if high is not None:
         exclusive = rules.get("exclusiveMaximum", False)
         if value > high or (exclusive and value == high):
             words = "less than" if exclusive else "less than or equal to"
-            errors.append(invalid(path, value, f"{path} in body should be {words} {go_number(high)}"))
+            errors.append(field_errors.invalid(path, value, f"{path} in body should be {words} {go_number(high)}"))
 
 
 def check_size(size: int, rules: Mapping[str, Any], what: str, path: str, errors: list[FieldError]) -> None:
     """Check how many `Items` or `Properties` (what) a container has."""
     least, most = rules.get(f"min{what}"), rules.get(f"max{what}")
     if least is not None and size < least:
-        errors.append(invalid(path, size, f"{path} in body should have at least {least} {what.lower()}"))
+        errors.append(field_errors.invalid(path, size, f"{path} in body should have at least {least} {what.lower()}"))
     if most is not None and size > most:
-        errors.append(too_many(path, size, most))
+        errors.append(field_errors.too_many(path, size, most))
 
 
 def check_enum(value: Any, allowed: list[Any], path: str, errors: list[FieldError]) -> None:
     if not any(same_json(value, item) for item in allowed):
         names = (item if isinstance(item, str) else show(item) for item in allowed)
-        errors.append(not_supported(path, value, names))
+        errors.append(field_errors.not_supported(path, value, names))
 
 
 def go_number(value: float) -> str:
@@ -133,17 +123,19 @@ def _check_embedded(value: dict[str, Any], prefix: str, errors: list[FieldError]
     for key in ("apiVersion", "kind"):
         said, path = value.get(key), f"{prefix}{key}"
         if key not in value:
-            errors.append(required(path))
+            errors.append(field_errors.required(path))
         elif not isinstance(said, str):
-            errors.append(invalid(path, said, "must be a string"))
+            errors.append(field_errors.invalid(path, said, "must be a string"))
         elif not said:
-            errors.append(invalid(path, said, "must not be empty"))
+            errors.append(field_errors.invalid(path, said, "must not be empty"))
         elif key == "apiVersion" and said.count("/") > 1:
-            errors.append(invalid(path, said, f"unexpected GroupVersion string: {said}"))
+            errors.append(field_errors.invalid(path, said, f"unexpected GroupVersion string: {said}"))
         elif key == "kind" and (complaints := ",".join(dns1035_label(said.lower()))):
-            errors.append(invalid(path, said, f"may have mixed case, but should otherwise match: {complaints}"))
+            errors.append(
+                field_errors.invalid(path, said, f"may have mixed case, but should otherwise match: {complaints}")
+            )
     if not isinstance(value.get("metadata", {}), dict):
-        errors.append(invalid(f"{prefix}metadata", value["metadata"], "must be an object"))
+        errors.append(field_errors.invalid(f"{prefix}metadata", value["metadata"], "must be an object"))
 
 
 Check = Callable[[Any, Schema, str, Any, list[FieldError]], None]
@@ -169,14 +161,14 @@ def check_junctors(value: Any, schema: Schema, path: str, errors: list[FieldErro
     if "allOf" in rules:
         _all_of(outcomes(rules["allOf"]), path, errors)
     if "not" in rules and not outcomes([rules["not"]])[0]:
-        errors.append(invalid("<nil>", "", f"{show(path)} must not validate the schema (not)"))
+        errors.append(field_errors.invalid("<nil>", "", f"{show(path)} must not validate the schema (not)"))
 
 
 def _any_of(
     schemas: Sequence[Schema], found: list[list[FieldError]], value: Any, path: str, errors: list[FieldError]
 ) -> None:
     if all(found):
-        errors.append(invalid("<nil>", "", f"{show(path)} must validate at least one schema (anyOf)"))
+        errors.append(field_errors.invalid("<nil>", "", f"{show(path)} must validate at least one schema (anyOf)"))
         errors.extend(_closest(schemas, found, value))
 
 
@@ -187,7 +179,9 @@ def _one_of(
     if fitting == 1:
         return
     told = f"Found {fitting} valid alternatives" if fitting else "Found none valid"
-    errors.append(invalid("<nil>", "", f"{show(path)} must validate one and only one schema (oneOf). {told}"))
+    errors.append(
+        field_errors.invalid("<nil>", "", f"{show(path)} must validate one and only one schema (oneOf). {told}")
+    )
     if not fitting:
         errors.extend(_closest(schemas, found, value))
 
@@ -197,7 +191,7 @@ def _all_of(found: list[list[FieldError]], path: str, errors: list[FieldError]) 
         errors.extend(branch_errors)
     if any(found):
         told = ". None validated" if all(found) else ""
-        errors.append(invalid("<nil>", "", f"{show(path)} must validate all the schemas (allOf){told}"))
+        errors.append(field_errors.invalid("<nil>", "", f"{show(path)} must validate all the schemas (allOf){told}"))
 
 
 def _closest(schemas: Sequence[Schema], found: list[list[FieldError]], value: Any) -> list[FieldError]:
@@ -227,7 +221,7 @@ def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[FieldEr
     if schema.list_type == "map":
         for index, item in enumerate(value):
             if item is not None and type(item) is not dict:
-                yield invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map")
+                yield field_errors.invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map")
                 return
         identities = [{key: item[key] for key in schema.list_map_keys if key in item} if item else {} for item in value]
     seen: dict[bytes, int] = {}
@@ -235,7 +229,7 @@ def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[FieldEr
         encoded = encode_identity(identity)
         seen[encoded] = seen.get(encoded, 0) + 1
         if seen[encoded] == 2:
-            yield duplicate(f"{path}[{index}]", identity)
+            yield field_errors.duplicate(f"{path}[{index}]", identity)
 
 
 _ACCEPTED: Final[dict[str, frozenset[type]]] = {
@@ -266,7 +260,7 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
         errors.extend(repeated)
     if "rules" in schema.contains:
         if any(error.reason in _BLOCKING for error in errors):
-            errors.append(invalid("<nil>", None, _RULES_NOT_CHECKED))
+            errors.append(field_errors.invalid("<nil>", None, _RULES_NOT_CHECKED))
         else:
             from watchword.apiserver.schema.validation_rules import check_rules
 
@@ -304,7 +298,7 @@ def _check_type(value: Any, schema: Schema, path: str, errors: list[FieldError])
         return
     wanted = "integer,string" if schema.type == "int-or-string" else schema.type
     found = type_name(value)
-    errors.append(type_invalid(path, found, f"{path} in body must be of type {wanted}: {show(found)}"))
+    errors.append(field_errors.type_invalid(path, found, f"{path} in body must be of type {wanted}: {show(found)}"))
 
 
 def _check_list(value: list[Any], schema: Schema, path: str, old: Any, errors: list[FieldError]) -> None:
@@ -333,7 +327,7 @@ def _check_object(value: dict[str, Any], schema: Schema, path: str, old: Any, er
             continue
         check(item, below, f"{path}.{key}" if path else key, old_field(old, schema, key), errors)
     missing = [key for key in schema.required if key not in value]
-    errors.extend(required(f"{path}.{key}" if path else key) for key in missing)
+    errors.extend(field_errors.required(f"{path}.{key}" if path else key) for key in missing)
 
 
 _RULES_NOT_CHECKED = (

@@ -1,7 +1,5 @@
 """Checks x-kubernetes-validations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

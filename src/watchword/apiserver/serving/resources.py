@@ -1,7 +1,5 @@
 """Serves the verbs of stored kinds: reads the request, calls the verb, shows the outcome."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field

@@ -1,7 +1,5 @@
 """Formats objects and lists as requested: complete, as metadata, or as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Serves the scale endpoint: a workload's size, read and written as a Scale."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

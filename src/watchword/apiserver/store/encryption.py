@@ -1,7 +1,5 @@
 """Keeps the bodies of Secrets encrypted on disk; everywhere else they are as before."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The append-only log on disk: one SQLite file, written by one thread."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

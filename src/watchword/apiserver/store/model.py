@@ -1,7 +1,5 @@
 """Types of the store: record, change, event, and the store itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol

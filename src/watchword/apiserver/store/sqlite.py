@@ -1,7 +1,5 @@
 """The store of a real control plane: durable before visible, revisions exact across restarts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -10,6 +8,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from watchword.apiserver.store import snapshot
 from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.log import Compaction, FileLock, RevisionLog
 from watchword.apiserver.store.memory import CommittedReads, CommittedState, decide_event
@@ -19,15 +18,6 @@ from watchword.apiserver.store.model import (
     StoreEvent,
     StoreMissing,
     WriteFailed,
-)
-from watchword.apiserver.store.snapshot import (
-    EPOCH_GAP,
-    RestoreMarker,
-    Row,
-    decide_epoch,
-    open_marker,
-    put_marker,
-    read_marker,
 )
 from watchword.apiserver.store.writer import Append, Call, CallResult, CommitNow, LogWriter, Outcome
 from watchword.pki.encryption import EncryptionKeys
@@ -83,18 +73,18 @@ class SqliteStore(CommittedReads):
 
     def _begin(self) -> None:
         """Start a new epoch when the file lacks revisions that it had, so that no watcher misses what is lost."""
-        now, last = RestoreMarker.of(self._path, self._state.revision), read_marker(self._mark_path)
-        self.new_epoch = decide_epoch(now, last, was_open=self._log.was_open, wal=self._log.wal_size)
+        now, last = snapshot.RestoreMarker.of(self._path, self._state.revision), snapshot.read_marker(self._mark_path)
+        self.new_epoch = snapshot.decide_epoch(now, last, was_open=self._log.was_open, wal=self._log.wal_size)
         if self.new_epoch is not None:
-            revision = max(now.revision, last.revision if last is not None else 0) + EPOCH_GAP
+            revision = max(now.revision, last.revision if last is not None else 0) + snapshot.EPOCH_GAP
             self._log.raise_floor(revision)
             self._state.revision = self._state.floor = revision
-        descriptor = self._open_files.enter_context(open_marker(self._mark_path))
-        put_marker(descriptor, replace(now, revision=self._state.revision))
+        descriptor = self._open_files.enter_context(snapshot.open_marker(self._mark_path))
+        snapshot.put_marker(descriptor, replace(now, revision=self._state.revision))
 
         def mark(revision: int) -> None:
             with suppress(OSError):  # an earlier marker only notices fewer losses
-                put_marker(descriptor, replace(now, revision=revision))
+                snapshot.put_marker(descriptor, replace(now, revision=revision))
 
         self._log.committed = mark
 
@@ -116,7 +106,7 @@ class SqliteStore(CommittedReads):
         self._under_way[event.revision] = (event, done)
         self._newest[change.bucket, change.path] = event
         record = event.record
-        row = Row(record.revision, record.bucket, record.path, event.deleted, record.body)
+        row = snapshot.Row(record.revision, record.bucket, record.path, event.deleted, record.body)
         self._writer.submit(Append(self._cipher.encrypt(row), self._epoch, can_wait=is_renewal(change)))
         return await asyncio.shield(done)
 

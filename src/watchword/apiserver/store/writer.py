@@ -1,7 +1,5 @@
 """The one thread that writes: it gathers waiting writes and commits them together."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """The token service put together: what `watchword registry-auth` runs."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import ssl

@@ -1,7 +1,5 @@
 """Exchanges a Kubernetes token for a registry token with exactly the allowed actions."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

@@ -1,7 +1,5 @@
 """Creates the ManagedCluster of this cluster on the hub, and corrects the driver that it claims."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field

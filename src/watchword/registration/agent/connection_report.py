@@ -1,7 +1,5 @@
 """Notes on the Secret of the hub's credential why the agent is not connected; the operator reports it."""
 
-from __future__ import annotations
-
 import asyncio
 
 from msgspec import Struct, field

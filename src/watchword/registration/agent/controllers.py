@@ -1,7 +1,5 @@
 """The controllers of an agent as data: those of every agent, and those of an accepted cluster's agent."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
@@ -13,14 +11,10 @@ from watchword.api.conditions import without_messages
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES, SECRETS
-from watchword.credentials.credential_kind import CredentialKind
 from watchword.credentials.credential_secret import csr_scope
+from watchword.credentials.driver import CredentialKind
 from watchword.kube.client import Client
-from watchword.registration.agent.cluster_status import (
-    ApiServerHealthCheck,
-    ClusterStatusReconciler,
-    LeaseRenewalReconciler,
-)
+from watchword.registration.agent import cluster_status
 from watchword.registration.agent.hub_credential import HubCredentialReconciler
 from watchword.registration.agent.hub_session import HubSession, HubSessionReconciler
 from watchword.registration.agent.options import AgentIdentity, AgentOptions
@@ -73,12 +67,12 @@ async def follow_claims(cluster: ApiServerConnection) -> None:
 def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpec]:
     hub, session, secret = parts.hub, parts.session, parts.identity.secret_key
     own = [ObjectKey.cluster(parts.identity.cluster)]
-    lease = LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, session.connection)
-    status = ClusterStatusReconciler(
+    lease = cluster_status.LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, session.connection)
+    status = cluster_status.ClusterStatusReconciler(
         hub.cache,
         parts.cluster.cache,
         hub.status,
-        ApiServerHealthCheck(parts.cluster_client, parts.cluster.cache),
+        cluster_status.ApiServerHealthCheck(parts.cluster_client, parts.cluster.cache),
         parts.options.claims,
         session,
         parts.credential_kind,

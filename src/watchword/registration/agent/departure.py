@@ -1,7 +1,5 @@
 """Takes this cluster out of its hub: gives its acceptance back, with the cluster's own credential."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import datetime, timedelta
 

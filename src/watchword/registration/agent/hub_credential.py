@@ -1,7 +1,5 @@
 """Keeps the cluster's own credential for the hub alive in its Secret."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -11,7 +9,13 @@ from watchword.api.credential_report import CredentialValidity
 from watchword.api.meta import ObjectKey, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.credentials.credential_secret import CredentialKeeper, CredentialSpec
+from watchword.credentials.credential_secret import (
+    AGENT_NAME,
+    CLUSTER_NAME,
+    CredentialKeeper,
+    CredentialSpec,
+    SecretExtras,
+)
 from watchword.credentials.driver import (
     ENDPOINT_CONFIG,
     KUBECONFIG,
@@ -23,10 +27,9 @@ from watchword.credentials.driver import (
     ValidCredential,
     WantedCredential,
 )
-from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, SecretExtras
 from watchword.registration.agent.hub_session import HubSession
 from watchword.registration.agent.options import AgentIdentity
-from watchword.registration.hub_connector import endpoint_data_of
+from watchword.registration.driver import endpoint_data_of
 from watchword.runtime.clock import Clock
 from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
 from watchword.runtime.reconcile import Done, Outcome, Reader

@@ -1,7 +1,5 @@
 """The options of an agent."""
 
-from __future__ import annotations
-
 import secrets
 import string
 from collections.abc import Mapping
@@ -10,19 +8,11 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from watchword.api import names
 from watchword.api.meta import Object, ObjectKey, uid_of
-from watchword.api.names import (
-    ADDON_NAMESPACE,
-    AGENT_NAMESPACE,
-    HUB_KUBECONFIG_SECRET,
-    MANAGED_CLUSTERS_GROUP,
-    agent_user,
-    cluster_group,
-)
 from watchword.api.sensitive import HiddenFields
-from watchword.credentials.driver import CredentialSubject, SecretData
-from watchword.credentials.driver_options import Settings
-from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
+from watchword.credentials.credential_secret import AGENT_NAME, CLUSTER_NAME, decode_data
+from watchword.credentials.driver import CredentialSubject, SecretData, Settings
 from watchword.registration.agent.cluster_status import ClaimPolicy
 from watchword.runtime.leader_election import ElectionTiming
 
@@ -32,9 +22,9 @@ class AgentOptions(Struct, frozen=True):
 
     cluster_name: str
     agent_name: str = ""  # empty: the one on record, or a new one
-    namespace: str = AGENT_NAMESPACE
-    addon_namespace: str = ADDON_NAMESPACE
-    hub_secret: str = HUB_KUBECONFIG_SECRET
+    namespace: str = names.AGENT_NAMESPACE
+    addon_namespace: str = names.ADDON_NAMESPACE
+    hub_secret: str = names.HUB_KUBECONFIG_SECRET
     registration_auth: str = ""  # how the cluster registers; empty: by the default driver
     addon_auth: str = ""  # how its add-ons do; likewise
     settings: Settings = field(default_factory=dict)  # of the drivers
@@ -77,8 +67,8 @@ class AgentIdentity(HiddenFields, frozen=True):
 
     @property
     def subject(self) -> CredentialSubject:
-        groups = (cluster_group(self.cluster), MANAGED_CLUSTERS_GROUP)
-        return CredentialSubject(agent_user(self.cluster, self.agent), groups)
+        groups = (names.cluster_group(self.cluster), names.MANAGED_CLUSTERS_GROUP)
+        return CredentialSubject(names.agent_user(self.cluster, self.agent), groups)
 
 
 def restore_identity(system: Object, secret: Object | None, options: AgentOptions) -> AgentIdentity:

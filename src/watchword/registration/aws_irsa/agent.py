@@ -20,10 +20,10 @@ from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import RESTRICTED_KUBECONFIGS, Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.yaml import YamlError, load
-from watchword.credentials.credential_kind import HeldCredential
 from watchword.credentials.driver import (
     KUBECONFIG,
     AgentContext,
+    HeldCredential,
     NewCredential,
     ObtainResult,
     Pending,
@@ -37,10 +37,9 @@ from watchword.kube.exec_plugin import VERSIONS, ExecCredential, ExecPlugin
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import Transport
-from watchword.registration.aws_irsa.arn import CLUSTER_NAME
 from watchword.registration.aws_irsa.errors import InvalidName
-from watchword.registration.aws_irsa.options import NAME, ClusterPair, read_claimed_arn
-from watchword.registration.hub_connector import ConnectorContext, KubeconfigConnector
+from watchword.registration.aws_irsa.options import CLUSTER_NAME, NAME, ClusterPair, read_claimed_arn
+from watchword.registration.driver import ConnectorContext, KubeconfigConnector
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Reader
 

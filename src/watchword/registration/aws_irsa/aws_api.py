@@ -1,7 +1,5 @@
 """The narrow port to AWS: one operation at a time, paced so that AWS does not throttle."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from random import Random

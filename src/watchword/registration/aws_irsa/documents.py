@@ -1,7 +1,5 @@
 """The IAM policies and trust policies of the design, and the documents that administrators apply."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -11,8 +9,8 @@ from msgspec import Struct, field
 
 from watchword.api.names import AGENT_NAMESPACE
 from watchword.api.validation import validate_dns_label, validate_dns_subdomain
-from watchword.registration.aws_irsa.arn import HUB_ARN_TAG, EksClusterArn, RoleTags
 from watchword.registration.aws_irsa.errors import InvalidName
+from watchword.registration.aws_irsa.options import CREATOR_SUFFIX, HUB_ARN_TAG, EksClusterArn, RoleTags
 
 MANAGED_CLUSTER_ACCESS = """\
 {
@@ -195,7 +193,6 @@ def with_statements(document: str, statements: str) -> str:
 
 
 LONGEST_ROLE_NAME = 64
-CREATOR_SUFFIX = "_managed-cluster-identity-creator"
 DEFAULT_KLUSTERLET = "klusterlet"
 _PLACEHOLDER = re.compile(r"<([a-z0-9-]+)>")
 

@@ -13,8 +13,6 @@ AwsError
 └── AwsUnreachable       AWS did not answer, or there are no credentials to ask it with
 """
 
-from __future__ import annotations
-
 from watchword.credentials.errors import DriverError, DriverRefused, InvalidSetting, ServiceUnreachable
 
 

@@ -1,7 +1,5 @@
 """The hub's side of the aws-irsa driver: creates IAM identities of accepted clusters, and deletes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from random import Random
@@ -17,7 +15,6 @@ from watchword.credentials.errors import NotGranted
 from watchword.credentials.lifecycle import RenewalWindow, choose_renewal_time
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
-from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.aws_api import AwsApi, LazyAwsApi, PacedAwsApi
 from watchword.registration.aws_irsa.errors import AwsError, IdentityMissing, InvalidName, RoleTaken, StillAccepted
 from watchword.registration.aws_irsa.iam import RoleWriter
@@ -37,6 +34,7 @@ from watchword.registration.aws_irsa.identity_reports import (
 )
 from watchword.registration.aws_irsa.options import (
     READY,
+    EksClusterArn,
     IdentityMode,
     find_other_hub,
     hub_arn,

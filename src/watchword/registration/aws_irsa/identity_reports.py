@@ -1,7 +1,5 @@
 """Reports the IAM identity of a cluster: a condition with one reason for each failure, and Events."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

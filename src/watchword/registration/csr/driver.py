@@ -1,13 +1,19 @@
 """Clusters register with client certificates that the signer of the hub's cluster issues."""
 
-from __future__ import annotations
-
 from watchword.api.names import KUBE_CLIENT_SIGNER
-from watchword.credentials.certificates.agent import LIFETIME
-from watchword.credentials.certificates.decisions import read_api_server_certificate, read_pending_key
-from watchword.credentials.credential_kind import HeldCredential
-from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
-from watchword.credentials.driver_options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Side
+from watchword.credentials.certificates.agent import LIFETIME, read_api_server_certificate, read_pending_key
+from watchword.credentials.driver import (
+    AUTO_APPROVAL,
+    DRIVER_LIST,
+    AgentContext,
+    AgentDriver,
+    DriverOption,
+    HeldCredential,
+    HubContext,
+    OptionType,
+    SecretData,
+    Side,
+)
 from watchword.registration.certificate_approval import CLUSTER_CERTIFICATE, AllowList
 from watchword.registration.driver import ClusterDriver, HubDriver, ReadsHeldCredential, RequestsCertificate
 

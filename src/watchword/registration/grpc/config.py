@@ -1,7 +1,5 @@
 """Reads and writes `config.yaml`: where the gRPC server of a hub is, who signs for it, and with what to join."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Reaches a hub through its gRPC server: by the bootstrap `config.yaml` at first, by the Secret's own later."""
 
-from __future__ import annotations
-
 import asyncio
 from hashlib import sha256
 from pathlib import Path
@@ -11,7 +9,7 @@ from msgspec import Struct
 
 from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
+from watchword.credentials.certificates.agent import CERTIFICATE, KEY
 from watchword.credentials.driver import ENDPOINT_CONFIG, KUBECONFIG, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
@@ -19,6 +17,7 @@ from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.tls import ClientCertificate
 from watchword.kube.transport import Transport
+from watchword.registration.driver import BootstrapCredential, ConnectorContext, KubeconfigConnector
 from watchword.registration.grpc.client.channel import (
     CONNECT_SECONDS,
     EventChannel,
@@ -29,7 +28,6 @@ from watchword.registration.grpc.client.channel import (
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.config import GrpcConfig, GrpcEndpoint, hub_config, parse_config, read_token
-from watchword.registration.hub_connector import BootstrapCredential, ConnectorContext, KubeconfigConnector
 
 
 class GrpcConnector(Struct):

@@ -7,8 +7,6 @@ GrpcDriverError
 └── TlsFilesUnusable     the certificate, key or client CA of the server cannot be used
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

@@ -12,7 +12,6 @@ from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import GRPC_SIGNER, HUB_NAMESPACE, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, SECRETS
 from watchword.api.time import rfc3339
-from watchword.credentials.certificates.approval import is_approved
 from watchword.credentials.certificates.issued_certificate import (
     CERTIFICATE,
     KEY,
@@ -21,8 +20,7 @@ from watchword.credentials.certificates.issued_certificate import (
     sign_request,
     with_certificate,
 )
-from watchword.credentials.certificates.request import CertificateRequestRefused
-from watchword.credentials.certificates.request_validation import read_cluster_request
+from watchword.credentials.certificates.requests import CertificateRequestRefused, is_approved, read_cluster_request
 from watchword.credentials.driver import HubContext
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate, split_bundle, verify_chain
@@ -30,8 +28,16 @@ from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, Usage
 from watchword.registration.certificate_approval import CertificateApprovalReconciler, CertificateHubDriver
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
-from watchword.registration.grpc.options import HOSTS, LONGEST_LIFETIME, read_allow_list
+from watchword.registration.grpc.driver import (
+    BUNDLE_KEY,
+    CA_BUNDLE,
+    HOSTS,
+    LONGEST_LIFETIME,
+    SERVING_KEY,
+    SERVING_SECRET,
+    SIGNER_SECRET,
+    read_allow_list,
+)
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.raw_objects import metadata_only
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, TriggerSource

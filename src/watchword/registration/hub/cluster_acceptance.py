@@ -1,7 +1,5 @@
 """Gives an accepted cluster its namespace and rights, and takes the rights from a denied one."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable
@@ -29,12 +27,12 @@ from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.credentials.errors import DriverError, NotGranted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
+from watchword.registration.catalog import HubDrivers
 from watchword.registration.hub import cluster_rbac
-from watchword.registration.hub.acceptance_policy import UNGUARDED, AcceptanceGuard
-from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.cluster_lease import lease_manifest
+from watchword.registration.hub.cluster_rbac import RetiredClusterNames
 from watchword.registration.hub.cluster_sets import DEFAULT_SET
-from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
+from watchword.registration.hub.installation import UNGUARDED, AcceptanceGuard
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, with_preconditions
 from watchword.runtime.errors import BeingDeleted, NameConflict

@@ -1,7 +1,5 @@
 """Marks a cluster Unknown once its agent stops renewing its lease, and taints unavailable clusters."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field

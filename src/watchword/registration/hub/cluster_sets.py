@@ -1,7 +1,5 @@
 """Maintains the `default` and `global` cluster sets, and reports empty sets and valid bindings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct

@@ -1,73 +1,115 @@
 """The hub's controllers for clusters, as data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
+from heapq import nsmallest
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import Label
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    LEASES,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTER_SET_BINDINGS,
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-    NAMESPACES,
-    ROLE_BINDINGS,
-)
-from watchword.credentials.certificates.approval import without_issued_certificate
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
+from watchword.credentials.certificates.requests import is_pending, requester_of, without_issued_certificate
 from watchword.kube.client import Client
-from watchword.registration.hub.acceptance_policy import AcceptanceGuard
-from watchword.registration.hub.cluster_acceptance import (
-    ClusterAcceptanceReconciler,
-    ClusterAutoAcceptanceReconciler,
-    is_undecided,
-)
-from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanupReconciler, may_have_left
-from watchword.registration.hub.cluster_drivers import HubDrivers
+from watchword.registration.catalog import HubDrivers
+from watchword.registration.hub import cluster_acceptance, cluster_sets
 from watchword.registration.hub.cluster_lease import ClusterLeaseReconciler, ClusterTaintReconciler
-from watchword.registration.hub.cluster_removal import ClusterRemovalReconciler, clusters_being_removed
-from watchword.registration.hub.cluster_sets import (
-    ClusterSetBindingReconciler,
-    ClusterSetReconciler,
-    sets_affected_by,
+from watchword.registration.hub.cluster_rbac import RetiredClusterNames, cluster_from_label, clusters_with_retired_name
+from watchword.registration.hub.cluster_removal import (
+    RETENTION,
+    ClusterCleanupReconciler,
+    ClusterRemovalReconciler,
+    clusters_being_removed,
+    may_have_left,
 )
-from watchword.registration.hub.credential_events import request_event_controller
-from watchword.registration.hub.request_budget import request_budget_controller
-from watchword.registration.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
+from watchword.registration.hub.credential_reports import request_event_controller
+from watchword.registration.hub.installation import AcceptanceGuard
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import Ensurer
+from watchword.runtime.ensure import Ensurer, delete_object
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.reconcile import ControllerSpec, Reader, Reconciler, Trigger
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, Reconciler, Trigger
 from watchword.runtime.status import StatusWriter
+
+MAX_PENDING_REQUESTS = 1000  # of one requester: clusters that wait for acceptance may share a bootstrap token
+REQUESTER_INDEX = "requester"
+
+
+def request_budget_controller(
+    cache: Cache, client: Client, events: EventRecorder, *, most: int = MAX_PENDING_REQUESTS
+) -> ControllerSpec:
+    cache.index(CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, _index_pending)
+    budget = RequestBudgetReconciler(cache, client, events, most)
+    return ControllerSpec("request-budget", CERTIFICATE_SIGNING_REQUESTS, budget, workers=2, concerns=is_pending)
+
+
+def _index_pending(csr: Object) -> list[str]:
+    return [requester_of(csr).user] if is_pending(csr) else []
+
+
+class _Budget(Struct, frozen=True):
+    """What a requester with too many undecided requests keeps: the oldest of them."""
+
+    oldest: Object
+    newest: tuple[str, str]
+
+
+class RequestBudgetReconciler(Struct, frozen=True):
+    """Reconciles CertificateSigningRequest: deletes an undecided one that its requester has too many of."""
+
+    cache: Cache
+    client: Client
+    events: EventRecorder
+    most: int
+    kept: dict[str, _Budget] = field(default_factory=dict)  # of requesters above the budget: measured once for a flood
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        csr = self.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        if csr is None or not is_pending(csr):
+            return Done()
+        user = requester_of(csr).user
+        if self.cache.index_count(CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, user) <= self.most:
+            self.kept.pop(user, None)
+            return Done()
+        kept = self.kept.get(user) or self.kept.setdefault(user, self._measure(user))
+        if _age(csr) <= kept.newest:
+            return Done()
+        await delete_object(self.client, CERTIFICATE_SIGNING_REQUESTS, csr)
+        # About the oldest request, so that a flood is one event that counts.
+        note = f"{user} has {self.most} undecided certificate requests: further ones are deleted"
+        self.events.warning(kept.oldest, "TooManyRequests", note)
+        return Done()
+
+    def _measure(self, user: str) -> _Budget:
+        pending = self.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, user)
+        oldest = nsmallest(self.most, pending, key=_age)
+        return _Budget(oldest[0], _age(oldest[-1]))
+
+
+def _age(csr: Object) -> tuple[str, str]:
+    return csr["metadata"]["creationTimestamp"], csr["metadata"]["name"]
+
 
 OF_CLUSTERS = WatchScope(labels=Label.CLUSTER_NAME)
 """Only what was made for a cluster; everything else on the hub is not even read."""
 
 MADE_FOR_CLUSTERS = (
-    NAMESPACES,
-    CLUSTER_ROLES,
-    CLUSTER_ROLE_BINDINGS,
-    ROLE_BINDINGS,
-    LEASES,
-    CERTIFICATE_SIGNING_REQUESTS,
+    resources.NAMESPACES,
+    resources.CLUSTER_ROLES,
+    resources.CLUSTER_ROLE_BINDINGS,
+    resources.ROLE_BINDINGS,
+    resources.LEASES,
+    resources.CERTIFICATE_SIGNING_REQUESTS,
 )
 WHOLE_KINDS = (
-    MANAGED_CLUSTERS,
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTER_SET_BINDINGS,
-    MANAGED_CLUSTER_ADDONS,
-    MANIFEST_WORKS,
+    resources.MANAGED_CLUSTERS,
+    resources.MANAGED_CLUSTER_SETS,
+    resources.MANAGED_CLUSTER_SET_BINDINGS,
+    resources.MANAGED_CLUSTER_ADDONS,
+    resources.MANIFEST_WORKS,
 )
 
 
@@ -95,12 +137,12 @@ class HubParts(Struct, frozen=True):
 
 
 def register_informers(cache: Cache) -> None:
-    cache.informer(CERTIFICATE_SIGNING_REQUESTS, OF_CLUSTERS, project=without_issued_certificate)
+    cache.informer(resources.CERTIFICATE_SIGNING_REQUESTS, OF_CLUSTERS, project=without_issued_certificate)
     for resource in MADE_FOR_CLUSTERS:
         cache.informer(resource, OF_CLUSTERS)
     for resource in WHOLE_KINDS:
         cache.informer(resource)
-    cache.index(CERTIFICATE_SIGNING_REQUESTS, "cluster", _index_cluster_requests)
+    cache.index(resources.CERTIFICATE_SIGNING_REQUESTS, "cluster", _index_cluster_requests)
 
 
 def controllers(parts: HubParts) -> list[ControllerSpec]:
@@ -116,7 +158,7 @@ def controllers(parts: HubParts) -> list[ControllerSpec]:
 
 def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
-    acceptance = ClusterAcceptanceReconciler(
+    acceptance = cluster_acceptance.ClusterAcceptanceReconciler(
         reader,
         client,
         ensurer,
@@ -127,37 +169,50 @@ def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
         parts.retired_cluster_names,
     )
     access = (
-        *(Trigger(r, cluster_from_label) for r in (NAMESPACES, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)),
-        Trigger(LEASES, clusters_with_retired_name),
-        Trigger(CERTIFICATE_SIGNING_REQUESTS, lambda obj: _with_retired_name(parts, obj)),
+        *(
+            Trigger(r, cluster_from_label)
+            for r in (
+                resources.NAMESPACES,
+                resources.CLUSTER_ROLES,
+                resources.CLUSTER_ROLE_BINDINGS,
+                resources.ROLE_BINDINGS,
+            )
+        ),
+        Trigger(resources.LEASES, clusters_with_retired_name),
+        Trigger(resources.CERTIFICATE_SIGNING_REQUESTS, lambda obj: _with_retired_name(parts, obj)),
     )
     yield _of_cluster("cluster-acceptance", acceptance, access)
-    automatic = ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock)
-    requests = Trigger(CERTIFICATE_SIGNING_REQUESTS, lambda obj: _undecided(reader, obj))
-    yield _of_cluster("cluster-auto-acceptance", automatic, (requests,), concerns=is_undecided)
+    automatic = cluster_acceptance.ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock)
+    requests = Trigger(resources.CERTIFICATE_SIGNING_REQUESTS, lambda obj: _undecided(reader, obj))
+    yield _of_cluster("cluster-auto-acceptance", automatic, (requests,), concerns=cluster_acceptance.is_undecided)
     removal = ClusterRemovalReconciler(
         reader, client, ensurer, status, parts.events, parts.drivers, parts.retired_cluster_names
     )
     content = tuple(
-        Trigger(r, lambda obj: clusters_being_removed(reader, obj)) for r in (MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS)
+        Trigger(r, lambda obj: clusters_being_removed(reader, obj))
+        for r in (resources.MANAGED_CLUSTER_ADDONS, resources.MANIFEST_WORKS)
     )
     yield _of_cluster("cluster-removal", removal, (*content, *parts.drivers.removal_triggers), concerns=is_deleting)
     cleanup = ClusterCleanupReconciler(reader, client, status, parts.events, parts.left_cluster_retention)
     yield _of_cluster("cluster-cleanup", cleanup, concerns=may_have_left)
     lease = ClusterLeaseReconciler(reader, ensurer, status, parts.clock)
-    yield _of_cluster("cluster-lease", lease, (Trigger(LEASES, lease.clusters_affected_by),))
+    yield _of_cluster("cluster-lease", lease, (Trigger(resources.LEASES, lease.clusters_affected_by),))
     taints = ClusterTaintReconciler(reader, client, parts.clock)
     yield _of_cluster("cluster-taints", taints, concerns=taints.concerns)
 
 
 def _set_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     cache, status = parts.cache, parts.status
-    sets = ClusterSetReconciler(cache, parts.ensurer, status, partial(cache.labels, MANAGED_CLUSTERS))
-    changed_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: sets_affected_by(cache, obj))
-    yield ControllerSpec("cluster-sets", MANAGED_CLUSTER_SETS, sets, (changed_cluster,), workers=1)
-    bindings = ClusterSetBindingReconciler(cache, status)
-    changed_set = Trigger(MANAGED_CLUSTER_SETS, lambda obj: _bindings_of(cache, obj))
-    yield ControllerSpec("cluster-set-bindings", MANAGED_CLUSTER_SET_BINDINGS, bindings, (changed_set,), workers=2)
+    sets = cluster_sets.ClusterSetReconciler(
+        cache, parts.ensurer, status, partial(cache.labels, resources.MANAGED_CLUSTERS)
+    )
+    changed_cluster = Trigger(resources.MANAGED_CLUSTERS, lambda obj: cluster_sets.sets_affected_by(cache, obj))
+    yield ControllerSpec("cluster-sets", resources.MANAGED_CLUSTER_SETS, sets, (changed_cluster,), workers=1)
+    bindings = cluster_sets.ClusterSetBindingReconciler(cache, status)
+    changed_set = Trigger(resources.MANAGED_CLUSTER_SETS, lambda obj: _bindings_of(cache, obj))
+    yield ControllerSpec(
+        "cluster-set-bindings", resources.MANAGED_CLUSTER_SET_BINDINGS, bindings, (changed_set,), workers=2
+    )
 
 
 def _of_cluster(
@@ -167,13 +222,13 @@ def _of_cluster(
     *,
     concerns: Callable[[Object], bool] = lambda _: True,
 ) -> ControllerSpec:
-    return ControllerSpec(name, MANAGED_CLUSTERS, reconciler, triggers, workers=16, concerns=concerns)
+    return ControllerSpec(name, resources.MANAGED_CLUSTERS, reconciler, triggers, workers=16, concerns=concerns)
 
 
 def _undecided(reader: Reader, csr: Object) -> Iterable[ObjectKey]:
     """Map a request to its cluster while that is neither accepted nor denied: a later request changes nothing."""
-    found = ((key, reader.get(MANAGED_CLUSTERS, key)) for key in cluster_from_label(csr))
-    return [key for key, cluster in found if cluster is not None and is_undecided(cluster)]
+    found = ((key, reader.get(resources.MANAGED_CLUSTERS, key)) for key in cluster_from_label(csr))
+    return [key for key, cluster in found if cluster is not None and cluster_acceptance.is_undecided(cluster)]
 
 
 def _index_cluster_requests(csr: Object) -> list[str]:
@@ -187,11 +242,10 @@ def _with_retired_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
     return [key for key in cluster_from_label(csr) if parts.retired_cluster_names.is_retired(key.name)]
 
 
-def cluster_from_label(obj: Object) -> Iterable[ObjectKey]:
-    name = labels_of(obj).get(Label.CLUSTER_NAME)
-    return [ObjectKey.cluster(name)] if name else []
-
-
 def _bindings_of(cache: Cache, cluster_set: Object) -> Iterable[ObjectKey]:
     name = cluster_set["metadata"]["name"]
-    return [ObjectKey.of(obj) for obj in cache.list(MANAGED_CLUSTER_SET_BINDINGS) if obj["metadata"]["name"] == name]
+    return [
+        ObjectKey.of(obj)
+        for obj in cache.list(resources.MANAGED_CLUSTER_SET_BINDINGS)
+        if obj["metadata"]["name"] == name
+    ]

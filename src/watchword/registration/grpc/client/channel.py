@@ -1,7 +1,5 @@
 """One gRPC connection to a hub as one identity, and what a failed call means."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator

@@ -1,7 +1,5 @@
 """Turns events into objects of the hub's API, and objects into events; ManifestWorks travel as manifest bundles."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Who calls the server, and what a caller may do."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The two methods of the service: every call is authenticated, limited, authorized, counted, and ends with a Status."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 import uuid
@@ -19,12 +17,10 @@ from watchword.api.rate_limit import TokenBuckets
 from watchword.registration.grpc import cloud_events
 from watchword.registration.grpc.errors import MalformedEvent
 from watchword.registration.grpc.server import authorization
-from watchword.registration.grpc.server.event_streams import EventStream, heartbeat
-from watchword.registration.grpc.server.hub_objects import HubObjects
+from watchword.registration.grpc.server.hub_objects import EventStream, HubObjects, heartbeat
 from watchword.registration.grpc.server.limits import GrpcLimits, RequestRefused, grpc_error
 from watchword.registration.grpc.server.listener import abort
-from watchword.registration.grpc.server.payloads import require_cluster_name
-from watchword.registration.grpc.server.publishing import Publisher
+from watchword.registration.grpc.server.publishing import Publisher, require_cluster_name
 from watchword.runtime.prometheus import CollectorRegistry, Counter, Gauge
 
 T = TypeVar("T")

@@ -1,7 +1,5 @@
 """What the server accepts from its clients, and how it refuses the rest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import structlog

@@ -1,7 +1,5 @@
 """The gRPC server put together: what `watchword grpc-server` runs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging
@@ -19,9 +17,8 @@ from watchword.kube.watch import WatchOptions
 from watchword.registration.grpc.cloud_events import EventCodec
 from watchword.registration.grpc.errors import TlsFilesUnusable
 from watchword.registration.grpc.server.authorization import Authenticator, Authorizer
-from watchword.registration.grpc.server.event_streams import EventStreams
 from watchword.registration.grpc.server.handlers import EventService, GrpcServerMetrics
-from watchword.registration.grpc.server.hub_objects import HubObjects
+from watchword.registration.grpc.server.hub_objects import EventStreams, HubObjects
 from watchword.registration.grpc.server.limits import GrpcLimits, RequestRefused
 from watchword.registration.grpc.server.listener import ALPN, GrpcListener, TlsFiles, connection_table
 from watchword.registration.grpc.server.publishing import Publisher

@@ -1,25 +1,155 @@
-"""Whether a certificate signing request is exactly what an unmodified agent would send."""
-
-from __future__ import annotations
+"""Builds certificate signing requests: the same key and spec always give the same request."""
 
 import base64
 import binascii
+import hashlib
 import re
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api import names
 from watchword.api.bootstrap import BOOTSTRAPPERS_GROUP, USER_PREFIX
 from watchword.api.cluster import validate_cluster_name
-from watchword.api.meta import Object, annotations_of, labels_of
-from watchword.credentials.certificates.request import CertificateRequestRefused
-from watchword.pki.csr import ParsedCsr, parse_csr
+from watchword.api.conditions import conditions_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
+from watchword.api.names import KUBE_CLIENT_SIGNER
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
+from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.pki.csr import ParsedCsr, build_csr, parse_csr
 from watchword.pki.errors import PkiError
-from watchword.pki.keys import validate_key_strength
-from watchword.pki.subjects import AlternativeNames
+from watchword.pki.keys import KeyType, PrivateKey, validate_key_strength
+from watchword.pki.subjects import AlternativeNames, CertificateSubject, Usage
+
+
+class CertificateError(Exception):
+    """Base of everything this package raises."""
+
+
+class CertificateRequestRefused(CertificateError):
+    """The request is one that the hub never approves; the message contains the reason."""
+
+
+class CertificateSpec(Struct, frozen=True):
+    """Which certificate to request; `labels` help approvers to find the request."""
+
+    subject: CertificateSubject
+    signer: str = KUBE_CLIENT_SIGNER
+    lifetime: timedelta | None = None  # None: the signer decides
+    name: str = ""  # empty: derived from key and spec
+    name_prefix: str = "watchword-"
+    usages: tuple[Usage, ...] = ()  # empty: those that the type of the key needs
+    names: AlternativeNames = field(default_factory=AlternativeNames)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def certificate_request_manifest(certificate_spec: CertificateSpec, key: PrivateKey) -> Object:
+    """Return the CertificateSigningRequest; the same spec and key always give the same name."""
+    usages = certificate_spec.usages or choose_usages(key)
+    spec: Object = {
+        "request": base64.b64encode(build_csr(key, certificate_spec.subject, certificate_spec.names)).decode(),
+        "signerName": certificate_spec.signer,
+        "usages": [str(usage) for usage in usages],
+    }
+    if certificate_spec.lifetime is not None:
+        spec["expirationSeconds"] = int(certificate_spec.lifetime.total_seconds())
+    return CERTIFICATE_SIGNING_REQUESTS.manifest(
+        ObjectKey.cluster(certificate_spec.name or choose_request_name(certificate_spec, key)),
+        metadata={"labels": dict(certificate_spec.labels)} if certificate_spec.labels else {},
+        spec=spec,
+    )
+
+
+def choose_usages(key: PrivateKey) -> tuple[Usage, ...]:
+    """Return the usages of a client certificate; only RSA keys encipher other keys."""
+    encipherment = (Usage.KEY_ENCIPHERMENT,) if key.public.type == KeyType.RSA else ()
+    return (Usage.DIGITAL_SIGNATURE, *encipherment, Usage.CLIENT_AUTH)
+
+
+def choose_request_name(certificate_spec: CertificateSpec, key: PrivateKey) -> str:
+    parts = [
+        key.public.thumbprint,
+        certificate_spec.signer,
+        certificate_spec.subject.common_name,
+        *sorted(certificate_spec.subject.organisations),
+        str(certificate_spec.lifetime),
+    ]
+    return certificate_spec.name_prefix + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def is_same_request(present: Object, ours: Object) -> bool:
+    """Whether a stored request has the same content and key; the server adds the rest."""
+    theirs, wanted = present.get("spec") or {}, ours["spec"]
+    if any(theirs.get(field) != wanted.get(field) for field in ("signerName", "usages", "expirationSeconds")):
+        return False
+    try:
+        asked = parse_csr(base64.b64decode(str(theirs.get("request") or ""), validate=True))
+        mine = parse_csr(base64.b64decode(wanted["request"]))
+    except (PkiError, ValueError):
+        return False
+    return (asked.key, asked.subject) == (mine.key, mine.subject)
+
+
+APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
+APPROVED_REASON = "AutoApprovedByHubCSRApprovingController"
+"""The reason with which the hub's controllers approve; OCM uses the same."""
+
+
+ISSUED = "aXNzdWVk"
+"""What stands for a certificate where it does not matter which: base64, as everything in that field."""
+
+
+class RequestDecision(Struct, frozen=True):
+    """What was decided about a request; a denial or failure outweighs an approval."""
+
+    verdict: str = ""  # Approved, Denied or Failed; empty while nothing is decided
+    reason: str = ""
+    message: str = ""
+    decided_at: datetime | None = None  # by the API server's clock, if recorded
+    certificate: str = ""  # base64 as in the status; empty until it is issued
+
+
+def read_decision(csr: Object) -> RequestDecision:
+    certificate = str((csr.get("status") or {}).get("certificate") or "")
+    rows = {row.get("type"): row for row in conditions_of(csr) if row.get("status", "True") == "True"}
+    row = next((rows[verdict] for verdict in (DENIED, FAILED, APPROVED) if verdict in rows), None)
+    if row is None:
+        return RequestDecision(certificate=certificate)
+    since = parse_rfc3339(str(row.get("lastTransitionTime") or row.get("lastUpdateTime") or ""))
+    reason, message = str(row.get("reason") or ""), str(row.get("message") or "")
+    return RequestDecision(str(row["type"]), reason, message, since, certificate)
+
+
+def without_issued_certificate(csr: Object) -> Object:
+    """Return a request whose certificate, once issued, is only known to exist: a `Projection` for a hub's cache.
+
+    The certificate is half of the request, and a hub that approves and signs never reads it.
+    """
+    status: Object = csr.get("status") or {}
+    return {**csr, "status": {**status, "certificate": ISSUED}} if status.get("certificate") else csr
+
+
+def is_pending(csr: Object) -> bool:
+    return not conditions_of(csr)
+
+
+def is_approved_by_hub(csr: Object) -> bool:
+    """Whether a hub's controllers approved the request: no other decision can follow, and nothing is left to do."""
+    return read_decision(csr).reason == APPROVED_REASON
+
+
+def is_approved(csr: Object) -> bool:
+    return read_decision(csr).verdict == APPROVED
+
+
+def with_decision(csr: Object, verdict: str, reason: str, message: str, *, now: datetime) -> Object:
+    row = {"type": verdict, "status": "True", "reason": reason, "message": message, "lastUpdateTime": rfc3339(now)}
+    status: Object = csr.get("status") or {}
+    return {**csr, "status": {**status, "conditions": [*(status.get("conditions") or []), row]}}
+
 
 GRPC_SERVER_USER = names.service_account_user(names.HUB_NAMESPACE, names.GRPC_SERVER_SERVICE_ACCOUNT)
 
