@@ -36,7 +36,7 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.kube.backoff import Backoff
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
