@@ -13,9 +13,9 @@ from watchword.api.http import Peer
 from watchword.api.jsonpath import JsonPathError, find
 from watchword.api.selectors import SelectorError, parse_field_selector, parse_label_selector
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver import bodies
-from watchword.apiserver.model import ApiError
-from watchword.apiserver.patching.json_patch import apply_json_patch, apply_merge_patch
+from watchword.apiserver.serving import bodies
+from watchword.apiserver.serving.model import ApiError
+from watchword.apiserver.serving.patch import apply_json_patch, apply_merge_patch
 from watchword.cel.evaluate import compile_expression
 from watchword.cel.functions import CelError
 from watchword.cel.syntax import CelSyntaxError

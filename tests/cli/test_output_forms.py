@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.apiserver.pki_directory import PkiDirectory
+from watchword.apiserver.access.pki_directory import PkiDirectory
 from watchword.apiserver.store.model import StoreOpenError
 from watchword.cli.common_options import fill_template
 from watchword.cli.main import cli

@@ -31,11 +31,10 @@ from watchword.api.resources import (
 from watchword.health.processes import EXPECTED
 from watchword.kube.client import PatchType
 from watchword.operator.bundles import BundleOptions, install_crds, operator_bundle
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, hub_manifests
-from watchword.operator.klusterlet_manifests import agent_manifests
+from watchword.operator.cluster_manager import CLUSTER_MANAGER, hub_manifests, validate_cluster_manager
+from watchword.operator.klusterlet import agent_manifests, validate_klusterlet
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.operator.rendering import OPERATOR, image_of_operator
-from watchword.operator.validation import validate_cluster_manager, validate_klusterlet
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.diff import Comparison, choose_changes
 
