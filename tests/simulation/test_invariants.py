@@ -22,7 +22,7 @@ from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
 from tests.simulation.violations import Violations
 
-from watchword.addons.token.hub import TokenInfrastructureReconciler
+from watchword.addons.token import hub as token_hub
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, Label
 from watchword.api.resources import (
@@ -195,7 +195,7 @@ def test_a_denied_cluster_that_may_still_write_is_noticed(images: PlaneImages) -
 def test_a_denied_cluster_whose_addon_keeps_its_token_is_noticed(
     images: PlaneImages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TokenInfrastructureReconciler, "_is_accepted", lambda *_: True)
+    monkeypatch.setattr(token_hub, "is_accepted", lambda _: True)
     denial = Incident(DAY, "denial", "edge-1", 12 * HOUR, 0.5)
 
     report = simulate(LIFE, images, SimulationScript((denial,)))
