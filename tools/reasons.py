@@ -141,6 +141,8 @@ class Sources:
         for node in _nodes(module.tree):
             if isinstance(node, ast.ImportFrom):
                 found |= {alias.name: CARRIERS[alias.name] for alias in node.names if alias.name in CARRIERS}
+            elif isinstance(node, ast.Attribute) and node.attr in CARRIERS:
+                found[node.attr] = CARRIERS[node.attr]
             elif isinstance(node, ast.ClassDef) and node.name in CARRIERS:
                 found[node.name] = CARRIERS[node.name]
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _position(node, "reason") is not None:

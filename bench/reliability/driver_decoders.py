@@ -10,8 +10,8 @@ import orjson
 from bench.reliability.decoder import Decoder, text_of
 from watchword.kube.access_reviews import UserIdentity
 from watchword.kube.errors import ConfigError, error_from_status
+from watchword.registration.aws_irsa.documents import EksClusterArn, parse_oidc_provider
 from watchword.registration.aws_irsa.errors import AwsError
-from watchword.registration.aws_irsa.options import EksClusterArn, parse_oidc_provider
 from watchword.registration.aws_irsa.role_mapping import with_entry, without_role
 from watchword.registration.grpc.client.object_events import ObjectCodec, WorkCodec
 from watchword.registration.grpc.cloud_events import (

@@ -47,8 +47,8 @@ from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import InProcessTransport, Transport
 from watchword.operator.bundles import operator_bundle
-from watchword.operator.cluster_manager_manifests import CONTROLLER, hub_manifests
-from watchword.operator.klusterlet_manifests import agent_manifests
+from watchword.operator.cluster_manager import CONTROLLER, hub_manifests
+from watchword.operator.klusterlet import agent_manifests
 from watchword.pki.certificates import parse_certificate
 from watchword.processes.agent import AgentRuntime, ControllerFactory, run_agent
 from watchword.processes.hub import HubExtension, HubOptions, run_hub

@@ -13,7 +13,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
-from watchword.operator.cluster_manager_manifests import (
+from watchword.operator.cluster_manager import (
     CONTROLLER,
     enabled_servers,
     hub_flags,

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, transport_with
 
-from watchword.admin.accept import deny
-from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.accept import HubAdmin, deny
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of

@@ -11,8 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.helpers.fleet import AUTOMATIC, FleetHarness
 
-from watchword.admin.accept import ClusterAcceptor, deny, deny_request
-from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.accept import ClusterAcceptor, HubAdmin, deny, deny_request
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, EVENTS, MANAGED_CLUSTERS

@@ -22,8 +22,7 @@ from tests.registration.voucher_driver import (
     catalog_with_vouchers,
 )
 
-from watchword.admin.accept import ClusterAcceptor, deny
-from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.accept import ClusterAcceptor, HubAdmin, deny
 from watchword.admin.hub_setup import HubSetup, cluster_manager
 from watchword.admin.join import ClusterMembership, klusterlet_manifest, validate_membership
 from watchword.api.meta import Object, ObjectKey, annotations_of
@@ -39,8 +38,8 @@ from watchword.health.inventory import build_inventory, count_unknown_expiry, fo
 from watchword.health.inventory_rows import CredentialRow
 from watchword.health.row_findings import inventory_findings
 from watchword.health.states import InventoryHealth
-from watchword.operator.cluster_manager_manifests import hub_flags
-from watchword.operator.klusterlet_manifests import agent_flags
+from watchword.operator.cluster_manager import hub_flags
+from watchword.operator.klusterlet import agent_flags
 from watchword.processes.agent import validate_agent_options
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.registration.agent.options import AgentOptions

@@ -12,7 +12,7 @@ import pytest
 from tests.helpers.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, lifetime_settings
 
-from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.accept import HubAdmin
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS

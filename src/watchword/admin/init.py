@@ -35,7 +35,7 @@ from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.endpoint import is_loopback
 from watchword.kube.errors import ApiStatusError, Forbidden, KubeError, NotFound
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, enabled_drivers, hub_settings
+from watchword.operator.cluster_manager import CLUSTER_MANAGER, enabled_drivers, hub_settings
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
 from watchword.registration.catalog import CATALOG, Catalog

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from watchword.admin.accept import HubAdmin
 from watchword.admin.errors import NotFoundOnHub, OperationRefused
-from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.lookup import get_named
 from watchword.admin.revoke.revocation import parse_key
 from watchword.admin.service_accounts import ServiceAccountAdmin

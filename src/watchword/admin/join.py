@@ -36,7 +36,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.conditions import AGENT_REASONS, HUB_CONNECTION_DEGRADED
-from watchword.operator.klusterlet_manifests import agent_deployment
+from watchword.operator.klusterlet import agent_deployment
 from watchword.operator.rendering import OPERATOR
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import BringsBootstrapData, ClusterDriver, ReachesServer

@@ -5,10 +5,9 @@ from datetime import datetime, timedelta
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.accept import AdmissionResult, ClusterAcceptor
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.hub_admin import AdmissionResult
 from watchword.admin.join import FIELD_MANAGER, bootstrap_secret, bring_bootstrap_data, read_bootstrap_data
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of

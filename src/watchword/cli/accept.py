@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 
-from watchword.admin.accept import ClusterAcceptor
-from watchword.admin.hub_admin import AdmissionResult, HubAdmin
+from watchword.admin.accept import AdmissionResult, ClusterAcceptor, HubAdmin
 from watchword.admin.wait import ObjectWaiter
 from watchword.cli import common_options
 from watchword.cli.connection_options import ClusterConnection, connection_options

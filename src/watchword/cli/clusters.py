@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.accept import HubAdmin
 from watchword.admin.lookup import get_named
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of

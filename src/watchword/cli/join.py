@@ -47,7 +47,7 @@ from watchword.cli.driver_options import (
     driver_settings,
     with_kubeconfig_settings,
 )
-from watchword.cli.options import NewFile, file_option, flag, option, text, with_options
+from watchword.cli.options import F, NewFile, file_option, flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from watchword.admin.bootstrap_access import BootstrapAccess, HubAddress
     from watchword.discovery.discover import Progress
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 HUB_ACCESS_OPTIONS = (

@@ -5,10 +5,9 @@ from typing import Any
 
 import click
 
-from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.accept import ClusterAcceptor, HubAdmin
 from watchword.admin.bootstrap_access import require_joinable
 from watchword.admin.errors import OperationRefused
-from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.join import KLUSTERLET, cluster_uid
 from watchword.admin.rejoin import TakeOver, TakeOverCandidate, await_credential, replace_bootstrap_secret
 from watchword.admin.unjoin import find_membership

@@ -134,7 +134,8 @@ class CredentialKeeper(Struct, frozen=True, kw_only=True):
             answer = await spec.driver.obtain(spec.wanted, held)
             self.csr_watch.track_pending(key, answer)  # before it is stored: the hub may decide meanwhile
             wanted = choose_secret_data(held, answer, owned=spec.driver.owned_keys(), extras=spec.extras)
-            if wanted != held and (secret is not None or is_worth_storing(answer)):
+            # Waiting alone is no reason to make a Secret.
+            if wanted != held and (secret is not None or not isinstance(answer, Pending) or answer.keep):
                 await self._store(key, secret, held, wanted, spec.labels)
             await observer.on_answer(answer, wanted)
             delay = self._requeue_delay(answer)
@@ -180,11 +181,6 @@ class CredentialObserver(Protocol):
     """Is notified of the results of one credential."""
 
     async def on_answer(self, answer: ObtainResult, data: SecretData) -> None: ...
-
-
-def is_worth_storing(answer: ObtainResult) -> bool:
-    """Whether a response is reason enough to make a Secret: waiting alone is not."""
-    return not isinstance(answer, Pending) or bool(answer.keep)
 
 
 class PendingCsrWatch:

@@ -8,16 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from watchword.api import yaml
-from watchword.api.bootstrap import (
-    ANNOTATION_SIGNING_REFUSED,
-    CLUSTER_INFO,
-    KUBE_PUBLIC,
-    KUBECONFIG_KEY,
-    SIGNATURE_PREFIX,
-    TOKEN_SECRET_NAMESPACE,
-    TOKEN_SECRET_TYPE,
-)
+from watchword.api import bootstrap, yaml
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, uid_of
 from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.api.time import parse_rfc3339, rfc3339
@@ -59,19 +50,19 @@ def decide_signatures(
     this cluster's own authorities is not vouched for: its signatures are taken away.
     """
     data: Mapping[str, str] = config_map.get("data") or {}
-    text = data.get(KUBECONFIG_KEY)
+    text = data.get(bootstrap.KUBECONFIG_KEY)
     if text is None:
         return SignatureDecision()
     refusal = validate_cluster_info_authorities(text, own_pins)
     tokens = [] if refusal else signing_tokens(secrets, now=now)
     wanted = {
-        SIGNATURE_PREFIX + t.token.id: sign_detached(text.encode(), key_id=t.token.id, secret=t.token.secret)
+        bootstrap.SIGNATURE_PREFIX + t.token.id: sign_detached(text.encode(), key_id=t.token.id, secret=t.token.secret)
         for t in tokens
     }
-    present = {key: value for key, value in data.items() if key.startswith(SIGNATURE_PREFIX)}
+    present = {key: value for key, value in data.items() if key.startswith(bootstrap.SIGNATURE_PREFIX)}
     changes: dict[str, str | None] = {key: None for key in present if key not in wanted}
     changes.update((key, value) for key, value in wanted.items() if present.get(key) != value)
-    said = annotations_of(config_map).get(ANNOTATION_SIGNING_REFUSED, "")
+    said = annotations_of(config_map).get(bootstrap.ANNOTATION_SIGNING_REFUSED, "")
     return SignatureDecision(
         data=changes,
         annotation=refusal if said != refusal else None,
@@ -147,7 +138,7 @@ class BootstrapSignerReconciler(Struct, frozen=True):
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Write the difference between the signatures that are there and those that must be."""
-        if key != CLUSTER_INFO:
+        if key != bootstrap.CLUSTER_INFO:
             return Done()
         await asyncio.sleep(self.settle.total_seconds())
         config_map = self.reader.get(CONFIG_MAPS, key)
@@ -170,7 +161,7 @@ def build_signature_patch(config_map: Object, decision: SignatureDecision) -> Ob
     patch: dict[str, Any] = {"data": dict(decision.data)} if decision.data else {}
     metadata: Object = {}
     if decision.annotation is not None:
-        metadata["annotations"] = {ANNOTATION_SIGNING_REFUSED: decision.annotation or None}
+        metadata["annotations"] = {bootstrap.ANNOTATION_SIGNING_REFUSED: decision.annotation or None}
     if not patch and not metadata:
         return None
     # The signatures are for this text and no other: a newer one must refuse them.
@@ -179,7 +170,7 @@ def build_signature_patch(config_map: Object, decision: SignatureDecision) -> Ob
 
 
 def cluster_info_for_token(secret: Object) -> Iterable[ObjectKey]:
-    return (CLUSTER_INFO,) if is_token_secret(secret) else ()
+    return (bootstrap.CLUSTER_INFO,) if is_token_secret(secret) else ()
 
 
 class TokenCleanerReconciler(Struct, frozen=True):
@@ -251,8 +242,8 @@ class TokenEventReconciler(Struct, frozen=True):
 
 
 SCOPES: tuple[tuple[Resource, WatchScope], ...] = (
-    (SECRETS, WatchScope(namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")),
-    (CONFIG_MAPS, WatchScope(namespace=KUBE_PUBLIC)),
+    (SECRETS, WatchScope(namespace=bootstrap.TOKEN_SECRET_NAMESPACE, fields=f"type={bootstrap.TOKEN_SECRET_TYPE}")),
+    (CONFIG_MAPS, WatchScope(namespace=bootstrap.KUBE_PUBLIC)),
 )
 """The least that a cache must follow for these controllers: no other Secret is ever read."""
 

@@ -11,14 +11,8 @@ from msgspec import Struct, field
 from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.sensitive import Sensitive
 from watchword.api.validation import format_duration
+from watchword.discovery import errors
 from watchword.discovery.cluster_info import ClusterInfo, PublishedClusterInfo, fetch_cluster_info, read_cluster_info
-from watchword.discovery.errors import (
-    ClusterInfoRefused,
-    DiscoveryError,
-    DiscoveryReason,
-    DiscoveryTimedOut,
-    NotTrusted,
-)
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.connect import make_client
@@ -151,8 +145,8 @@ class ClusterDiscovery(Struct, frozen=True):
         CAs verify the second read, and other CAs count only because a server of a pinned CA publishes them.
         """
         if not method.pins and not method.unsafe_skip_ca_pin:
-            raise NotTrusted(
-                DiscoveryReason.PIN_REQUIRED,
+            raise errors.NotTrusted(
+                errors.DiscoveryReason.PIN_REQUIRED,
                 "a token alone does not prove which cluster answers, as others may hold it too: give the CA pin "
                 "(--discovery-token-ca-cert-hash), or waive it with --discovery-token-unsafe-skip-ca-verification",
             )
@@ -167,8 +161,8 @@ class ClusterDiscovery(Struct, frozen=True):
         self.progress(f"the signature of token {method.token.id} is right; asking again through the cluster's own CA")
         again = await self._published(self.client_factory.verified(method.server, join_bundle(trusted)), method.token)
         if again.text != heard.text or not again.has_valid_signature_for(method.token):
-            raise NotTrusted(
-                DiscoveryReason.CHANGED_IN_BETWEEN,
+            raise errors.NotTrusted(
+                errors.DiscoveryReason.CHANGED_IN_BETWEEN,
                 "cluster-info changed between two reads: try again; if it persists, a man in the middle is possible",
             )
         return info
@@ -232,7 +226,7 @@ class ClusterDiscovery(Struct, frozen=True):
             return given
         try:
             return read_cluster_info(published.text)
-        except ClusterInfoRefused as refusal:
+        except errors.ClusterInfoRefused as refusal:
             self.progress(f"what the cluster publishes is not used: {refusal}")
             return given
 
@@ -240,8 +234,8 @@ class ClusterDiscovery(Struct, frozen=True):
 def validate_signed_cluster_info(heard: PublishedClusterInfo, method: BootstrapTokenDiscovery) -> ClusterInfo:
     """Return the ClusterInfo that was heard if the token signed it; raise the reason otherwise."""
     if not heard.has_valid_signature_for(method.token):
-        raise NotTrusted(
-            DiscoveryReason.SIGNATURE_WRONG,
+        raise errors.NotTrusted(
+            errors.DiscoveryReason.SIGNATURE_WRONG,
             f"the signature of token {method.token.id} on cluster-info is wrong: the token has a typing error, or "
             "a man in the middle is possible; nothing secret was sent",
         )
@@ -252,8 +246,8 @@ def select_pinned_authorities(info: ClusterInfo, pins: tuple[Pin, ...]) -> tuple
     """Return the authorities that the pins name; raise `NotTrusted` when there is none."""
     pinned = tuple(authority for authority in info.authorities if is_pinned((authority.key,), pins))
     if not pinned:
-        raise NotTrusted(
-            DiscoveryReason.PIN_MISMATCH,
+        raise errors.NotTrusted(
+            errors.DiscoveryReason.PIN_MISMATCH,
             "none of the cluster's CAs is the pinned one: the CA was rotated (ask the hub for a new join command), or "
             "a holder of the token answers in place of the hub; nothing secret was sent",
         )
@@ -263,8 +257,8 @@ def select_pinned_authorities(info: ClusterInfo, pins: tuple[Pin, ...]) -> tuple
 def _not_shown(error: KubeError) -> PollAgain:
     return PollAgain(
         "the server does not show cluster-info to us yet",
-        DiscoveryTimedOut(
-            DiscoveryReason.CLUSTER_INFO_MISSING,
+        errors.DiscoveryTimedOut(
+            errors.DiscoveryReason.CLUSTER_INFO_MISSING,
             f"the server does not show cluster-info to anonymous readers: run `watchword init` on the hub ({error})",
         ),
     )
@@ -273,25 +267,27 @@ def _not_shown(error: KubeError) -> PollAgain:
 def _not_signed(token: BootstrapToken) -> PollAgain:
     return PollAgain(
         f"cluster-info is not signed for token {token.id} yet",
-        DiscoveryTimedOut(
-            DiscoveryReason.SIGNATURE_MISSING,
+        errors.DiscoveryTimedOut(
+            errors.DiscoveryReason.SIGNATURE_MISSING,
             f"cluster-info is not signed for token {token.id}: it has expired, was deleted or may not sign; "
             "`watchword token create` on the hub makes a new one",
         ),
     )
 
 
-def _explain(error: KubeError) -> DiscoveryError | PollAgain:
+def _explain(error: KubeError) -> errors.DiscoveryError | PollAgain:
     if isinstance(error, Untrusted):
-        return NotTrusted(
-            DiscoveryReason.SERVER_NOT_TRUSTED,
+        return errors.NotTrusted(
+            errors.DiscoveryReason.SERVER_NOT_TRUSTED,
             f"the server's certificate is not of a CA that was proved: {error}; the CA was rotated (ask the hub for a "
             "new join command), or another server answers in place of the hub",
         )
     reason = (
-        DiscoveryReason.SERVER_UNREACHABLE if isinstance(error, Unreachable) else DiscoveryReason.CLUSTER_INFO_MISSING
+        errors.DiscoveryReason.SERVER_UNREACHABLE
+        if isinstance(error, Unreachable)
+        else errors.DiscoveryReason.CLUSTER_INFO_MISSING
     )
-    return PollAgain(str(error), DiscoveryTimedOut(reason, f"{error}; gave up waiting"))
+    return PollAgain(str(error), errors.DiscoveryTimedOut(reason, f"{error}; gave up waiting"))
 
 
 @asynccontextmanager
@@ -308,8 +304,8 @@ async def _time_limit(server: str, total: timedelta) -> AsyncIterator[None]:
         async with asyncio.timeout(total.total_seconds() or None):  # zero: each request is sent once
             yield
     except TimeoutError as cause:
-        raise DiscoveryTimedOut(
-            DiscoveryReason.SERVER_UNREACHABLE,
+        raise errors.DiscoveryTimedOut(
+            errors.DiscoveryReason.SERVER_UNREACHABLE,
             f"{server} did not answer completely within {format_duration(total)}: check the address and the network, "
             "or wait longer with --discovery-timeout",
         ) from cause

@@ -34,7 +34,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError, Forbidden, KubeError, NotFound, Unauthorized
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.request_sender import RetryPolicy
-from watchword.operator.klusterlet_manifests import agent_deployment, namespace_of
+from watchword.operator.klusterlet import agent_deployment, namespace_of
 from watchword.operator.rendering import OPERATOR
 from watchword.pki.errors import PkiError
 from watchword.registration.catalog import CATALOG, Catalog, make_connector

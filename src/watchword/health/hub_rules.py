@@ -21,7 +21,7 @@ from watchword.health.inventory import build_inventory
 from watchword.health.inventory_rows import Inventory
 from watchword.health.processes import decide_job_findings, decide_process_findings, deployments_of_hub
 from watchword.health.row_findings import inventory_findings
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, enabled_servers, exposed_hosts
+from watchword.operator.cluster_manager import CLUSTER_MANAGER, enabled_servers, exposed_hosts
 from watchword.pki.certificates import Certificate, split_bundle, verify_chain
 from watchword.pki.errors import PkiError
 from watchword.pki.subjects import AlternativeNames, Usage

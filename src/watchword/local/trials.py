@@ -15,6 +15,7 @@ from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, HUB_SERVICE_ACCO
 from watchword.api.resources import CONFIG_MAPS
 from watchword.credentials.driver import Settings
 from watchword.kube.client import Client
+from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.driver import AwsIrsaDriver
 from watchword.registration.aws_irsa.options import (
     HUB_ARN,
@@ -22,7 +23,6 @@ from watchword.registration.aws_irsa.options import (
     MANAGED_CLUSTER_ARN,
     ROLE_ANNOTATION,
     ClusterPair,
-    EksClusterArn,
     hub_account_annotations,
 )
 from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, CA_FILE, HOSTS, SERVER_ADDRESS

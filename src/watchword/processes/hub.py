@@ -30,7 +30,6 @@ from watchword.registration.hub import controllers as registration
 from watchword.registration.hub import credential_reports, installation
 from watchword.registration.hub.cluster_rbac import RetiredClusterNames
 from watchword.registration.hub.cluster_removal import RETENTION
-from watchword.registration.hub.credential_reports import credential_event_controllers
 from watchword.registration.hub.installation import install_agent_token_policy
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
@@ -145,8 +144,11 @@ async def run_hub(
     context = hub_controller_context(connection, options, clock)
     parts = context.registration
     manager.add(*registration.controllers(parts))
-    clusters = parts.drivers.catalog.find_credential
-    manager.add(*credential_event_controllers(parts.cache, parts.events, clusters, find_addon_credential))
+    manager.add(
+        *credential_reports.credential_events(
+            parts.events, parts.drivers.catalog.find_credential, find_addon_credential
+        )
+    )
     manager.add(*work_controllers(connection.cache, connection.client, clock))
     manager.add(
         *discovery_controllers(
@@ -158,7 +160,11 @@ async def run_hub(
             events=connection.events,
         )
     )
-    manager.add(*_metric_controllers(connection, options, parts.drivers, clock))
+    metrics = options.metrics.credentials
+    metrics.watch_skew(lambda: connection.client.clock_skew)
+    measured = credential_reports.MeasuredCredentials(metrics, clock)
+    manager.add(*credential_reports.expiry_metrics(measured, parts.drivers, find_addon_credential))
+    manager.add(*credential_reports.revocation_metrics(connection.cache, metrics, clock))
     for extension in extensions:
         manager.add(*extension(context))
     for name, service in options.services.items():
@@ -168,16 +174,6 @@ async def run_hub(
 
 def find_addon_credential(addon: Object) -> Condition | None:
     return ADDON_CATALOG.find_credential(Addon.read(addon))
-
-
-def _metric_controllers(
-    connection: ApiServerConnection, options: HubOptions, drivers: HubDrivers, clock: Clock
-) -> Iterable[ControllerSpec]:
-    metrics = options.metrics.credentials
-    metrics.watch_skew(lambda: connection.client.clock_skew)
-    measured = credential_reports.MeasuredCredentials(metrics, clock)
-    yield from credential_reports.expiry_controllers(connection.cache, measured, drivers, find_addon_credential)
-    yield from credential_reports.revocation_controllers(connection.cache, metrics, clock)
 
 
 def hub_controller_context(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> HubControllerContext:

@@ -11,12 +11,6 @@ from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, REGISTER_GROUP, ConditionType, Label, agent_user
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
 from watchword.credentials.certificates import name_ownership, requests
-from watchword.credentials.certificates.requests import (
-    CertificateRequestRefused,
-    ClusterRequest,
-    read_cluster_request,
-    requester_of,
-)
 from watchword.credentials.driver import CredentialCondition, CredentialKind, HubContext
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
@@ -62,8 +56,8 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         if not requests.is_pending(csr):
             return await self._record_external_approval(csr)
         try:
-            request = read_cluster_request(csr)
-        except CertificateRequestRefused as objection:
+            request = requests.read_cluster_request(csr)
+        except requests.CertificateRequestRefused as objection:
             self.context.events.refusal(csr, "CSRRefused", str(objection))
             return Done()
         cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
@@ -75,14 +69,16 @@ class CertificateApprovalReconciler(Struct, frozen=True):
             return await self._approve_renewal(csr, request)
         return await self._approve_first_request(csr, request, cluster)
 
-    async def _approve_renewal(self, csr: Object, request: ClusterRequest) -> Outcome:
+    async def _approve_renewal(self, csr: Object, request: requests.ClusterRequest) -> Outcome:
         review = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr, request))
         if (review.get("status") or {}).get("allowed") is not True:
             self.context.events.refusal(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
             return Done()  # repeated ever more rarely: rights and limits of tokens change without a trigger
         return await self._approve(csr, "the agent renews its own certificate")
 
-    async def _approve_first_request(self, csr: Object, request: ClusterRequest, cluster: Object | None) -> Outcome:
+    async def _approve_first_request(
+        self, csr: Object, request: requests.ClusterRequest, cluster: Object | None
+    ) -> Outcome:
         if not self.allows(request):
             return Done()  # waits for an administrator: `accept`
         if cluster is None:
@@ -101,7 +97,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         await self._record_owner(cluster, request)
         return await self._approve(csr, "the requester is on the allow-list")
 
-    async def _record_owner(self, cluster: Object, request: ClusterRequest) -> None:
+    async def _record_owner(self, cluster: Object, request: requests.ClusterRequest) -> None:
         """Note the key before it is approved: of two at once, seen by two hubs even, one meets the other's note."""
         noted = name_ownership.read_name_owner(cluster)
         if noted is None or not noted.is_of(request):
@@ -127,7 +123,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         await self._write_owner(cluster, owner)
         return Done()
 
-    def allows(self, request: ClusterRequest) -> bool:
+    def allows(self, request: requests.ClusterRequest) -> bool:
         return request.signer == self.signer and self.allow_list.allows(request.requester, request.requester_groups)
 
     def _is_own(self, csr: Object) -> bool:
@@ -138,12 +134,12 @@ class CertificateApprovalReconciler(Struct, frozen=True):
     def requests_of(self, cluster: str) -> Sequence[Object]:
         return self.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
 
-    def _is_superseded(self, csr: Object, request: ClusterRequest) -> bool:
+    def _is_superseded(self, csr: Object, request: requests.ClusterRequest) -> bool:
         """Whether the very agent that a request names has renewed its certificate since, as only the agent can."""
         renewals = (
             other
             for other in self.requests_of(request.cluster)
-            if requester_of(other).user == agent_user(request.cluster, request.agent)
+            if requests.requester_of(other).user == agent_user(request.cluster, request.agent)
             and requests.is_approved_by_hub(other)
         )
         created = str(csr["metadata"].get("creationTimestamp") or "")
@@ -159,9 +155,9 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         return Done()
 
 
-def renewal_review(csr: Object, request: ClusterRequest) -> Object:
+def renewal_review(csr: Object, request: requests.ClusterRequest) -> Object:
     spec: Mapping[str, Any] = csr.get("spec") or {}
-    if requester_of(csr).is_direct:
+    if requests.requester_of(csr).is_direct:
         who = {name: spec[name] for name in ("uid", "groups", "extra") if spec.get(name)}
     else:
         who = {"groups": sorted(request.requester_groups)}

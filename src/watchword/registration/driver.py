@@ -18,17 +18,7 @@ from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.rbac import RbacRule
 from watchword.api.sensitive import HiddenFields, Sensitive
-from watchword.credentials.driver import (
-    KUBECONFIG,
-    AgentContext,
-    AgentDriver,
-    CredentialKind,
-    DriverOption,
-    HeldCredential,
-    HubContext,
-    SecretData,
-    Settings,
-)
+from watchword.credentials import driver
 from watchword.credentials.evidence import connect_with_token
 from watchword.kube.client import Client
 from watchword.kube.connect import client_for_context, credentials_of, endpoint_of, make_client
@@ -53,7 +43,7 @@ class HubConnector(Protocol):
     def joining(self) -> Transport:
         """Return a transport as a joining cluster; `ConfigError` when there is no bootstrap credential."""
 
-    def own(self, data: SecretData) -> Transport: ...
+    def own(self, data: driver.SecretData) -> Transport: ...
 
 
 class ConnectorContext(HiddenFields, frozen=True, kw_only=True):
@@ -63,7 +53,7 @@ class ConnectorContext(HiddenFields, frozen=True, kw_only=True):
 
     cluster: str
     bootstrap: Path | None  # the bootstrap kubeconfig
-    settings: Settings = field(default_factory=dict)
+    settings: driver.Settings = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)  # of the agent
 
 
@@ -95,16 +85,16 @@ class TokenConnector(Protocol):
 class OwnEndpoint(Protocol):
     """A connector that reaches the hub elsewhere than at its API server, and records in the Secret where."""
 
-    def restore_endpoint(self, data: SecretData) -> None: ...
+    def restore_endpoint(self, data: driver.SecretData) -> None: ...
 
-    def endpoint_data(self) -> SecretData:
+    def endpoint_data(self) -> driver.SecretData:
         """Return what the Secret records of the endpoint in use; nothing while it is unknown."""
 
     async def check_endpoint(self) -> bool:
         """Adopt a configured endpoint that changed, once it proved itself; return whether another one is in use."""
 
 
-def endpoint_data_of(connector: HubConnector) -> SecretData:
+def endpoint_data_of(connector: HubConnector) -> driver.SecretData:
     """Return what the Secret records of a connector's own endpoint; nothing when it has none."""
     return cast("OwnEndpoint", connector).endpoint_data() if _implements(type(connector), OwnEndpoint) else {}
 
@@ -160,8 +150,8 @@ class KubeconfigConnector:
     def joining(self) -> Transport:
         return client_for_context(self._choice()).transport
 
-    def own(self, data: SecretData) -> Transport:
-        choice = parse_kubeconfig(data.get(KUBECONFIG, b"")).choose()
+    def own(self, data: driver.SecretData) -> Transport:
+        choice = parse_kubeconfig(data.get(driver.KUBECONFIG, b"")).choose()
         self.known = choice.cluster
         user = user_with_secret_data(choice.user, data)
         if user.plugin is not None or user.certificate_file is not None or user.key_file is not None:
@@ -184,7 +174,7 @@ class KubeconfigConnector:
         return self._read[1]
 
 
-def user_with_secret_data(user: UserEntry, data: SecretData) -> UserEntry:
+def user_with_secret_data(user: UserEntry, data: driver.SecretData) -> UserEntry:
     if user.certificate_file is not None and user.key_file is not None:
         certificate = data.get(user.certificate_file.name, b"")
         key = Sensitive(data.get(user.key_file.name, b""))
@@ -270,12 +260,12 @@ class ClusterDriver(Protocol):
 
     name: str
     aliases: tuple[str, ...] = ()
-    options: tuple[DriverOption, ...] = ()
-    credential: CredentialKind
+    options: tuple[driver.DriverOption, ...] = ()
+    credential: driver.CredentialKind
 
-    def agent(self, context: AgentContext) -> AgentDriver: ...
+    def agent(self, context: driver.AgentContext) -> driver.AgentDriver: ...
 
-    def hub(self, context: HubContext) -> HubDriver: ...
+    def hub(self, context: driver.HubContext) -> HubDriver: ...
 
 
 class HubDriver(Protocol):
@@ -297,7 +287,7 @@ class AnnotatesCluster(Protocol):
 
     annotations: tuple[str, ...]
 
-    def annotate(self, settings: Settings) -> Mapping[str, str]: ...
+    def annotate(self, settings: driver.Settings) -> Mapping[str, str]: ...
 
 
 @runtime_checkable
@@ -312,7 +302,9 @@ class ConnectsToHub(Protocol):
 class BringsBootstrapData(Protocol):
     """Stores more in the bootstrap Secret than the kubeconfig."""
 
-    def bootstrap_data(self, settings: Settings, token: Sensitive[str], present: SecretData) -> SecretData:
+    def bootstrap_data(
+        self, settings: driver.Settings, token: Sensitive[str], present: driver.SecretData
+    ) -> driver.SecretData:
         """Return it, from the flags of `join`, the bootstrap token and what is stored; `ConfigError` for a bad flag."""
 
 
@@ -320,7 +312,7 @@ class BringsBootstrapData(Protocol):
 class ReachesServer(Protocol):
     """Reaches a server that the bootstrap Secret names beside the hub's API server."""
 
-    async def find_server_problem(self, data: SecretData) -> str:
+    async def find_server_problem(self, data: driver.SecretData) -> str:
         """Return why that server does not answer from here; empty when it does."""
 
 
@@ -330,21 +322,21 @@ class AnnotatesAgentAccount(Protocol):
 
     account_suffix: str  # what follows the name of the Klusterlet
 
-    def account_annotations(self, settings: Settings) -> Mapping[str, str]: ...
+    def account_annotations(self, settings: driver.Settings) -> Mapping[str, str]: ...
 
 
 @runtime_checkable
 class AnnotatesHubAccount(Protocol):
     """Needs annotations on the ServiceAccount of the hub's controllers."""
 
-    def hub_account_annotations(self, settings: Settings) -> Mapping[str, str]: ...
+    def hub_account_annotations(self, settings: driver.Settings) -> Mapping[str, str]: ...
 
 
 @runtime_checkable
 class ValidatesSettings(Protocol):
     """Has settings that are good in themselves and may not fit together."""
 
-    def validate_settings(self, settings: Settings) -> str:
+    def validate_settings(self, settings: driver.Settings) -> str:
         """Return why they do not; empty when they do."""
 
 
@@ -352,7 +344,7 @@ class ValidatesSettings(Protocol):
 class ReadsHeldCredential(Protocol):
     """Recognises its credential in a Secret."""
 
-    def read_held(self, data: SecretData) -> HeldCredential | None:
+    def read_held(self, data: driver.SecretData) -> driver.HeldCredential | None:
         """Return the facts about it, None when there is none; `CredentialUnreadable` when it is damaged."""
 
 
@@ -362,7 +354,7 @@ class RequestsCertificate(Protocol):
 
     signer: str  # of the hub's cluster, which `init` tries; empty: the hub's controllers sign
 
-    def read_pending_key(self, data: SecretData) -> str:
+    def read_pending_key(self, data: driver.SecretData) -> str:
         """Return the thumbprint of the key that is to be certified; empty when none waits."""
 
 
@@ -392,7 +384,7 @@ class PreparesAcceptance(Protocol):
 class DescribesClaim(Protocol):
     """Lets a cluster claim to be something, which the person who accepts it should see."""
 
-    def describe_claim(self, cluster: Object, settings: Settings) -> str:
+    def describe_claim(self, cluster: Object, settings: driver.Settings) -> str:
         """Return what a ManagedCluster claims to be, for a hub with these settings; `DriverError` when it is wrong."""
 
 
@@ -400,7 +392,7 @@ class DescribesClaim(Protocol):
 class NamesJoinFlags(Protocol):
     """Needs flags of `join` that follow from the settings of the hub."""
 
-    def join_flags(self, settings: Settings) -> tuple[str, ...]:
+    def join_flags(self, settings: driver.Settings) -> tuple[str, ...]:
         """Return them; what the cluster alone knows is a placeholder in capitals."""
 
 
@@ -450,5 +442,5 @@ class AcceptanceContext(Struct, frozen=True, kw_only=True):
 
     client: Client  # with the rights of the person
     cluster: Object  # the ManagedCluster
-    settings: Settings = field(default_factory=dict)  # of the hub
+    settings: driver.Settings = field(default_factory=dict)  # of the hub
     dry_run: bool = False

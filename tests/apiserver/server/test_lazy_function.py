@@ -57,7 +57,8 @@ def test_every_function_that_is_imported_late_exists() -> None:
 @pytest.mark.parametrize(
     "module",
     ["aiohttp", "joserfc", "yaml", "watchword.cel.evaluate", "watchword.apiserver.node.pods",
-     "watchword.apiserver.documents.openapi", "watchword.apiserver.kinds.workloads", "watchword.apiserver.serving.strategic_patch"],
+     "watchword.apiserver.documents.openapi", "watchword.apiserver.kinds.workloads",
+     "watchword.apiserver.serving.strategic_patch"],
 )  # fmt: skip
 def test_a_start_does_not_wait_for_what_few_processes_use(module: str) -> None:
     assert module not in modules_after("watchword.apiserver.instance")

@@ -19,12 +19,12 @@ from tests.emulators.aws.journal import Journal
 from watchword.registration.aws_irsa.boto import BotoApi
 from watchword.registration.aws_irsa.documents import (
     AgentAccounts,
+    EksClusterArn,
     IamRole,
     identity_creator_role,
     managed_cluster_role,
 )
 from watchword.registration.aws_irsa.iam import RoleWriter
-from watchword.registration.aws_irsa.options import EksClusterArn
 from watchword.runtime.event_loop import run
 from watchword.testing.credentials import write_private
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watchword.registration.aws_irsa.documents import EksClusterArn, parse_oidc_provider
 from watchword.registration.aws_irsa.errors import InvalidName
-from watchword.registration.aws_irsa.options import EksClusterArn, parse_oidc_provider
 
 PROVIDER = "oidc.eks.us-west-2.amazonaws.com/id/EXAMPLED539D4633E53DE1B71EXAMPLE"
 

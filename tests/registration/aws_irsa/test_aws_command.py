@@ -17,11 +17,11 @@ from watchword.cli._exit_codes import ExitCode
 from watchword.cli.main import run
 from watchword.registration.aws_irsa.documents import (
     AgentAccounts,
+    EksClusterArn,
     IamRole,
     identity_creator_role,
     managed_cluster_role,
 )
-from watchword.registration.aws_irsa.options import EksClusterArn
 
 Output = pytest.CaptureFixture[str]
 HUB = "arn:aws:eks:us-west-2:111122223333:cluster/fleet-hub"

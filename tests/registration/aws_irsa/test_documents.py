@@ -9,13 +9,13 @@ import pytest
 from watchword.registration.aws_irsa.documents import (
     LONGEST_ROLE_NAME,
     AgentAccounts,
+    EksClusterArn,
     IamRole,
     hub_role,
     identity_creator_role,
     managed_cluster_role,
 )
 from watchword.registration.aws_irsa.errors import InvalidName
-from watchword.registration.aws_irsa.options import EksClusterArn
 
 HUB = EksClusterArn("aws", "us-west-2", "111122223333", "fleet-hub")
 MANAGED = EksClusterArn("aws", "eu-central-1", "444455556666", "edge-1")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watchword.registration.aws_irsa.documents import RoleTags
 from watchword.registration.aws_irsa.errors import InvalidName
-from watchword.registration.aws_irsa.options import RoleTags
 
 PART = st.from_regex(r"[0-9A-Za-z][0-9A-Za-z_-]{0,9}", fullmatch=True)
 PAIR = st.tuples(PART, PART, PART, PART)

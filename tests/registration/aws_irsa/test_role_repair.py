@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from watchword.registration.aws_irsa.documents import AgentAccounts, hub_role, managed_cluster_role
+from watchword.registration.aws_irsa.documents import (
+    HUB_ARN_TAG,
+    AgentAccounts,
+    EksClusterArn,
+    hub_role,
+    managed_cluster_role,
+)
 from watchword.registration.aws_irsa.errors import ForeignRole
 from watchword.registration.aws_irsa.iam import (
     RoleChange,
@@ -17,7 +23,6 @@ from watchword.registration.aws_irsa.iam import (
     validate_deletion,
     validate_ownership,
 )
-from watchword.registration.aws_irsa.options import HUB_ARN_TAG, EksClusterArn
 
 HUB = EksClusterArn("aws", "us-west-2", "111122223333", "fleet-hub")
 MANAGED = EksClusterArn("aws", "eu-central-1", "444455556666", "edge-1")

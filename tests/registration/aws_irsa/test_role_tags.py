@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.options import (
     PATTERNS,
-    EksClusterArn,
     is_allowed_arn,
     parse_tags,
     validate_patterns,

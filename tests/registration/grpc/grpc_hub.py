@@ -60,8 +60,7 @@ from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CLIENT_USAGES, AlternativeNames, CertificateSubject
 from watchword.registration.grpc.cloud_events import DataType
 from watchword.registration.grpc.driver import SERVER_RULES
-from watchword.registration.grpc.server.limits import GrpcLimits
-from watchword.registration.grpc.server.listener import TlsFiles
+from watchword.registration.grpc.server.listener import GrpcLimits, TlsFiles
 from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server
 from watchword.registration.hub import cluster_rbac
 from watchword.runtime.metrics import Metrics

@@ -104,9 +104,6 @@ class AccountGuardReconciler(Struct, frozen=True):
             if deleted is not None and is_confirmed(account.object):
                 self.metrics.revocation.observe((self.clock.now() - deleted).total_seconds())
             return Done()
-        return await self._report_pending(account)
-
-    async def _report_pending(self, account: Account) -> Outcome:
         remaining = remaining_patience(account.object, now=self.clock.now())
         if remaining > timedelta(0):
             return RetryAfter(remaining)

@@ -1,9 +1,8 @@
 """Add-ons register with tokens of a ServiceAccount on the hub."""
 
-from collections.abc import Iterable
 from datetime import timedelta
 
-from watchword.addons.driver import AddonDriver, HasHubControllers, HasSubjectObject, SubjectObject
+from watchword.addons.driver import AddonDriver, AddonStep, HasHubStep, SubjectObject
 from watchword.addons.token import hub
 from watchword.api.addon import Addon, Registration
 from watchword.api.limits import LONGEST_TOKEN_LIFETIME, SHORTEST_TOKEN_LIFETIME
@@ -23,7 +22,6 @@ from watchword.credentials.driver import (
     Side,
     WantedCredential,
 )
-from watchword.runtime.reconcile import ControllerSpec
 
 DEFAULT_LIFETIME = timedelta(days=365)
 MIN_RECOMMENDED_LIFETIME = timedelta(hours=1)
@@ -63,7 +61,7 @@ def token_lifetime(settings: Settings) -> timedelta:
     return parse_seconds(value, longest=LONGEST_TOKEN_LIFETIME) or DEFAULT_LIFETIME
 
 
-class TokenAddonDriver(AddonDriver, HasSubjectObject, HasHubControllers):
+class TokenAddonDriver(AddonDriver, HasHubStep):
     """Needs no signer: the hub's API server issues the tokens."""
 
     name = "token"
@@ -104,7 +102,5 @@ class TokenAddonDriver(AddonDriver, HasSubjectObject, HasHubControllers):
             rotation=addon.rotation_request,
         )
 
-    def controllers(self, context: HubContext) -> Iterable[ControllerSpec]:
-        from watchword.addons.token.hub import token_controllers
-
-        return token_controllers(context)
+    def hub_step(self, context: HubContext) -> AddonStep:
+        return hub.token_step(context)

@@ -23,7 +23,7 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTE
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
 from watchword.api.validation import parse_seconds
-from watchword.credentials import lifecycle
+from watchword.credentials import driver, lifecycle
 from watchword.credentials.certificates import requests
 from watchword.credentials.certificates.issued_certificate import (
     IssuedCertificate,
@@ -31,25 +31,6 @@ from watchword.credentials.certificates.issued_certificate import (
     validate_issued_certificate,
 )
 from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
-from watchword.credentials.driver import (
-    ENDPOINT_CONFIG,
-    AgentContext,
-    CredentialAssessment,
-    DriverOption,
-    HeldCredential,
-    NewCredential,
-    NewKey,
-    ObtainResult,
-    OptionType,
-    Pending,
-    SecretData,
-    Settings,
-    Side,
-    ValidCredential,
-    WantedCredential,
-    honoured_rotation,
-    rotation_data,
-)
 from watchword.credentials.errors import CredentialUnreadable
 from watchword.credentials.lifecycle import Keep, Obtain, Reason
 from watchword.kube.client import Client
@@ -75,19 +56,19 @@ RETRY_AFTER_REFUSAL = timedelta(minutes=2)  # less than the usual timeout of `ac
 ISSUANCE_TIMEOUT = timedelta(minutes=15)
 
 
-def request_name(wanted: WantedCredential, key: PrivateKey) -> str:
+def request_name(wanted: driver.WantedCredential, key: PrivateKey) -> str:
     """Return the request's name: the same for the same key."""
     prefix = f"addon-{wanted.cluster}-{wanted.addon}" if wanted.addon else wanted.cluster
     return f"{prefix}-{key.public.thumbprint[:12]}"
 
 
-def request_names(wanted: WantedCredential, key: PrivateKey) -> list[str]:
+def request_names(wanted: driver.WantedCredential, key: PrivateKey) -> list[str]:
     """Return the names of a key's requests: the first, and the one made again by a replaced bootstrap credential."""
     first = request_name(wanted, key)
     return [first, f"{first}-{sha256(wanted.requester.encode()).hexdigest()[:8]}"] if wanted.requester else [first]
 
 
-def choose_current_request(wanted: WantedCredential, found: Sequence[Object | None]) -> Object | None:
+def choose_current_request(wanted: driver.WantedCredential, found: Sequence[Object | None]) -> Object | None:
     """Return the request that counts: a decided one, else one that the present requester made.
 
     The hub does not approve what was asked with a token that has expired since.
@@ -98,13 +79,13 @@ def choose_current_request(wanted: WantedCredential, found: Sequence[Object | No
     return next(iter(decided or own), None)
 
 
-def _is_superseded(wanted: WantedCredential, request: Object) -> bool:
+def _is_superseded(wanted: driver.WantedCredential, request: Object) -> bool:
     asked = str((request.get("spec") or {}).get("username") or "")
     return bool(wanted.requester) and asked.startswith(USER_PREFIX) and asked != wanted.requester
 
 
 def certificate_spec(
-    wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
+    wanted: driver.WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
 ) -> CertificateSpec:
     own_name = (f"{wanted.addon}.addon.open-cluster-management.io",) if wanted.addon else ()
     addon = {Label.ADDON_NAME: wanted.addon} if wanted.addon else {}
@@ -120,27 +101,27 @@ def certificate_spec(
 
 
 def request_manifest(
-    wanted: WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
+    wanted: driver.WantedCredential, key: PrivateKey, lifetime: timedelta | None = None, *, name: str = ""
 ) -> Object:
     return certificate_request_manifest(certificate_spec(wanted, key, lifetime, name=name), key)
 
 
 def assess_certificate(
-    wanted: WantedCredential,
-    held: SecretData,
+    wanted: driver.WantedCredential,
+    held: driver.SecretData,
     *,
     now: datetime,
     lifetime: timedelta | None = None,
     load_key: LoadKey = PrivateKey.from_pem,
     obtained: Mapping[str, datetime] = NOTHING_OBTAINED,
-) -> CredentialAssessment:
+) -> driver.CredentialAssessment:
     """Decide what becomes of the certificate in a Secret.
 
     `lifetime` is the one that is requested; `obtained` tells when this process obtained certificates, by their ids.
     """
     leaf = _read_client_certificate(held, load_key)
     if isinstance(leaf, lifecycle.Reason):
-        return CredentialAssessment(lifecycle.Obtain(leaf), None)
+        return driver.CredentialAssessment(lifecycle.Obtain(leaf), None)
     target = lifecycle.Wanted(
         lifecycle.Subject(wanted.subject.user, frozenset(wanted.subject.groups)),
         seed=leaf.key.thumbprint,
@@ -148,7 +129,7 @@ def assess_certificate(
         rotation=wanted.rotation,
     )
     subject = lifecycle.Subject(leaf.common_name, frozenset(leaf.organisations))
-    found = lifecycle.Held(subject, leaf.not_before, leaf.not_after, rotation=honoured_rotation(held))
+    found = lifecycle.Held(subject, leaf.not_before, leaf.not_after, rotation=driver.honoured_rotation(held))
     identifier = certificate_id(leaf.der)
     evidence = lifecycle.Evidence(
         refused=identifier == wanted.refused_id,
@@ -157,13 +138,13 @@ def assess_certificate(
     )
     decision = lifecycle.decide(target, found, evidence, now=now)
     if not lifecycle.is_usable(decision):
-        return CredentialAssessment(decision, None)
+        return driver.CredentialAssessment(decision, None)
     until = decision.until if isinstance(decision, lifecycle.Keep) else _renewal_time(leaf)
-    valid = ValidCredential(until, leaf.not_after, _describe(leaf), leaf.not_before, identifier)
-    return CredentialAssessment(decision, valid)
+    valid = driver.ValidCredential(until, leaf.not_after, _describe(leaf), leaf.not_before, identifier)
+    return driver.CredentialAssessment(decision, valid)
 
 
-def _read_client_certificate(held: SecretData, load_key: LoadKey) -> Certificate | lifecycle.Reason:
+def _read_client_certificate(held: driver.SecretData, load_key: LoadKey) -> Certificate | lifecycle.Reason:
     if KEY not in held or CERTIFICATE not in held:
         return lifecycle.Reason.MISSING
     try:
@@ -173,7 +154,7 @@ def _read_client_certificate(held: SecretData, load_key: LoadKey) -> Certificate
     return lifecycle.Reason.TAMPERED if validate_client_certificate(issued) else issued.certificate
 
 
-def read_held_certificate(held: SecretData) -> HeldCredential | None:
+def read_held_certificate(held: driver.SecretData) -> driver.HeldCredential | None:
     """Return the content of the certificate in a Secret, None when there is none; raise `CredentialUnreadable`."""
     if CERTIFICATE not in held:
         return None
@@ -181,20 +162,22 @@ def read_held_certificate(held: SecretData) -> HeldCredential | None:
         leaf = parse_certificate(held[CERTIFICATE])
     except PkiError as cause:
         raise CredentialUnreadable(f"the certificate cannot be read: {cause}") from cause
-    return HeldCredential(leaf.common_name, CredentialValidity(leaf.not_before, leaf.not_after), leaf.key.thumbprint)
+    return driver.HeldCredential(
+        leaf.common_name, CredentialValidity(leaf.not_before, leaf.not_after), leaf.key.thumbprint
+    )
 
 
-def read_api_server_certificate(held: SecretData) -> HeldCredential | None:
+def read_api_server_certificate(held: driver.SecretData) -> driver.HeldCredential | None:
     """Return the same, None also for a certificate that is for another endpoint than the API server."""
-    return None if ENDPOINT_CONFIG in held else read_held_certificate(held)
+    return None if driver.ENDPOINT_CONFIG in held else read_held_certificate(held)
 
 
-def read_endpoint_certificate(held: SecretData) -> HeldCredential | None:
+def read_endpoint_certificate(held: driver.SecretData) -> driver.HeldCredential | None:
     """Return the same, None also for a certificate that is for the API server."""
-    return read_held_certificate(held) if ENDPOINT_CONFIG in held else None
+    return read_held_certificate(held) if driver.ENDPOINT_CONFIG in held else None
 
 
-def read_pending_key(held: SecretData) -> str:
+def read_pending_key(held: driver.SecretData) -> str:
     """Return the thumbprint of the key whose request is under way, empty when there is none that can be read."""
     try:
         return PrivateKey.from_pem(Sensitive(held[PENDING_KEY])).public.thumbprint
@@ -202,7 +185,9 @@ def read_pending_key(held: SecretData) -> str:
         return ""
 
 
-def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request: Object, *, now: datetime) -> bool:
+def is_obsolete_join_request(
+    wanted: driver.WantedCredential, held: driver.SecretData, request: Object, *, now: datetime
+) -> bool:
     """Whether a member waits for a request that it made as a joining cluster, which the hub does not decide any more.
 
     With a certificate that is still good it can make another one as itself.
@@ -213,8 +198,13 @@ def is_obsolete_join_request(wanted: WantedCredential, held: SecretData, request
 
 
 def decide_request_outcome(
-    spec: CertificateSpec, key: PrivateKey, request: Object, *, now: datetime, new_key: NewKey = PrivateKey.generate
-) -> ObtainResult:
+    spec: CertificateSpec,
+    key: PrivateKey,
+    request: Object,
+    *,
+    now: datetime,
+    new_key: driver.NewKey = PrivateKey.generate,
+) -> driver.ObtainResult:
     """Return what the hub's decision so far means; some time after a refusal another key is used."""
     decision = requests.read_decision(request)
     if decision.verdict in (requests.DENIED, requests.FAILED):
@@ -226,21 +216,25 @@ def decide_request_outcome(
     if not decision.certificate:
         return _decide_unissued(decision, str((request.get("spec") or {}).get("signerName")), now=now)
     answer = _read_certificate(spec, key, decision.certificate, now=now)
-    if isinstance(answer, NewCredential):
+    if isinstance(answer, driver.NewCredential):
         return answer
     message = f"the certificate from the hub is not used: {answer}"
     return _refused("CertificateMismatch", message, decision.decided_at, now=now, new_key=new_key)
 
 
-def _refused(reason: str, message: str, since: datetime | None, *, now: datetime, new_key: NewKey) -> Pending:
+def _refused(
+    reason: str, message: str, since: datetime | None, *, now: datetime, new_key: driver.NewKey
+) -> driver.Pending:
     """Wait before another key is made: storing it triggers a reconcile, and a request made at once is refused again."""
     left = RETRY_AFTER_REFUSAL - (now - since) if since is not None else IMMEDIATELY
     if left > IMMEDIATELY:
-        return Pending(reason, message, recheck=left, failed=True)
-    return Pending(reason, message, recheck=IMMEDIATELY, failed=True, keep={PENDING_KEY: new_key().pem.reveal()})
+        return driver.Pending(reason, message, recheck=left, failed=True)
+    return driver.Pending(reason, message, recheck=IMMEDIATELY, failed=True, keep={PENDING_KEY: new_key().pem.reveal()})
 
 
-def _read_certificate(spec: CertificateSpec, key: PrivateKey, encoded: str, *, now: datetime) -> NewCredential | str:
+def _read_certificate(
+    spec: CertificateSpec, key: PrivateKey, encoded: str, *, now: datetime
+) -> driver.NewCredential | str:
     try:
         issued = IssuedCertificate.from_status(key, encoded)
     except PkiError as cause:
@@ -251,7 +245,7 @@ def _read_certificate(spec: CertificateSpec, key: PrivateKey, encoded: str, *, n
     if objection:
         return objection
     leaf = issued.certificate
-    return NewCredential(
+    return driver.NewCredential(
         data={KEY: key.pem.reveal(), CERTIFICATE: issued.chain_pem},
         issued_at=leaf.not_before,
         expires_at=leaf.not_after,
@@ -266,17 +260,17 @@ def _describe(certificate: Certificate) -> str:
     return f"client certificate {format_validity(validity)}"
 
 
-def _decide_unissued(decision: requests.RequestDecision, signer: str, *, now: datetime) -> Pending:
+def _decide_unissued(decision: requests.RequestDecision, signer: str, *, now: datetime) -> driver.Pending:
     if decision.decided_at is None or now - decision.decided_at < ISSUANCE_TIMEOUT:
         message = f"the request is approved, and waits for signer {signer} to issue the certificate"
-        return Pending("AwaitingCertificate", message, recheck=RECHECK_INTERVAL)
+        return driver.Pending("AwaitingCertificate", message, recheck=RECHECK_INTERVAL)
     advice = (
         "this hub may not sign client certificates, so register with another driver"
         if signer == KUBE_CLIENT_SIGNER
         else f"does the controller of signer {signer} run?"
     )
     message = f"the request was approved but no certificate was issued: {advice}"
-    return Pending("CertificateNotIssued", message, recheck=RETRY_AFTER_REFUSAL, failed=True)
+    return driver.Pending("CertificateNotIssued", message, recheck=RETRY_AFTER_REFUSAL, failed=True)
 
 
 def _renewal_time(certificate: Certificate) -> datetime:
@@ -290,8 +284,8 @@ def choose_recheck_interval(request: Object, *, now: datetime) -> timedelta:
     return min(max(waited / 4, RECHECK_INTERVAL), LONGEST_RECHECK_INTERVAL)
 
 
-def awaiting_approval(request: str, *, recheck: timedelta = RECHECK_INTERVAL) -> Pending:
-    return Pending("AwaitingHubApproval", f"request {request} waits for approval on the hub", recheck=recheck)
+def awaiting_approval(request: str, *, recheck: timedelta = RECHECK_INTERVAL) -> driver.Pending:
+    return driver.Pending("AwaitingHubApproval", f"request {request} waits for approval on the hub", recheck=recheck)
 
 
 MIN_LIFETIME = timedelta(hours=1)
@@ -306,17 +300,17 @@ def validate_lifetime(value: str) -> str:
     return f"a certificate lives at least an hour: set {LIFETIME.flag} to 0, or to a number from 3600 to {longest}"
 
 
-LIFETIME = DriverOption(
+LIFETIME = driver.DriverOption(
     flag="--client-cert-expiration-seconds",
     help="The requested lifetime of the certificate; 0 leaves it to the hub.",
-    side=Side.CLUSTER,
-    type=OptionType.NUMBER,
+    side=driver.Side.CLUSTER,
+    type=driver.OptionType.NUMBER,
     paths=(("clientCertExpirationSeconds",),),
     validate=validate_lifetime,
 )
 
 
-def certificate_lifetime(settings: Settings) -> timedelta | None:
+def certificate_lifetime(settings: driver.Settings) -> timedelta | None:
     """Return the lifetime to request, None to leave it to the hub."""
     value = LIFETIME.read(settings)
     return parse_seconds(value, longest=LONGEST_CERTIFICATE_REQUEST) if value else None
@@ -337,7 +331,7 @@ class CertificateAgentDriver(Struct, frozen=True):
     hub: Client
     reader: Reader
     clock: Clock
-    new_key: NewKey = PrivateKey.generate
+    new_key: driver.NewKey = PrivateKey.generate
     lifetime: timedelta | None = None  # requested; None leaves it to the hub
     endpoint_signer: str = ""  # signs for the endpoint in ENDPOINT_CONFIG; empty: the certificate is for the API server
     load_key: LoadKey = field(default_factory=lambda: lru_cache(KEYS_IN_USE)(PrivateKey.from_pem))
@@ -345,7 +339,7 @@ class CertificateAgentDriver(Struct, frozen=True):
     obtained: dict[str, datetime] = field(default_factory=dict)  # the certificate's id → when, by our clock
 
     @classmethod
-    def make(cls, context: AgentContext, *, endpoint_signer: str = "") -> CertificateAgentDriver:
+    def make(cls, context: driver.AgentContext, *, endpoint_signer: str = "") -> CertificateAgentDriver:
         lifetime = certificate_lifetime(context.settings)
         return cls(context.hub, context.reader, context.clock, context.new_key, lifetime, endpoint_signer)
 
@@ -355,10 +349,10 @@ class CertificateAgentDriver(Struct, frozen=True):
     def owned_keys(self) -> frozenset[str]:
         return frozenset({KEY, CERTIFICATE, PENDING_KEY})
 
-    def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:
+    def assess(self, wanted: driver.WantedCredential, held: driver.SecretData) -> driver.ValidCredential | None:
         return self._assess(wanted, held, self.clock.now()).valid
 
-    async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
+    async def obtain(self, wanted: driver.WantedCredential, held: driver.SecretData) -> driver.ObtainResult:
         wanted = replace(wanted, signer=self.endpoint_signer or wanted.signer)
         now = self.clock.now()
         pending = held.get(PENDING_KEY)
@@ -383,20 +377,22 @@ class CertificateAgentDriver(Struct, frozen=True):
             return self._new_key(wanted)
         spec = certificate_spec(wanted, key, self.lifetime)
         answer = decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
-        if isinstance(answer, NewCredential):
+        if isinstance(answer, driver.NewCredential):
             self.obtained[answer.credential_id] = now
         return answer
 
-    def _assess(self, wanted: WantedCredential, held: SecretData, now: datetime) -> CredentialAssessment:
+    def _assess(
+        self, wanted: driver.WantedCredential, held: driver.SecretData, now: datetime
+    ) -> driver.CredentialAssessment:
         """Judge a certificate only when it is for the server that this driver reaches: a cluster may change drivers."""
-        is_for_endpoint = not wanted.addon and ENDPOINT_CONFIG in held
+        is_for_endpoint = not wanted.addon and driver.ENDPOINT_CONFIG in held
         if is_for_endpoint != bool(self.endpoint_signer):
-            return CredentialAssessment(Obtain(Reason.PLACE_CHANGED), None)
+            return driver.CredentialAssessment(Obtain(Reason.PLACE_CHANGED), None)
         return assess_certificate(
             wanted, held, now=now, lifetime=self.lifetime, load_key=self.load_key, obtained=self.obtained
         )
 
-    def _is_member(self, wanted: WantedCredential) -> bool:
+    def _is_member(self, wanted: driver.WantedCredential) -> bool:
         """Whether the hub accepts this cluster; not asked for add-ons, which exist only on accepted ones."""
         if wanted.addon:
             return False
@@ -411,11 +407,11 @@ class CertificateAgentDriver(Struct, frozen=True):
             self.first_seen[name] = now
         return now - self.first_seen[name] >= JOIN_REQUEST_GRACE
 
-    def _new_key(self, wanted: WantedCredential) -> Pending:
-        keep = {PENDING_KEY: self.new_key().pem.reveal(), **rotation_data(wanted)}
-        return Pending("KeyCreated", "a key was made", recheck=IMMEDIATELY, keep=keep)
+    def _new_key(self, wanted: driver.WantedCredential) -> driver.Pending:
+        keep = {PENDING_KEY: self.new_key().pem.reveal(), **driver.rotation_data(wanted)}
+        return driver.Pending("KeyCreated", "a key was made", recheck=IMMEDIATELY, keep=keep)
 
-    async def _create_request(self, wanted: WantedCredential, key: PrivateKey, name: str) -> Pending:
+    async def _create_request(self, wanted: driver.WantedCredential, key: PrivateKey, name: str) -> driver.Pending:
         request = request_manifest(wanted, key, self.lifetime, name=name)
         with contextlib.suppress(AlreadyExists):  # sent before a restart: its event is on the way
             await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request)

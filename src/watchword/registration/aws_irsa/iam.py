@@ -13,9 +13,8 @@ from msgspec import Struct, field
 
 from watchword.kube.backoff import Backoff
 from watchword.registration.aws_irsa.aws_api import AwsApi, find
-from watchword.registration.aws_irsa.documents import IamRole
+from watchword.registration.aws_irsa.documents import HUB_ARN_TAG, IamRole
 from watchword.registration.aws_irsa.errors import AwsRefused, ForeignRole, WrongAccount
-from watchword.registration.aws_irsa.options import HUB_ARN_TAG
 
 EXISTS, IN_USE = "EntityAlreadyExists", "DeleteConflict"
 SETTLING = Backoff(first=1.0, limit=10.0)

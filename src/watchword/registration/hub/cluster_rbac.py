@@ -122,30 +122,20 @@ def cluster_role_manifest(cluster: Cluster, rules: list[Object]) -> Object:
 
 def cluster_role_binding_manifest(cluster: Cluster, subjects: list[Object]) -> Object:
     key = ObjectKey.cluster(cluster_role(cluster.name))
-    return CLUSTER_ROLE_BINDINGS.manifest(
-        key, metadata=_metadata(cluster), roleRef=_role_ref(key.name), subjects=subjects
-    )
+    reference = _role_ref(key.name)
+    return CLUSTER_ROLE_BINDINGS.manifest(key, metadata=_metadata(cluster), roleRef=reference, subjects=subjects)
 
 
 def registration_binding_manifest(cluster: Cluster, subjects: list[Object]) -> Object:
-    key = ObjectKey(cluster.name, registration_binding(cluster.name))
-    return ROLE_BINDINGS.manifest(
-        key,
-        metadata=_metadata(cluster),
-        roleRef=_role_ref(COMMON_REGISTRATION_ROLE),
-        subjects=subjects,
-    )
+    key, reference = ObjectKey(cluster.name, registration_binding(cluster.name)), _role_ref(COMMON_REGISTRATION_ROLE)
+    return ROLE_BINDINGS.manifest(key, metadata=_metadata(cluster), roleRef=reference, subjects=subjects)
 
 
 def work_binding_manifest(cluster: Cluster, subjects: list[Object]) -> Object:
     """Return the binding that lets the agent pull work, kept until no work is left."""
-    key = ObjectKey(cluster.name, work_binding(cluster.name))
-    return ROLE_BINDINGS.manifest(
-        key,
-        metadata={**_metadata(cluster), "finalizers": [Finalizer.MANIFEST_WORK]},
-        roleRef=_role_ref(COMMON_WORK_ROLE),
-        subjects=subjects,
-    )
+    key, reference = ObjectKey(cluster.name, work_binding(cluster.name)), _role_ref(COMMON_WORK_ROLE)
+    metadata = {**_metadata(cluster), "finalizers": [Finalizer.MANIFEST_WORK]}
+    return ROLE_BINDINGS.manifest(key, metadata=metadata, roleRef=reference, subjects=subjects)
 
 
 LONGEST_CERTIFICATE_LIFETIME = timedelta(days=366)

@@ -14,24 +14,17 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.credentials.certificates.requests import is_pending, requester_of, without_issued_certificate
 from watchword.kube.client import Client
 from watchword.registration.catalog import HubDrivers
-from watchword.registration.hub import cluster_acceptance, cluster_sets
+from watchword.registration.hub import cluster_acceptance, cluster_removal, cluster_sets
 from watchword.registration.hub.cluster_lease import ClusterLeaseReconciler, ClusterTaintReconciler
 from watchword.registration.hub.cluster_rbac import RetiredClusterNames, cluster_from_label, clusters_with_retired_name
-from watchword.registration.hub.cluster_removal import (
-    RETENTION,
-    ClusterCleanupReconciler,
-    ClusterRemovalReconciler,
-    clusters_being_removed,
-    may_have_left,
-)
-from watchword.registration.hub.credential_reports import request_event_controller
+from watchword.registration.hub.credential_reports import RequestEvents
 from watchword.registration.hub.installation import AcceptanceGuard
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, delete_object
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, Reconciler, Trigger
+from watchword.runtime.reconcile import ControllerSpec, Done, Observer, Outcome, Reader, Reconciler, Trigger
 from watchword.runtime.status import StatusWriter
 
 MAX_PENDING_REQUESTS = 1000  # of one requester: clusters that wait for acceptance may share a bootstrap token
@@ -121,7 +114,7 @@ class HubParts(Struct, frozen=True):
     events: EventRecorder
     clock: Clock
     drivers: HubDrivers
-    left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
+    left_cluster_retention: timedelta = cluster_removal.RETENTION  # how long clusters that left are kept
 
     @property
     def ensurer(self) -> Ensurer:
@@ -145,12 +138,12 @@ def register_informers(cache: Cache) -> None:
     cache.index(resources.CERTIFICATE_SIGNING_REQUESTS, "cluster", _index_cluster_requests)
 
 
-def controllers(parts: HubParts) -> list[ControllerSpec]:
+def controllers(parts: HubParts) -> list[ControllerSpec | Observer]:
     """Return every controller: its root kind, what else triggers it, its reconciler."""
     return [
         *_cluster_controllers(parts),
         *_set_controllers(parts),
-        request_event_controller(parts.cache, parts.events, parts.clock),
+        Observer(resources.CERTIFICATE_SIGNING_REQUESTS, RequestEvents(parts.events, parts.clock).observe),
         request_budget_controller(parts.cache, parts.client, parts.events),
         *parts.drivers.controllers(),
     ]
@@ -185,16 +178,18 @@ def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     automatic = cluster_acceptance.ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock)
     requests = Trigger(resources.CERTIFICATE_SIGNING_REQUESTS, lambda obj: _undecided(reader, obj))
     yield _of_cluster("cluster-auto-acceptance", automatic, (requests,), concerns=cluster_acceptance.is_undecided)
-    removal = ClusterRemovalReconciler(
+    removal = cluster_removal.ClusterRemovalReconciler(
         reader, client, ensurer, status, parts.events, parts.drivers, parts.retired_cluster_names
     )
     content = tuple(
-        Trigger(r, lambda obj: clusters_being_removed(reader, obj))
+        Trigger(r, lambda obj: cluster_removal.clusters_being_removed(reader, obj))
         for r in (resources.MANAGED_CLUSTER_ADDONS, resources.MANIFEST_WORKS)
     )
     yield _of_cluster("cluster-removal", removal, (*content, *parts.drivers.removal_triggers), concerns=is_deleting)
-    cleanup = ClusterCleanupReconciler(reader, client, status, parts.events, parts.left_cluster_retention)
-    yield _of_cluster("cluster-cleanup", cleanup, concerns=may_have_left)
+    cleanup = cluster_removal.ClusterCleanupReconciler(
+        reader, client, status, parts.events, parts.left_cluster_retention
+    )
+    yield _of_cluster("cluster-cleanup", cleanup, concerns=cluster_removal.may_have_left)
     lease = ClusterLeaseReconciler(reader, ensurer, status, parts.clock)
     yield _of_cluster("cluster-lease", lease, (Trigger(resources.LEASES, lease.clusters_affected_by),))
     taints = ClusterTaintReconciler(reader, client, parts.clock)

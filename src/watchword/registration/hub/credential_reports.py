@@ -14,7 +14,6 @@ from watchword.api.credential_report import CredentialValidity, parse_validity, 
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, labels_of, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLES,
     CONFIG_MAPS,
     MANAGED_CLUSTER_ADDONS,
@@ -35,7 +34,8 @@ from watchword.registration.hub.cluster_rbac import cluster_from_label
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder, is_news
 from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, Trigger
+from watchword.runtime.raw_objects import Delta
+from watchword.runtime.reconcile import Observer, Reader
 
 FINGERPRINT_LETTERS = 16
 
@@ -53,27 +53,22 @@ FindCredential: TypeAlias = Callable[[Object], Condition | None]
 """Returns the condition by which a cluster or an add-on reports its credential; None when there is none."""
 
 
-class CredentialEventReconciler(Struct, frozen=True):
-    """Reconciles one kind whose holders report their credential; what is seen first is no news."""
+class CredentialEvents(Struct, frozen=True):
+    """Observes one kind whose holders report their credential; what is seen first is no news."""
 
     resource: Resource
-    reader: Reader
     events: EventRecorder
     find_credential: FindCredential
-    seen: dict[ObjectKey, SeenCredential] = field(default_factory=dict)
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        found, before = self.reader.get(self.resource, key), self.seen.pop(key, None)
-        now = None if found is None else observe_credential(self.resource, found, self.find_credential)
-        if now is not None:
-            self.seen[key] = now
-        if before is None:
-            return Done()
-        if found is None or now is None or before.uid != now.uid:
-            self._tell_end(key, before)
+    def observe(self, delta: Delta) -> None:
+        if delta.old is None:
+            return
+        before = observe_credential(self.resource, delta.old, self.find_credential)
+        now = None if delta.new is None else observe_credential(self.resource, delta.new, self.find_credential)
+        if delta.new is None or now is None or before.uid != now.uid:
+            self._tell_end(delta.key, before)
         else:
-            self._tell_change(found, before, now)
-        return Done()
+            self._tell_change(delta.new, before, now)
 
     def _tell_end(self, key: ObjectKey, before: SeenCredential) -> None:
         """Tell that an add-on is gone; the end of a cluster is told when nothing is left of it."""
@@ -103,34 +98,29 @@ def observe_credential(resource: Resource, found: Object, find_credential: FindC
     return SeenCredential(uid_of(found), validity, owner.key if owner is not None else "", requested)
 
 
-def credential_event_controllers(
-    reader: Reader, events: EventRecorder, clusters: FindCredential, addons: FindCredential
-) -> Iterable[ControllerSpec]:
-    rows = (("cluster-events", MANAGED_CLUSTERS, clusters), ("addon-events", MANAGED_CLUSTER_ADDONS, addons))
-    for name, resource, find in rows:
-        yield ControllerSpec(name, resource, CredentialEventReconciler(resource, reader, events, find), workers=1)
+def credential_events(events: EventRecorder, clusters: FindCredential, addons: FindCredential) -> Iterable[Observer]:
+    for resource, find in ((MANAGED_CLUSTERS, clusters), (MANAGED_CLUSTER_ADDONS, addons)):
+        yield Observer(resource, CredentialEvents(resource, events, find).observe)
 
 
-class RequestEventReconciler(Struct, frozen=True):
-    """Reconciles CertificateSigningRequest. After a restart, decisions of the last hour are told again."""
+class RequestEvents(Struct, frozen=True):
+    """Observes CertificateSigningRequest. After a restart, decisions of the last hour are told again."""
 
-    reader: Reader
     events: EventRecorder
     clock: Clock
-    seen: dict[ObjectKey, str] = field(default_factory=dict)  # what was decided when it was last seen
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        csr, before = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key), self.seen.pop(key, None)
-        if csr is None:
-            return Done()
-        decision = requests.read_decision(csr)
-        self.seen[key] = decision.verdict
-        # What the hub approves is told by the reconciler that decides.
-        is_own = decision.reason == requests.APPROVED_REASON
-        is_recent = before is not None or is_news(decision.decided_at, now=self.clock.now())
-        if decision.verdict != before and not is_own and is_recent:
-            self._tell(csr, decision)
-        return Done()
+    def observe(self, delta: Delta) -> None:
+        if delta.new is None:
+            return
+        decision = requests.read_decision(delta.new)
+        if decision.reason == requests.APPROVED_REASON:
+            return  # what the hub approves is told by the reconciler that decides
+        if delta.old is None:
+            is_new = is_news(decision.decided_at, now=self.clock.now())
+        else:
+            is_new = decision.verdict != requests.read_decision(delta.old).verdict
+        if is_new:
+            self._tell(delta.new, decision)
 
     def _tell(self, csr: Object, decision: requests.RequestDecision) -> None:
         labels, name = labels_of(csr), csr["metadata"]["name"]
@@ -141,17 +131,6 @@ class RequestEventReconciler(Struct, frozen=True):
             self.events.normal(csr, "CSRApproved", f"request {name} of {asking} was approved ({said})")
         elif decision.verdict == requests.DENIED:
             self.events.normal(csr, "CSRDenied", f"request {name} of {asking} was denied ({said})")
-
-
-def request_event_controller(reader: Reader, events: EventRecorder, clock: Clock) -> ControllerSpec:
-    reconciler = RequestEventReconciler(reader, events, clock)
-    return ControllerSpec(
-        "request-events",
-        CERTIFICATE_SIGNING_REQUESTS,
-        reconciler,
-        workers=1,
-        concerns=lambda csr: not requests.is_approved_by_hub(csr),
-    )
 
 
 class MeasuredCredentials(Struct):
@@ -177,64 +156,38 @@ class MeasuredCredentials(Struct):
         return remaining_life(self.known.get((kind, cluster), {}).values(), now=self.clock.now())
 
 
-class CredentialExpiryReconciler(Struct, frozen=True):
-    """Reconciles one kind of object that reports a credential; sends nothing, so it costs next to nothing."""
-
-    reader: Reader
-    resource: Resource
-    kind: str
-    read: Callable[[Object], CredentialValidity | None]
-    measured: MeasuredCredentials
-    cluster_of: Callable[[ObjectKey], str] = lambda key: key.namespace or key.name
-
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(self.resource, key)
-        validity = self.read(found) if found is not None else None
-        self.measured.observe(self.kind, self.cluster_of(key), f"{self.resource.group}/{key}", validity)
-        return Done()
-
-
 CLUSTER, ADDON, AUTHORITY, JOIN_TOKEN = "cluster", "addon", "authority", "join-token"
 SERVER_AUTHORITY, SERVER_CERTIFICATE = "server-authority", "server-certificate"
+ReadValidity: TypeAlias = Callable[[Object], CredentialValidity | None]
 
 
-def expiry_controllers(
-    reader: Reader, measured: MeasuredCredentials, drivers: HubDrivers, addon_credential: FindCredential
-) -> Iterable[ControllerSpec]:
-    """Return the measurements as controllers; they send nothing."""
+def expiry_metrics(
+    measured: MeasuredCredentials, drivers: HubDrivers, addon_credential: FindCredential
+) -> Iterable[Observer]:
 
-    def validity_by(find: FindCredential) -> Callable[[Object], CredentialValidity | None]:
+    def observer(resource: Resource, kind: str, read: ReadValidity) -> Observer:
+        def observe(delta: Delta) -> None:
+            cluster = delta.key.namespace or delta.key.name if kind in (CLUSTER, ADDON) else ""
+            validity = read(delta.new) if delta.new is not None else None
+            measured.observe(kind, cluster, f"{resource.group}/{delta.key}", validity)
+
+        return Observer(resource, observe)
+
+    def reported_by(find: FindCredential) -> ReadValidity:
         def read(found: Object) -> CredentialValidity | None:
             said = find(found)
             return parse_validity(said.message) if said is not None else None
 
         return read
 
-    of_cluster, of_addon = validity_by(drivers.catalog.find_credential), validity_by(addon_credential)
-    clusters = CredentialExpiryReconciler(reader, MANAGED_CLUSTERS, CLUSTER, of_cluster, measured)
-    addons = CredentialExpiryReconciler(reader, MANAGED_CLUSTER_ADDONS, ADDON, of_addon, measured)
-    authority = CredentialExpiryReconciler(
-        reader, CONFIG_MAPS, AUTHORITY, read_authority_validity, measured, cluster_of=lambda _: ""
-    )
-    tokens = CredentialExpiryReconciler(
-        reader, SECRETS, JOIN_TOKEN, read_join_token_validity, measured, cluster_of=lambda _: ""
-    )
-    yield ControllerSpec("credential-expiry", MANAGED_CLUSTERS, clusters, workers=1)
-    yield ControllerSpec("addon-credential-expiry", MANAGED_CLUSTER_ADDONS, addons, workers=1)
-    yield ControllerSpec("authority-expiry", CONFIG_MAPS, authority, workers=1)
-    yield ControllerSpec("join-token-expiry", SECRETS, tokens, workers=1)
+    yield observer(MANAGED_CLUSTERS, CLUSTER, reported_by(drivers.catalog.find_credential))
+    yield observer(MANAGED_CLUSTER_ADDONS, ADDON, reported_by(addon_credential))
+    yield observer(CONFIG_MAPS, AUTHORITY, read_authority_validity)
+    yield observer(SECRETS, JOIN_TOKEN, read_join_token_validity)
     for server in drivers.servers:
-        yield from _server_expiry_controllers(reader, measured, server)
-
-
-def _server_expiry_controllers(
-    reader: Reader, measured: MeasuredCredentials, server: HubServer
-) -> Iterable[ControllerSpec]:
-    for certificate in server.certificates:
-        kind = SERVER_AUTHORITY if certificate.is_authority else SERVER_CERTIFICATE
-        read = partial(read_published_validity, server, certificate)
-        reconciler = CredentialExpiryReconciler(reader, CONFIG_MAPS, kind, read, measured, cluster_of=lambda _: "")
-        yield ControllerSpec(f"{server.name}-{kind}-expiry", CONFIG_MAPS, reconciler, workers=1)
+        for certificate in server.certificates:
+            kind = SERVER_AUTHORITY if certificate.is_authority else SERVER_CERTIFICATE
+            yield observer(CONFIG_MAPS, kind, partial(read_published_validity, server, certificate))
 
 
 def read_published_validity(
@@ -265,8 +218,8 @@ def read_authority_validity(config_map: Object) -> CredentialValidity | None:
     return None if last is None else CredentialValidity(last.not_before, last.not_after)
 
 
-class RevocationTimeReconciler(Struct, frozen=True):
-    """Reconciles ManagedCluster; triggered by its rights. Sends nothing.
+class RevocationTimes(Struct, frozen=True):
+    """Observes clusters and their rights.
 
     Counted are denials. A cluster that is deleted keeps its rights on purpose, until its agent has finished.
     """
@@ -274,31 +227,25 @@ class RevocationTimeReconciler(Struct, frozen=True):
     reader: Reader
     metrics: CredentialMetrics
     clock: Clock
-    holders: set[str] = field(default_factory=set)  # clusters that had rights at the last reconcile
-    denied: dict[str, datetime] = field(default_factory=dict)  # since when, as this process saw it
+    denied: dict[str, datetime] = field(default_factory=dict)  # with rights; since when, as this process saw it
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        name, found = key.name, self.reader.get(MANAGED_CLUSTERS, key)
-        holds = has_cluster_rbac(self.reader, name)
-        if holds:
-            self.holders.add(name)
-        if found is None or Cluster.read(found).accepted:
+    def observe_cluster(self, delta: Delta) -> None:
+        name = delta.key.name
+        if delta.new is None or Cluster.read(delta.new).accepted:
             self.denied.pop(name, None)
-        elif name in self.holders:
+        elif has_cluster_rbac(self.reader, name):
             self.denied.setdefault(name, self.clock.now())
-        if not holds:
-            self.holders.discard(name)
-            since = self.denied.pop(name, None)
-            if since is not None:
+
+    def observe_right(self, delta: Delta) -> None:
+        for key in cluster_from_label(delta.new or delta.old or {}) if self.denied else ():
+            since = self.denied.get(key.name)
+            if since is not None and not has_cluster_rbac(self.reader, key.name):
+                del self.denied[key.name]
                 self.metrics.revoked_after(max(0.0, (self.clock.now() - since).total_seconds()))
-        return Done()
 
 
-def _is_accepted(cluster: Object) -> bool:
-    return Cluster.read(cluster).accepted
-
-
-def revocation_controllers(reader: Reader, metrics: CredentialMetrics, clock: Clock) -> Iterable[ControllerSpec]:
-    rights = tuple(Trigger(resource, cluster_from_label) for resource in (CLUSTER_ROLES, ROLE_BINDINGS))
-    reconciler = RevocationTimeReconciler(reader, metrics, clock)
-    yield ControllerSpec("revocation-time", MANAGED_CLUSTERS, reconciler, rights, workers=1, facts=_is_accepted)
+def revocation_metrics(reader: Reader, metrics: CredentialMetrics, clock: Clock) -> Iterable[Observer]:
+    times = RevocationTimes(reader, metrics, clock)
+    yield Observer(MANAGED_CLUSTERS, times.observe_cluster)
+    for resource in (CLUSTER_ROLES, ROLE_BINDINGS):
+        yield Observer(resource, times.observe_right)

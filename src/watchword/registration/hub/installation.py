@@ -6,31 +6,11 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
-from watchword.api import names
+from watchword.api import names, resources
 from watchword.api.admission_policy import PolicyName, bound_policy, is_as_written, text_literal
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import HUB_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
-from watchword.api.names import (
-    BOOTSTRAP_NAMESPACE,
-    BOOTSTRAP_SERVICE_ACCOUNT,
-    CLUSTER_GROUP,
-    HUB_NAMESPACE,
-    UNNAMED_EXECUTOR,
-)
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    MANAGED_CLUSTER_SET_BINDINGS,
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-    NAMESPACES,
-    RBAC_GROUP,
-    SERVICE_ACCOUNTS,
-)
 from watchword.credentials.certificates.requests import GRPC_SERVER_USER
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Invalid, KubeError
@@ -78,7 +58,7 @@ def _set_of(obj: str) -> str:
 
 
 def _may_join(obj: str) -> str:
-    named = f"authorizer.group('{MANAGED_CLUSTERS.group}').resource('managedclustersets').subresource('join')"
+    named = f"authorizer.group('{resources.MANAGED_CLUSTERS.group}').resource('managedclustersets').subresource('join')"
     return f"({_set_of(obj)} == '' || {named}.name({_set_of(obj)}).check('create').allowed())"
 
 
@@ -89,7 +69,7 @@ _MAY_CHANGE_SET = f"oldObject == null ? {_NEW_SET} : {_MOVED_SET}"
 
 _BOUND_SET = "(has({0}.spec.clusterSet) ? {0}.spec.clusterSet : '')"
 _MAY_BIND = (
-    f"authorizer.group('{MANAGED_CLUSTERS.group}').resource('managedclustersets').subresource('bind')"
+    f"authorizer.group('{resources.MANAGED_CLUSTERS.group}').resource('managedclustersets').subresource('bind')"
     f".name({_BOUND_SET.format('object')}).check('create').allowed()"
 )
 _BINDING_UNCHANGED = f"(oldObject != null && {_BOUND_SET.format('oldObject')} == {_BOUND_SET.format('object')})"
@@ -152,13 +132,15 @@ _VALIDATIONS = {
 
 def policy_manifests() -> tuple[Manifest, Manifest]:
     """Return the admission policy about ManagedClusters, and its binding."""
-    return bound_policy(PolicyName.ACCEPTANCE, (MANAGED_CLUSTERS.group, MANAGED_CLUSTERS.plural), _VALIDATIONS)
+    return bound_policy(
+        PolicyName.ACCEPTANCE, (resources.MANAGED_CLUSTERS.group, resources.MANAGED_CLUSTERS.plural), _VALIDATIONS
+    )
 
 
 def set_binding_policy_manifests() -> tuple[Manifest, Manifest]:
     """Return the admission policy about ManagedClusterSetBindings, and its binding."""
     message = "using a set in a namespace needs the right to create managedclustersets/bind"
-    about = (MANAGED_CLUSTER_SET_BINDINGS.group, MANAGED_CLUSTER_SET_BINDINGS.plural)
+    about = (resources.MANAGED_CLUSTER_SET_BINDINGS.group, resources.MANAGED_CLUSTER_SET_BINDINGS.plural)
     return bound_policy(PolicyName.SET_BINDING, about, {f"{_BINDING_UNCHANGED} || {_MAY_BIND}": message})
 
 
@@ -215,11 +197,11 @@ def is_installed(present: Iterable[Object]) -> bool:
 
 async def _is_admitted(client: Client, *, accepted: bool = False, note: str = "") -> bool:
     metadata = {"annotations": {names.Annotation.FIRST_KEY: note}} if note else {}
-    manifest = MANAGED_CLUSTERS.manifest(
+    manifest = resources.MANAGED_CLUSTERS.manifest(
         ObjectKey.cluster(PROBE_CLUSTER), metadata=metadata, spec={"hubAcceptsClient": accepted}
     )
     try:
-        await client.create(MANAGED_CLUSTERS, manifest, dry_run=True)
+        await client.create(resources.MANAGED_CLUSTERS, manifest, dry_run=True)
     except (Forbidden, Invalid):
         return False
     return True
@@ -243,7 +225,7 @@ async def own_audiences(client: Client) -> tuple[str, ...]:
     body: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
     body["spec"] = {"expirationSeconds": SHORTEST_SECONDS, "audiences": []}
     try:
-        path = SERVICE_ACCOUNTS.path(account, subresource="token")
+        path = resources.SERVICE_ACCOUNTS.path(account, subresource="token")
         answer = decode(await client.request("POST", path, body=body))
     except KubeError:
         return ()
@@ -310,7 +292,7 @@ def request_policy_manifests() -> tuple[Manifest, Manifest]:
             "the certificate request of an agent has no finalizers and no owners"
         ),
     }
-    about = (CERTIFICATE_SIGNING_REQUESTS.group, CERTIFICATE_SIGNING_REQUESTS.plural)
+    about = (resources.CERTIFICATE_SIGNING_REQUESTS.group, resources.CERTIFICATE_SIGNING_REQUESTS.plural)
     return bound_policy(PolicyName.REQUESTS, about, rules, operations=("CREATE",), only_for=IS_AGENT)
 
 
@@ -325,7 +307,7 @@ _IS_UNCHANGED = "(oldObject != null && has(object.spec) && has(oldObject.spec) &
 
 
 def _may_execute_as(name: str) -> str:
-    works = f"authorizer.group('{MANIFEST_WORKS.group}').resource('{MANIFEST_WORKS.plural}')"
+    works = f"authorizer.group('{resources.MANIFEST_WORKS.group}').resource('{resources.MANIFEST_WORKS.plural}')"
     return f"{works}.namespace(request.namespace).name({name}).check('execute-as').allowed()"
 
 
@@ -339,12 +321,12 @@ def executor_policy_manifests(*, is_demanded: bool = False) -> tuple[Manifest, M
         )
     }
     if is_demanded:
-        allowed = _may_execute_as(f"'{UNNAMED_EXECUTOR}'")
+        allowed = _may_execute_as(f"'{names.UNNAMED_EXECUTOR}'")
         rules[f"{_IS_UNCHANGED} || ({_IS_NAMED}) || {allowed}"] = (
             "this hub demands an executor: name one in spec.executor, or get the right to execute-as manifestworks"
-            f" with the name {UNNAMED_EXECUTOR}"
+            f" with the name {names.UNNAMED_EXECUTOR}"
         )
-    return bound_policy(PolicyName.EXECUTOR, (MANIFEST_WORKS.group, MANIFEST_WORKS.plural), rules)
+    return bound_policy(PolicyName.EXECUTOR, (resources.MANIFEST_WORKS.group, resources.MANIFEST_WORKS.plural), rules)
 
 
 BOOTSTRAP_ROLE = "open-cluster-management:bootstrap"
@@ -352,8 +334,8 @@ BOOTSTRAP_ROLE = "open-cluster-management:bootstrap"
 BOOTSTRAP_RULES = [
     rule("", "configmaps", ["get"], ["cluster-info", "kube-root-ca.crt"]),
     rule("certificates.k8s.io", "certificatesigningrequests", ["create", "get", "list", "watch"]),
-    rule(CLUSTER_GROUP, "managedclusters", ["create", "get", "list", "watch"]),
-    rule(CLUSTER_GROUP, "managedclustersets/join", ["create"], [DEFAULT_SET]),
+    rule(names.CLUSTER_GROUP, "managedclusters", ["create", "get", "list", "watch"]),
+    rule(names.CLUSTER_GROUP, "managedclustersets/join", ["create"], [DEFAULT_SET]),
 ]
 """What a joining cluster may do before it is accepted. The set of a cluster decides who works with it, so a holder of
 a token may not choose it: that needs an authenticated user with the right to do so."""
@@ -361,16 +343,19 @@ a token may not choose it: that needs an authenticated user with the right to do
 
 def manifests(*, demands_executor: bool = False) -> Iterable[tuple[Resource, Object]]:
     for definition in HUB_CRDS:
-        yield CUSTOM_RESOURCE_DEFINITIONS, definition
-    for name in (HUB_NAMESPACE, BOOTSTRAP_NAMESPACE):
-        yield NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(name))
-    account = ObjectKey(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)
-    yield SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(account)
+        yield resources.CUSTOM_RESOURCE_DEFINITIONS, definition
+    for name in (names.HUB_NAMESPACE, names.BOOTSTRAP_NAMESPACE):
+        yield resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(name))
+    account = ObjectKey(names.BOOTSTRAP_NAMESPACE, names.BOOTSTRAP_SERVICE_ACCOUNT)
+    yield resources.SERVICE_ACCOUNTS, resources.SERVICE_ACCOUNTS.manifest(account)
     for name, rules in {**COMMON_ROLES, BOOTSTRAP_ROLE: BOOTSTRAP_RULES}.items():
-        yield CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=rules)
+        yield resources.CLUSTER_ROLES, resources.CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=rules)
     yield from _bootstrap_bindings(account)
     for name, spec in BUILT_IN_SETS.items():
-        yield MANAGED_CLUSTER_SETS, MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec=spec)
+        yield (
+            resources.MANAGED_CLUSTER_SETS,
+            resources.MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec=spec),
+        )
     yield from policy_manifests()
     yield from set_binding_policy_manifests()
     yield from request_policy_manifests()
@@ -380,12 +365,15 @@ def manifests(*, demands_executor: bool = False) -> Iterable[tuple[Resource, Obj
 def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]:
     subjects: dict[str, Object] = {
         "agent-registration": {"kind": "ServiceAccount", "namespace": account.namespace, "name": account.name},
-        "managedcluster": {"kind": "Group", "apiGroup": RBAC_GROUP, "name": MANAGED_CLUSTER_GROUP},
+        "managedcluster": {"kind": "Group", "apiGroup": resources.RBAC_GROUP, "name": MANAGED_CLUSTER_GROUP},
     }
-    reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": BOOTSTRAP_ROLE}
+    reference = {"apiGroup": resources.RBAC_GROUP, "kind": "ClusterRole", "name": BOOTSTRAP_ROLE}
     for name, subject in subjects.items():
         key = ObjectKey.cluster(f"{BOOTSTRAP_ROLE}:{name}")
-        yield CLUSTER_ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=[subject])
+        yield (
+            resources.CLUSTER_ROLE_BINDINGS,
+            resources.CLUSTER_ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=[subject]),
+        )
 
 
 async def install(client: Client, *, demands_executor: bool = False) -> None:

@@ -28,9 +28,8 @@ from watchword.registration.grpc.cloud_events import (
     EventType,
     SubResource,
 )
-from watchword.registration.grpc.errors import MalformedEvent
+from watchword.registration.grpc.errors import MalformedEvent, RequestRefused
 from watchword.registration.grpc.server.authorization import Authorizer, Caller
-from watchword.registration.grpc.server.limits import RequestRefused
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope
@@ -287,7 +286,10 @@ class HubObjects(Struct, frozen=True):
             self.streams.end_cluster(delta.key.name, reason)
 
     def _changed(self, data_type: DataType, delta: Delta) -> None:
-        streams = self.streams.of(_cluster_of_delta(data_type, delta), data_type)
+        cluster = delta.key.namespace or delta.key.name
+        if data_type is DataType.CERTIFICATE_REQUEST:
+            cluster = cluster_of_object(delta.new or delta.old or {"metadata": {}}, data_type)
+        streams = self.streams.of(cluster, data_type)
         if not streams:  # most clusters are served by other replicas
             return
         old, new = delta.old, delta.new
@@ -332,12 +334,6 @@ class HubObjects(Struct, frozen=True):
         if data_type in (DataType.EVENT, DataType.TOKEN_REQUEST):
             return []
         return self.cache.list(RESOURCES[data_type], namespace=cluster)
-
-
-def _cluster_of_delta(data_type: DataType, delta: Delta) -> str:
-    if data_type is DataType.CERTIFICATE_REQUEST:
-        return cluster_of_object(delta.new or delta.old or {"metadata": {}}, data_type)
-    return delta.key.namespace or delta.key.name
 
 
 def read_resource_versions(request: CloudEvent) -> dict[str, str]:

@@ -27,10 +27,9 @@ from watchword.kube.client import Client
 from watchword.kube.request_sender import decode
 from watchword.registration.grpc import cloud_events
 from watchword.registration.grpc.cloud_events import RESOURCES, Attribute, CloudEvent, DataType, EventType
-from watchword.registration.grpc.errors import UnknownEventType
+from watchword.registration.grpc.errors import RequestRefused, UnknownEventType
 from watchword.registration.grpc.server.authorization import Authorizer, Caller, choose_access
 from watchword.registration.grpc.server.hub_objects import EventStream, HubObjects, PendingAnswer, token_event
-from watchword.registration.grpc.server.limits import RequestRefused
 from watchword.runtime.ensure import add_finalizer, remove_finalizer
 
 _EVENT_FIELDS = (
@@ -267,7 +266,8 @@ class Publisher(Struct, frozen=True):
         if kind.action is cloud_events.Action.RESYNC_REQUEST and kind.subresource is cloud_events.SubResource.SPEC:
             await self.authorizer.authorize(caller, cluster, choose_access(kind, cluster))
             await self.objects.ensure_followed(kind.data_type)
-            self._resync(published)
+            own = self._own_streams(published)
+            self.objects.resync(event, kind.data_type, own, cluster)
         elif kind.data_type is cloud_events.DataType.MANIFEST_BUNDLE:
             await self._report_work(published)
         else:
@@ -279,9 +279,6 @@ class Publisher(Struct, frozen=True):
             await self.authorizer.authorize(caller, cluster, access)
             await write(self, published, sent)
         return kind
-
-    def _resync(self, published: Published) -> None:
-        self.objects.resync(published.event, published.kind.data_type, self._own_streams(published), published.cluster)
 
     def _own_streams(self, published: Published) -> list[EventStream]:
         """Return the streams of the very connection: nothing is sent to others that subscribe for the same cluster."""
