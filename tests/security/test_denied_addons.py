@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.addons.fleet import AddonFleet
+from tests.addons.fleet import KUBE_CLIENT, AddonFleet
 from tests.helpers.server_decision import until_allowed, until_refused
 from tests.security.compromised_agent import forge_metadata
 
@@ -10,8 +10,9 @@ from watchword.addons.definition import AddonDefinition
 from watchword.addons.rbac import status_writer
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
-from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, ROLE_BINDINGS
-from watchword.testing.builders import a_config_map
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, ROLE_BINDINGS, SERVICE_ACCOUNTS
+from watchword.registration.aws_irsa.options import MANAGED_ARN
+from watchword.testing.builders import a_cluster, a_config_map
 from watchword.testing.eventually import eventually, is_gone
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
@@ -37,6 +38,22 @@ async def test_certificate_of_a_denied_clusters_addon_has_no_rights(addons: Addo
 
     await eventually(addons.client, ROLE_BINDINGS, ObjectKey(cluster, BINDING), is_gone)
     await until_refused(lambda: hub.patch(CONFIG_MAPS, ObjectKey(cluster, "mine"), {"data": {"state": "well"}}))
+
+
+async def test_addon_of_a_cluster_that_the_hub_could_not_verify_has_no_account(addons: AddonFleet) -> None:
+    """The administrator accepted it, but its driver is not enabled here, so that no claim of it was checked."""
+    cluster = await addons.plane.namespace(f"claimed{addons.mark}")
+    arn = {MANAGED_ARN: "arn:aws:eks:us-west-2:111122223333:cluster/claimed"}
+    await addons.client.create(MANAGED_CLUSTERS, a_cluster(cluster, accepted=True, annotations=arn))
+    subject = {"user": f"system:serviceaccount:{cluster}:{cluster}-reporter-agent"}
+
+    key = await addons.enable(
+        "reporter", cluster, {**KUBE_CLIENT, "kubeClient": {"driver": "token", "subject": subject}}
+    )
+
+    await addons.says(key, ConditionType.TOKEN_INFRASTRUCTURE_READY, "False", "ClusterNotAccepted")
+    account = ObjectKey(cluster, f"{cluster}-reporter-agent")
+    assert await addons.client.find(SERVICE_ACCOUNTS, account) is None
 
 
 async def test_addon_of_a_cluster_that_is_accepted_again_has_its_rights_back(addons: AddonFleet) -> None:
