@@ -171,11 +171,13 @@ class SignerAuthorityReconciler(Struct, frozen=True):
             return Done()
         now = self.context.clock.now()
         present = await self.context.client.find(SECRETS, SIGNER_SECRET)
-        try:
-            held = None if present is None else SignerAuthorities.read(present)
-        except PkiError as error:  # an administrator's own: it is not replaced
-            self.context.events.warning(present, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {error}")
-            return RetryAfter(self.recheck)
+        held = None
+        if present is not None:
+            try:
+                held = SignerAuthorities.read(present)
+            except PkiError as error:  # an administrator's own: it is not replaced
+                self.context.events.warning(present, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {error}")
+                return RetryAfter(self.recheck)
         published = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
         wanted = decide_authorities(held or SignerAuthorities(self._make()), self._make, now=now)
         known = wanted.trusted or read_bundle(str(((published or {}).get("data") or {}).get(BUNDLE_KEY) or "").encode())
