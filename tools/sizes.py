@@ -22,6 +22,8 @@ FRAGMENT_LINES = 60
 SHOWN = 10
 STANDALONE = frozenset({"__init__", "__main__"})  # names that Python itself looks for
 FRAGMENTS_ALLOWED: Mapping[str, str] = {
+    "watchword.addons.rbac": "the rights that authors of add-ons import, on a page of the documentation",
+    "watchword.cli.grpc_server": "every command is a module of its name, which `up` reads flags with, too",
     "watchword.registration.csr.driver": "every driver of clusters is a folder with this file, which the catalog names",
     "watchword.work.hub": "the hub's side of the pillar, which the process of the hub lists as it lists the others",
 }

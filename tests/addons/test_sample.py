@@ -16,7 +16,7 @@ from tests.helpers.node_cluster import a_cluster_with_node
 from tests.node_clusters import connected, is_available, join, watchword
 
 from watchword.addons.definition import AddonInstance
-from watchword.addons.rbac import lease_manifests
+from watchword.addons.lease import lease_manifests
 from watchword.addons.sample.agent import SampleAgent
 from watchword.addons.sample.hub import NAME, REPORT, SAMPLE
 from watchword.api.addon import Addon

@@ -82,19 +82,6 @@ async def test_template_gives_what_the_administrator_labelled(deployed: AddonFle
     assert (await agent.create(CONFIG_MAPS, report))["data"] == {"sky": "clear"}
 
 
-async def test_role_that_is_created_after_its_add_on_is_given_at_once(addon_fleet: AddonFleet) -> None:
-    name = addon_fleet.plane.unique("weather")
-    role, template, kind = shown_in_the_guide(name)
-    await addon_fleet.client.apply(ADDON_TEMPLATES, template)
-    await addon_fleet.client.apply(CLUSTER_MANAGEMENT_ADDONS, kind)
-    key = await addon_fleet.enable(name, await addon_fleet.cluster())
-    await addon_fleet.says(key, APPLIED, "False", "PermissionRefused")
-
-    await addon_fleet.client.apply(CLUSTER_ROLES, role)
-
-    await addon_fleet.says(key, APPLIED, within=10)  # what was refused is looked at again after 48 seconds
-
-
 async def test_command_that_is_named_for_a_role_suffices(deployed: AddonFleet) -> None:
     name, namespace = deployed.plane.unique("stations"), deployed.namespace
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]

@@ -136,4 +136,4 @@ def test_functions_are_named_by_string_in_catalogs_only() -> None:
 def test_modules_named_by_string_count_as_imports(imports: ImportGraph) -> None:
     catalog = imports.find_modules_directly_imported_by("watchword.apiserver.kinds.catalog")
 
-    assert {"watchword.apiserver.kinds.pods", "watchword.apiserver.kinds.services"} <= catalog
+    assert {"watchword.apiserver.kinds.workloads"} <= catalog

@@ -128,8 +128,6 @@ def test_dashboard_behind_its_service_shows_what_a_token_may_read(fleet: Fleet) 
         seen = hub.run(*asked, f"{url}/").stdout
 
     assert (refused, seen) == ("404 401 ", "200 ")
-    hub.kubectl("delete", "serviceaccount", "viewer", "-n", "default")
-    hub.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=manifests)
 
 
 def test_other_replica_takes_over_from_a_lost_leader(fleet: Fleet) -> None:

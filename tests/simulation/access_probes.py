@@ -15,7 +15,7 @@ from tests.simulation.violations import Violations
 from watchword.addons.token.agent import TOKEN
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey
-from watchword.api.names import ADDON_NAMESPACE, CLUSTER_LEASE, ConditionType, addon_service_account
+from watchword.api.names import ADDON_NAMESPACE, CLUSTER_LEASE, DENIED_REASON, ConditionType, addon_service_account
 from watchword.api.resources import (
     LEASES,
     MANAGED_CLUSTER_ADDONS,
@@ -45,11 +45,12 @@ class AccessProber(Struct, frozen=True):
         return decode_data(secret).get(TOKEN, b"").decode()
 
     async def expect_denied_refused(self, member: SimulatedCluster) -> None:
-        """Once the hub says that a cluster is denied, its credential changes nothing any more."""
+        """Once the hub says that a cluster is denied, its credential reaches nothing of it any more."""
         cluster = self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
-        said = find_condition(cluster or {}, ConditionType.HUB_ACCEPTED)
-        if said is not None and said.status == "False":
-            await self._expect_refusal(member, "a denied cluster")
+        said, client = find_condition(cluster or {}, ConditionType.HUB_ACCEPTED), member.as_itself()
+        if said is not None and said.reason == DENIED_REASON and client is not None:
+            for what, attempt in requests_about(client, member.name):
+                await self._expect_refused(attempt, f"a denied cluster, {member.name}, to {what}")
 
     async def expect_deleted_refused(self, member: SimulatedCluster) -> None:
         """Once a cluster is gone from the hub, its credential opens no door."""
@@ -71,7 +72,7 @@ class AccessProber(Struct, frozen=True):
         client = member.as_itself(acting_for=neighbour)
         if client is None:
             return
-        for what, attempt in foreign_requests(client, neighbour):
+        for what, attempt in requests_about(client, neighbour):
             await self._expect_refused(attempt, f"{member.name} to {what} of {neighbour}")
         await client.close()
 
@@ -85,19 +86,17 @@ class AccessProber(Struct, frozen=True):
         else:
             self.violations.add(f"the hub allowed {what}")
 
-    async def expect_token_refused(self, name: str, token: str) -> None:
-        """The token of a deleted ServiceAccount authenticates no client."""
+    async def expect_token_refused(self, name: str, token: str, why: str) -> None:
+        """A withdrawn token of a cluster's add-on authenticates no client."""
         client = replayable_client(self.fleet.hub.transport().with_identity(authorization=Sensitive(f"Bearer {token}")))
         try:
             await client.get(SERVICE_ACCOUNTS, ObjectKey(name, "default"))
         except (Unauthorized, Unreachable, ServerError):
             return
         except KubeError as answer:
-            self.violations.add(
-                f"the token of a ServiceAccount of {name} that was deleted was answered: {answer}", name
-            )
+            self.violations.add(f"the token of {name}, which {why}, was answered: {answer}", name)
         else:
-            self.violations.add(f"the token of a ServiceAccount of {name} that was deleted still works", name)
+            self.violations.add(f"the token of {name}, which {why}, still works", name)
 
     async def _expect_refusal(self, member: SimulatedCluster, who: str) -> None:
         client = member.as_itself()
@@ -116,7 +115,7 @@ class AccessProber(Struct, frozen=True):
             await client.close()
 
 
-def foreign_requests(client: Client, cluster: str) -> Iterator[tuple[str, Awaitable[object]]]:
+def requests_about(client: Client, cluster: str) -> Iterator[tuple[str, Awaitable[object]]]:
     """Yield attempts to reach what belongs to a cluster, one after the other."""
     lease, own = ObjectKey(cluster, CLUSTER_LEASE), ObjectKey.cluster(cluster)
     account = SERVICE_ACCOUNTS.manifest(ObjectKey(cluster, addon_service_account(cluster, ADDON)), spec={})

@@ -17,7 +17,7 @@ from tests.simulation.memory_network import CLIENT, ClientEnd
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import HubPlane, ManagedPlane, SeededKeys, StoreReader, replayable_client
 from tests.simulation.process import SimulatedProcess
-from tests.simulation.timing import PATIENCE, SIGNER, follow_options
+from tests.simulation.timing import IDLE_CHECK, PATIENCE, SIGNER, follow_options
 
 from watchword.api.http import Peer, Request, Response
 from watchword.api.meta import ObjectKey
@@ -154,6 +154,8 @@ class SimulatedCluster:
                 follow=follow_options(randomness),
                 quarantine=Quarantine(backoff=PATIENCE),
                 signer_timing=SIGNER,
+                endpoint_check=IDLE_CHECK,
+                cluster_check=IDLE_CHECK,
             )
             await run_agent(Client(cluster, random=randomness), self._options(), runtime=runtime)
 

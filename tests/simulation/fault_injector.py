@@ -33,7 +33,7 @@ class FaultInjector:
         fleet = pillar.fleet
         await asyncio.sleep((incident.at - fleet.elapsed).total_seconds())
         names = [incident.target] if incident.target else list(fleet.members)
-        with fleet.disturbed(names if definition.row.excuses else ()):
+        with fleet.disturbed(names, excuses=definition.row.excuses):
             fleet.history.note("fault", f"{incident} begins")
             self.reached.update((incident.kind, touched) for touched in pillar.touched(incident))
             async with definition.play(pillar, incident):

@@ -40,11 +40,22 @@ class ClusterExpectation:
     intent: Intent = Intent.MEMBER
     faults: int = 0  # under way now
     calm_since: timedelta = timedelta(0)
+    incidents: int = 0  # under way now: faults, and what a cluster has to get over without an excuse
+    untouched_since: timedelta = timedelta(0)
+    denied_since: timedelta = timedelta(0)  # when it was last denied
     member_since: timedelta = timedelta(0)  # when it was last accepted again, or created again
 
     def is_calm(self, *, since: timedelta) -> bool:
         """Whether no fault has touched the cluster since an instant."""
         return not self.faults and self.calm_since <= since
+
+    def is_untouched(self, *, since: timedelta) -> bool:
+        """Whether no incident at all has touched the cluster since an instant."""
+        return not self.incidents and self.untouched_since <= since
+
+    def is_denied_in_peace(self, *, since: timedelta) -> bool:
+        """Whether the cluster has been denied since an instant, without another fault."""
+        return self.intent is Intent.DENIED and self.faults == 1 and max(self.denied_since, self.calm_since) <= since
 
 
 @dataclass
@@ -153,17 +164,21 @@ class SimulatedFleet:
             del link.plans[1:]
 
     @contextmanager
-    def disturbed(self, names: Iterable[str]) -> Iterator[None]:
-        """Expect nothing of these clusters meanwhile."""
+    def disturbed(self, names: Iterable[str], *, excuses: bool) -> Iterator[None]:
+        """Note an incident of these clusters; with an excuse, nothing is expected of them meanwhile."""
         touched = [self.standing[name] for name in names]
         for standing in touched:
-            standing.faults += 1
+            standing.incidents += 1
+            standing.faults += excuses
         try:
             yield
         finally:
             for standing in touched:
-                standing.faults -= 1
-                standing.calm_since = self.elapsed
+                standing.incidents -= 1
+                standing.untouched_since = self.elapsed
+                if excuses:
+                    standing.faults -= 1
+                    standing.calm_since = self.elapsed
 
 
 def _profile(number: int, settings: SimulationSettings, random: Random) -> ClusterProfile:

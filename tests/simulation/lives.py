@@ -22,8 +22,9 @@ SMALL_FLEETS = (
 )
 """Clusters and incidents a day of lives that take a second or two of CPU: many seeds for little time."""
 
-PILLARS: tuple[tuple[str, ...], ...] = ((), *((pillar.name,) for pillar in FURTHER))
-"""What small lives have besides registration, add-ons and works, in turn."""
+PAIRS = tuple((one.name, other.name) for one, other in zip(FURTHER, (*FURTHER[1:], FURTHER[0]), strict=True))
+PILLARS: tuple[tuple[str, ...], ...] = ((), *PAIRS)
+"""What small lives have besides registration, add-ons and works, in turn: two of the others, which share incidents."""
 
 SMALL_LIVES = tuple(
     SimulationSettings(seed=seed, clusters=clusters, days=20, incidents_per_day=incidents, drift=DRIFT * (seed % 2))
@@ -36,7 +37,7 @@ PILLAR_LIVES = tuple(
     )
     for seed, clusters, pillars in zip(range(201, 269), cycle((1, 2)), cycle(PILLARS[1:]), strict=False)
 )
-"""Short lives with many incidents, each with one further pillar."""
+"""Short lives with many incidents, each with two further pillars."""
 
 FIXED_LIVES = (
     SimulationSettings(seed=31, clusters=50, days=20, incidents_per_day=DENSE),

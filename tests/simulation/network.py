@@ -62,6 +62,7 @@ class Link:
     name: str
     random: Random
     plans: list[FaultPlan] = field(default_factory=lambda: [CALM])  # the last one is the weather now
+    on_request: Callable[[], None] = lambda: None  # called for each request that leaves
     cuts: int = 0
     holds: int = 0  # while there is one, no event of a watch comes through
     streams: dict[Breakable, None] = field(default_factory=dict)  # in the order in which they were opened
@@ -163,6 +164,7 @@ class SimulatedTransport:
             raise Unreachable("the process was killed", maybe_processed=False)
         if self.link.cuts:
             raise Unreachable("there is no way to the server", maybe_processed=False)
+        self.link.on_request()
 
 
 class _RecordingTransport(Struct, frozen=True):

@@ -84,6 +84,10 @@ class Pillar:
         """Yield what is wrong at this instant, and the cluster that it concerns."""
         return ()
 
+    def waiting(self) -> Iterable[tuple[str, str]]:
+        """Yield what is not as wanted as far as the hub can know, and the cluster: a finding has to say so."""
+        return ()
+
     def unsettled(self) -> Iterable[tuple[str, str]]:
         """Yield what is wrong once no fault has happened for days, and the cluster that it concerns."""
         return ()

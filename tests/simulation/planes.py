@@ -132,6 +132,7 @@ class SimulatedPlane:
         self.refused_writes = 0  # reasons to refuse every write
         self.starved = 0  # reasons to have no memory left for a request of two
         self.moves = 0
+        self.down_at = self.up_at = clock.now()  # when it last went down, and came up
 
     @property
     def server(self) -> str:
@@ -168,10 +169,13 @@ class SimulatedPlane:
         )
         await plane.start()
         self._handler.open(plane)
+        self.up_at = self.clock.now()
 
     async def stop(self) -> None:
         """Cut every connection and answer no more; what is stored stays."""
         self._outages += 1
+        if self._outages == 1:
+            self.down_at = self.clock.now()
         plane = self._handler.interrupt()
         if plane is not None:
             await plane.stop()

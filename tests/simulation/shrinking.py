@@ -41,7 +41,8 @@ class Shrinker:
             nonlocal best
             if self._is_time_up():
                 return False
-            attempt = simulate(settings, self.images, SimulationScript(tuple(incidents)))
+            script = SimulationScript(tuple(incidents), is_sought=lambda what: without_numbers(what) == sought)
+            attempt = simulate(settings, self.images, script)
             broken = sought in (without_numbers(violation.what) for violation in attempt.violations)
             best = attempt if broken else best
             return broken

@@ -15,7 +15,9 @@ from tests.simulation.access_probes import AccessProber
 from tests.simulation.administrator import Administrator
 from tests.simulation.catalog import draw_life, make_pillars, write_patterns
 from tests.simulation.fault_injector import FaultInjector
+from tests.simulation.findings import FindingChecker
 from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.herd import HerdDetector
 from tests.simulation.incidents import Incident
 from tests.simulation.invariants import InvariantChecker
 from tests.simulation.memory_network import SimulatedLoop
@@ -44,6 +46,7 @@ class SimulationScript(Struct, frozen=True):
     incidents: tuple[Incident, ...] = ()
     crash: tuple[str, int] | None = None  # a process, and after how many writes its first life ends
     sabotage: Sabotage | None = None  # what breaks a promise on purpose, to see that it is noticed
+    is_sought: Callable[[str], bool] = lambda _: False  # a broken promise that ends the life at once
 
 
 class SimulationReport(Struct, frozen=True):
@@ -97,7 +100,7 @@ async def _run(
 ) -> SimulationReport:
     random = Random(settings.seed)
     fleet = SimulatedFleet.make(settings, images, random)
-    violations = Violations(fleet.history)
+    violations = Violations(fleet.history, is_sought=script.is_sought if script else lambda _: False)
     prober = AccessProber(fleet, violations)
     pillars = make_pillars(fleet, Administrator(fleet), prober, violations)
     searcher, invariants = LeakSearcher(fleet, pillars, log, violations), InvariantChecker(fleet, pillars, violations)
@@ -106,15 +109,15 @@ async def _run(
     if script.crash is not None:
         name, writes = script.crash
         fleet.process(name).first_crash = writes
+    HerdDetector(fleet).start()
     await fleet.start(random)
     for pillar in pillars:
         await pillar.start()
-    looks = (invariants.look, searcher.look)
+    looks = (invariants.look, searcher.look, FindingChecker(fleet, pillars, violations).look)
     rounds = asyncio.create_task(_check_periodically(fleet, pillars, prober, looks), name="rounds")
     saboteur = asyncio.create_task(_sabotage(fleet, script.sabotage), name="saboteur")
     try:
-        await injector.inject(script.incidents)
-        await _settle(fleet, invariants)
+        await _live(injector.inject(script.incidents), _settle(fleet, invariants), violations.sought)
     finally:
         rounds.cancel()
         await asyncio.wait((rounds,))
@@ -130,6 +133,22 @@ async def _run(
     return SimulationReport(
         settings, history.digest, history.total, found, starts, script.incidents, dict(injector.reached)
     )
+
+
+async def _live(incidents: Awaitable[None], settling: Awaitable[None], found: asyncio.Event) -> None:
+    """Let everything happen and settle; return at once when what is sought was found."""
+
+    async def whole() -> None:
+        await incidents
+        await settling
+
+    tasks = [asyncio.create_task(whole(), name="life"), asyncio.create_task(found.wait(), name="search")]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    if not tasks[0].cancelled():
+        tasks[0].result()
 
 
 async def _sabotage(fleet: SimulatedFleet, sabotage: Sabotage | None) -> None:

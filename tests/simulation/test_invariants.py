@@ -22,13 +22,26 @@ from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
 from tests.simulation.violations import Violations
 
+from watchword.addons.token import hub as token_hub
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, Label
-from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, ROLE_BINDINGS, SECRETS, SERVICE_ACCOUNTS
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    KLUSTERLETS,
+    MANAGED_CLUSTERS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
+from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
+from watchword.kube.backoff import Backoff
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
-from watchword.testing.builders import a_config_map
+from watchword.testing.builders import a_config_map, a_namespace
 from watchword.testing.virtual_time import EPOCH
 
 LIFE = SimulationSettings(
@@ -36,6 +49,7 @@ LIFE = SimulationSettings(
     clusters=2,
     days=4,
     quiet=2 * DAY,
+    lease=6 * HOUR,
     background_faults=FaultPlan(),
     shortest_life=timedelta(days=1, hours=12),
     longest_life=timedelta(days=1, hours=12),
@@ -113,6 +127,18 @@ async def outlive_the_denial(fleet: SimulatedFleet) -> None:
     await grant_too_much(fleet, to="edge-1", within="edge-1")
 
 
+async def leave_a_namespace(fleet: SimulatedFleet) -> None:
+    await fleet.hub.administrator().create(NAMESPACES, a_namespace("edge-9", labels={Label.CLUSTER_NAME: "edge-9"}))
+
+
+async def ask_in_vain(fleet: SimulatedFleet) -> None:
+    await fleet.team.stop()
+    subject = CertificateSubject("system:open-cluster-management:edge-2:addon:other:agent:x")
+    wanted = CertificateSpec(subject, labels={Label.CLUSTER_NAME: "edge-2", Label.ADDON_NAME: "other"})
+    request = certificate_request_manifest(wanted, PrivateKey.generate())
+    await fleet.hub.administrator().create(CERTIFICATE_SIGNING_REQUESTS, request)
+
+
 async def publish_a_key(fleet: SimulatedFleet) -> None:
     core = fleet.members["edge-1"].held()["tls.key"].decode().splitlines()[1]
     spilled = a_config_map("spilled", namespace="default", data={"note": f"see {core}"})
@@ -139,6 +165,10 @@ async def log_an_error(_: SimulatedFleet) -> None:
         pytest.param(EARLY, make_a_second_secret, "edge-1 has Secrets too many", id="two Secrets"),
         pytest.param(LATE, swap_credentials, "held by edge-1 is that of 'edge-2'", id="the credential of another"),
         pytest.param(EARLY, open_the_neighbour, "the hub allowed edge-2 to", id="the rights of another"),
+        pytest.param(EARLY, leave_a_namespace, "a finding stays: NamespaceLeft", id="a finding stays"),
+        pytest.param(
+            EARLY, ask_in_vain, "edge-2: a request waits undecided, and no finding says so", id="no finding says it"
+        ),
         pytest.param(LATE, publish_a_key, "the key of edge-1 can be read outside a Secret", id="a key in an object"),
         pytest.param(EARLY, log_a_key, "a secret can be read in the log", id="a key in the log"),
         pytest.param(EARLY, log_an_error, "an unexpected error", id="an error in the log"),
@@ -157,9 +187,34 @@ def test_a_denied_cluster_that_may_still_write_is_noticed(images: PlaneImages) -
 
     report = simulate(LIFE, images, SimulationScript((denial,), sabotage=(DAY - HOUR, outlive_the_denial)))
 
-    assert "a denied cluster, edge-1, could still write its lease" in [
-        violation.what for violation in report.violations
-    ]
+    found = [violation.what for violation in report.violations]
+    assert "the hub allowed a denied cluster, edge-1, to list the works" in found
+    assert "the hub allowed a denied cluster, edge-1, to renew the lease" in found
+
+
+def test_a_denied_cluster_whose_addon_keeps_its_token_is_noticed(
+    images: PlaneImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_hub, "is_accepted", lambda _: True)
+    denial = Incident(DAY, "denial", "edge-1", 12 * HOUR, 0.5)
+
+    report = simulate(LIFE, images, SimulationScript((denial,)))
+
+    assert any("the token of edge-1, which is denied, was answered" in one.what for one in report.violations), str(
+        report
+    )
+
+
+def test_clusters_that_ask_at_the_same_instants_are_noticed(
+    images: PlaneImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Backoff, "delay", lambda self, failures, _: min(self.limit, self.first * 2.0 ** (failures - 1)))
+    outage = Incident(DAY, "api_outage", "", HOUR / 6, 0.5)
+
+    report = simulate(replace(LIFE, clusters=8), images, SimulationScript((outage,)))
+
+    found = [violation.what for violation in report.violations]
+    assert "more than half of the clusters ask a hub that was away at once" in found
 
 
 def test_credentials_that_are_good_after_all_are_noticed(images: PlaneImages) -> None:
@@ -168,14 +223,14 @@ def test_credentials_that_are_good_after_all_are_noticed(images: PlaneImages) ->
     async def show_good_ones(fleet: SimulatedFleet) -> None:
         violations, member = Violations(fleet.history), fleet.members["edge-1"]
         prober = AccessProber(fleet, violations)
-        await prober.expect_token_refused("edge-1", prober.token_of(member))
+        await prober.expect_token_refused("edge-1", prober.token_of(member), "was withdrawn")
         await prober.expect_distrusted_ca_refused(member, fleet.hub.authority)
         found.extend(violation.what for violation in violations.all)
 
     simulate(LIFE, images, SimulationScript(sabotage=(DAY, show_good_ones)))
 
     assert len(found) == 2
-    assert "the token of a ServiceAccount of edge-1 that was deleted was answered" in found[0]
+    assert "the token of edge-1, which was withdrawn, was answered" in found[0]
     assert "the hub allowed edge-1, by an authority distrusted" in found[1]
 
 
@@ -204,6 +259,32 @@ def test_request_for_an_addon_by_another_identity_is_reported() -> None:
     assert list(validate_requester(request)) == [
         "request addon-edge-1 for an add-on was made by a-bootstrap-user, in vain"
     ]
+
+
+async def lose_the_agent(fleet: SimulatedFleet) -> None:
+    fleet.process("edge-1-operator").kill()
+    await fleet.members["edge-1"].client().delete(DEPLOYMENTS, ObjectKey(AGENT_NAMESPACE, "klusterlet-agent"))
+
+
+async def ask_for_an_unknown_mode(fleet: SimulatedFleet) -> None:
+    fleet.process("edge-1-operator").kill()
+    patch = {"spec": {"deployOption": {"mode": "Hosted"}}}
+    await fleet.members["edge-1"].client().patch(KLUSTERLETS, ObjectKey.cluster("klusterlet"), patch)
+
+
+@pytest.mark.parametrize(
+    ("deed", "noticed"),
+    [
+        pytest.param(lose_the_agent, "edge-1: Klusterlet: what is deployed is not as the spec says", id="deployment"),
+        pytest.param(ask_for_an_unknown_mode, "edge-1: Klusterlet: an invalid spec is not reported", id="report"),
+    ],
+)
+def test_operator_that_does_not_do_its_work_is_noticed(
+    images: PlaneImages, deed: Callable[[SimulatedFleet], Awaitable[None]], noticed: str
+) -> None:
+    report = simulate(replace(LIFE, pillars=("operator",)), images, SimulationScript(sabotage=(DAY, deed)))
+
+    assert any(noticed in violation.what for violation in report.violations), str(report)
 
 
 def test_missing_role_is_noticed(images: PlaneImages) -> None:

@@ -141,10 +141,7 @@ def test_fault_that_is_put_back_is_found(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("faults", "incidents", "noticed"),
-    [row for row in MUTATIONS if row.id != "owner that is gone"],  # whose programs loop: one life takes long
-)
+@pytest.mark.parametrize(("faults", "incidents", "noticed"), MUTATIONS)
 def test_life_that_finds_a_fault_shrinks_to_a_test_with_few_incidents(
     images: PlaneImages,
     monkeypatch: pytest.MonkeyPatch,

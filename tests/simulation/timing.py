@@ -22,6 +22,9 @@ TIMING = ElectionTiming(lease=4 * 3600, renew_deadline=3 * 3600.0, retry=3600.0)
 SIGNER = SignerTiming(settle=timedelta(hours=1), spread=timedelta(hours=1), poll=timedelta(hours=4))
 """How quickly a change of a signing key is noticed; minutes in production."""
 
+IDLE_CHECK = timedelta(hours=3)
+"""Of an agent that nothing has told to look at its hub or its ManagedCluster; minutes in production."""
+
 
 def follow_options(random: Random) -> WatchOptions:
     """Return how collections are followed: no heartbeats, and no silence that would be missed."""

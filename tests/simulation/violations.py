@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.simulation.history import History
 
 from watchword.api.sensitive import HiddenFields
+
+MOST_TRACES = 12
+"""A program that never rests breaks a thousand promises on a quiet day; a reader begins with the first."""
 
 
 class Violation(HiddenFields, frozen=True):
@@ -25,12 +30,17 @@ class Violations:
 
     history: History
     found: dict[str, Violation] = field(default_factory=dict)
+    is_sought: Callable[[str], bool] = lambda _: False
+    sought: asyncio.Event = field(default_factory=asyncio.Event)  # once one is found that is sought
 
     def add(self, what: str, *about: str) -> None:
         """Note a broken promise and the last things that concern it."""
         if what not in self.found:
             entry = self.history.note("violation", what)
-            self.found[what] = Violation(entry.at, what, tuple(self.history.trace(*about)))
+            trace = self.history.trace(*about) if len(self.found) < MOST_TRACES else ()
+            self.found[what] = Violation(entry.at, what, tuple(trace))
+            if self.is_sought(what):
+                self.sought.set()
 
     @property
     def all(self) -> list[Violation]:

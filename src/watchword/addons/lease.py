@@ -1,14 +1,15 @@
-"""The lease by which the agent of an add-on shows on its own cluster that it is alive."""
+"""The lease by which the agent of an add-on shows on its own cluster that it is alive, and the right to renew it."""
 
 import contextlib
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from watchword.addons.definition import AddonInstance
 from watchword.api.credential_report import is_credential_id
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, Annotation
-from watchword.api.resources import LEASES
+from watchword.api.resources import LEASES, RBAC_GROUP, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339_micro
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
@@ -67,3 +68,24 @@ async def own_account(client: Client) -> list[Object]:
     name = me.username.rpartition(":")[2]
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "name": name, "uid": me.uid}
     return [account] if me.username.startswith(SERVICE_ACCOUNT_USER_PREFIX) else []
+
+
+def lease_manifests(instance: AddonInstance) -> list[Object]:
+    """Return an account named after the add-on that may renew the lease of that name, and nothing else.
+
+    An agent that runs as this account reports its health by the lease. `create` cannot be restricted to a name;
+    everything else is.
+    """
+    name, namespace = instance.addon.name, instance.addon.namespace_on_cluster()
+    key = ObjectKey(namespace, name)
+    rule = {"apiGroups": [LEASES.group], "resources": [LEASES.plural]}
+    rules = [{**rule, "verbs": ["create"]}, {**rule, "verbs": ["get", "patch", "update"], "resourceNames": [name]}]
+    return [
+        SERVICE_ACCOUNTS.manifest(key),
+        ROLES.manifest(key, rules=rules),
+        ROLE_BINDINGS.manifest(
+            key,
+            roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": name},
+            subjects=[{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
+        ),
+    ]

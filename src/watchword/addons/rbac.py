@@ -2,32 +2,9 @@
 
 from collections.abc import Iterable
 
-from watchword.addons.definition import AddonInstance, Grant
-from watchword.api.meta import Object, ObjectKey
+from watchword.addons.definition import Grant
+from watchword.api.meta import Object
 from watchword.api.names import ADDON_GROUP, CLUSTER_GROUP
-from watchword.api.resources import LEASES, RBAC_GROUP, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
-
-
-def lease_manifests(instance: AddonInstance) -> list[Object]:
-    """Return an account named after the add-on that may renew the lease of that name, and nothing else.
-
-    An agent that runs as this account reports its health by the lease. `create` cannot be restricted to a name;
-    everything else is.
-    """
-    name, namespace = instance.addon.name, instance.addon.namespace_on_cluster()
-    key = ObjectKey(namespace, name)
-    rule = {"apiGroups": [LEASES.group], "resources": [LEASES.plural]}
-    rules = [{**rule, "verbs": ["create"]}, {**rule, "verbs": ["get", "patch", "update"], "resourceNames": [name]}]
-    return [
-        SERVICE_ACCOUNTS.manifest(key),
-        ROLES.manifest(key, rules=rules),
-        ROLE_BINDINGS.manifest(
-            key,
-            roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": name},
-            subjects=[{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
-        ),
-    ]
-
 
 READ = ["get", "list", "watch"]
 

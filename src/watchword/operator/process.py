@@ -10,6 +10,7 @@ from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, BOOTSTRAP_NAMESPACE, HUB_KUBECONFIG_SECRET, Label
 from watchword.kube.client import Client
+from watchword.kube.watch import WatchOptions
 from watchword.operator.applier import OWNER_ANNOTATION, owners_of
 from watchword.operator.bundles import install_crds
 from watchword.operator.cluster_manager import ClusterManagerReconciler
@@ -17,6 +18,7 @@ from watchword.operator.klusterlet import KlusterletReconciler, namespace_of
 from watchword.operator.rendering import MANAGED_BY
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.api_server_connection import ApiServerConnection
+from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import run_until_stopped
@@ -92,6 +94,8 @@ class OperatorOptions(Struct, frozen=True):
     elect: bool = True
     health: tuple[str, int] | None = None
     timing: ElectionTiming = field(default_factory=ElectionTiming)
+    follow: WatchOptions | None = None  # None: as the manager chooses
+    quarantine: Quarantine = field(default_factory=Quarantine)
 
 
 async def run_operator(
@@ -110,6 +114,8 @@ async def run_operator(
             lease=ObjectKey(options.namespace, OPERATOR_LEASE) if options.elect else None,
             timing=options.timing,
             health=options.health,
+            follow=options.follow,
+            quarantine=options.quarantine,
         ),
         clock=clock,
         random=random,

@@ -39,7 +39,13 @@ from watchword.registration.agent.controllers import (
 from watchword.registration.agent.departure import leave_when_asked
 from watchword.registration.agent.hub_credential import CredentialMetricsObserver, HubCredentialReconciler
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor, original_server
-from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, OwnCredentialTransport
+from watchword.registration.agent.hub_session import (
+    ENDPOINT_CHECK_INTERVAL,
+    ActiveCredential,
+    HubConnection,
+    HubSession,
+    OwnCredentialTransport,
+)
 from watchword.registration.agent.options import AgentIdentity, AgentOptions, restore_identity
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
 from watchword.registration.driver import (
@@ -160,6 +166,8 @@ class AgentRuntime(HiddenFields, frozen=True, kw_only=True):
     follow: WatchOptions | None = None
     quarantine: Quarantine = field(default_factory=Quarantine)
     signer_timing: SignerTiming | None = None  # of the hub's tokens; None: that of production
+    endpoint_check: timedelta = ENDPOINT_CHECK_INTERVAL
+    cluster_check: timedelta = CLUSTER_CHECK_INTERVAL
 
 
 async def run_agent(
@@ -275,7 +283,7 @@ class _Agent:
         key = ObjectKey.cluster(self.identity.cluster)
         changed = self._follow_cluster()
         while self.cluster_driver is not self.wanted_driver:
-            await _wait_changed(changed, CLUSTER_CHECK_INTERVAL.total_seconds())
+            await _wait_changed(changed, self.runtime.cluster_check.total_seconds())
             found = self.hub.cache.get(MANAGED_CLUSTERS, key)
             noted = annotations_of(found or {}).get(Annotation.ACCEPTED_DRIVER, "")
             is_released = found is not None and (noted == self.wanted_driver.name or not Cluster.read(found).accepted)
@@ -306,6 +314,7 @@ class _Agent:
             clock=runtime.clock,
             random=runtime.random,
             monitor=HubEndpointMonitor(endpoint=endpoint, client_factory=factory) if factory is not None else None,
+            endpoint_check=runtime.endpoint_check,
         )
 
     def _keys_of_others(self, driver: AgentDriver, context: AgentContext) -> frozenset[str]:
@@ -363,7 +372,7 @@ class _Agent:
         request, key = self._registration_request(), ObjectKey.cluster(self.identity.cluster)
         changed, failures, is_registered = self._follow_cluster(), 0, False
         while True:
-            found, delay = self.hub.cache.get(MANAGED_CLUSTERS, key), CLUSTER_CHECK_INTERVAL.total_seconds()
+            found, delay = self.hub.cache.get(MANAGED_CLUSTERS, key), self.runtime.cluster_check.total_seconds()
             is_joining = self.session.active_credential is not ActiveCredential.OWN
             try:
                 if is_joining and (found is None or not is_registered):

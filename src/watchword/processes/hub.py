@@ -40,7 +40,7 @@ from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.reconcile import ControllerSpec
+from watchword.runtime.reconcile import ControllerSpec, Observer
 from watchword.work.hub import work_controllers
 
 HUB_LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
@@ -144,11 +144,6 @@ async def run_hub(
     context = hub_controller_context(connection, options, clock)
     parts = context.registration
     manager.add(*registration.controllers(parts))
-    manager.add(
-        *credential_reports.credential_events(
-            parts.events, parts.drivers.catalog.find_credential, find_addon_credential
-        )
-    )
     manager.add(*work_controllers(connection.cache, connection.client, clock))
     manager.add(
         *discovery_controllers(
@@ -160,11 +155,7 @@ async def run_hub(
             events=connection.events,
         )
     )
-    metrics = options.metrics.credentials
-    metrics.watch_skew(lambda: connection.client.clock_skew)
-    measured = credential_reports.MeasuredCredentials(metrics, clock)
-    manager.add(*credential_reports.expiry_metrics(measured, parts.drivers, find_addon_credential))
-    manager.add(*credential_reports.revocation_metrics(connection.cache, metrics, clock))
+    manager.add(*_credential_observers(connection, options, parts))
     for extension in extensions:
         manager.add(*extension(context))
     for name, service in options.services.items():
@@ -174,6 +165,19 @@ async def run_hub(
 
 def find_addon_credential(addon: Object) -> Condition | None:
     return ADDON_CATALOG.find_credential(Addon.read(addon))
+
+
+def _credential_observers(
+    connection: ApiServerConnection, options: HubOptions, parts: registration.HubParts
+) -> Iterable[Observer]:
+    metrics, drivers = options.metrics.credentials, parts.drivers
+    metrics.watch_skew(lambda: connection.client.clock_skew)
+    measured = credential_reports.MeasuredCredentials(metrics, parts.clock)
+    yield from credential_reports.expiry_metrics(measured, drivers, find_addon_credential)
+    yield from credential_reports.revocation_metrics(parts.cache, metrics, parts.clock)
+    yield from credential_reports.credential_events(
+        parts.events, drivers.catalog.find_credential, find_addon_credential
+    )
 
 
 def hub_controller_context(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> HubControllerContext:

@@ -154,6 +154,6 @@ def test_workloads_are_scaled_and_rolled_out(kubectl: Kubectl) -> None:
     # The phase, not the column STATUS: a hub without rights ends, and is started again.
     assert kubectl("get", "pods", "-o", "jsonpath={.items[0].status.phase}") == "Running"
     assert "Replicas:" in kubectl("describe", "deploy", "web")
-    assert kubectl("get", "deploy", "web", "-o", "wide").splitlines()[1].split()[-3:] == ["web", "watchword", "app=web"]
+    assert kubectl("get", "deploy", "web").split()[:5] == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]
     kubectl("delete", "deploy", "web", "--cascade=foreground", "--timeout=20s")
     assert kubectl("get", "pods", "-l=app=web", "-o", "name") == ""

@@ -25,6 +25,9 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES
 from watchword.credentials.credential_secret import decode_data
 from watchword.testing.builders import an_addon
 
+DENIED_WITHIN = 3 * HOUR
+"""From a denial in peace until no token of the cluster's add-on is accepted."""
+
 KUBE_CLIENT: list[Object] = [{"type": "kubeClient"}]
 
 
@@ -56,7 +59,11 @@ class Addons(Pillar):
             await self.admin.insist(lambda: client.patch(MANAGED_CLUSTER_ADDONS, key, patch, subresource="status"))
 
     async def step(self) -> None:
-        """Show the tokens to the hub: one that it refuses is replaced."""
+        """Show the tokens to the hub: one that it refuses is replaced, and it refuses those of denied clusters."""
+        for member in self.members:
+            standing, token = self.fleet.standing[member.name], self.prober.token_of(member)
+            if token and standing.is_denied_in_peace(since=self.fleet.elapsed - DENIED_WITHIN):
+                await self.prober.expect_token_refused(member.name, token, "is denied")
         for member in self.settled_members:
             token, own = self.prober.token_of(member), cluster_credential(member)
             is_due = bool(token) and own is not None and own.expires_at > self.fleet.now
@@ -74,6 +81,14 @@ class Addons(Pillar):
         for member in self.members:
             data = decode_data(member.stored.get(SECRETS, ADDON_SECRET))
             yield from ((f"add-on {what} of {member.name}", value) for what, value in secrets_in(data))
+
+    def waiting(self) -> Iterator[tuple[str, str]]:
+        """Yield the clusters whose add-on has a credential that has expired."""
+        for member in self.settled_members:
+            held, addon = addon_credential(member), ObjectKey(member.name, ADDON)
+            is_expired = held is not None and held.expires_at <= self.fleet.now
+            if is_expired and self.fleet.stored.get(MANAGED_CLUSTER_ADDONS, addon) is not None:
+                yield "the credential of its add-on has expired", member.name
 
     def unsettled(self) -> Iterator[tuple[str, str]]:
         """Every add-on has a credential."""
@@ -115,7 +130,7 @@ class Addons(Pillar):
         deleted = await quietly(self.admin.client.delete(SERVICE_ACCOUNTS, account))
         yield
         if deleted and old:
-            await self.prober.expect_token_refused(name, old)
+            await self.prober.expect_token_refused(name, old, "had its ServiceAccount deleted")
 
     @incident(1, MINUTE, DAY)
     async def addon_removed(self, incident: Incident) -> AsyncIterator[None]:

@@ -15,6 +15,7 @@ from tests.simulation.incidents import Incident, incident
 from tests.simulation.pillar import Pillar
 from tests.simulation.settings import DAY, HOUR, MINUTE
 
+from watchword.api.cluster import is_accepted
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of, uid_of
 from watchword.api.names import (
@@ -43,6 +44,7 @@ from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.credentials.driver import KUBECONFIG
 from watchword.pki.certificates import parse_certificate
 
+MEMBERSHIP = (ConditionType.HUB_ACCEPTED, ConditionType.JOINED, ConditionType.AVAILABLE)
 UNDECIDED_FOR = 6 * HOUR
 """In peace: longer than this no request of a cluster that is well waits for a decision."""
 
@@ -74,7 +76,10 @@ class Registration(Pillar):
                 await self.admin.rejoin(member.name)
 
     async def step(self) -> None:
-        """Compare the address in each kubeconfig with that of the hub."""
+        """Compare the address in each kubeconfig with that of the hub; let denied clusters try what they could."""
+        for member in self.members:
+            if self.fleet.standing[member.name].intent is Intent.DENIED:
+                await self.prober.expect_denied_refused(member)
         for member in self.settled_members:
             text = member.held().get(KUBECONFIG, b"").decode(errors="replace")
             own = cluster_credential(member)
@@ -108,17 +113,38 @@ class Registration(Pillar):
 
     def _find_undecided(self, csr: Object) -> str | None:
         """Return the cluster of a request that stays undecided although the cluster is well."""
-        name = labels_of(csr).get(Label.CLUSTER_NAME, "")
-        member, created = self.fleet.members.get(name), parse_rfc3339(csr["metadata"]["creationTimestamp"])
-        if member is None or created is None or not is_undecided(csr):
+        name = self._find_late(csr) if is_undecided(csr) else None
+        if name is None:
             return None
-        held, standing = cluster_credential(member), self.fleet.standing[name]
-        is_well = held is not None and held.expires_at > self.fleet.now and standing.intent is Intent.MEMBER
-        asked = created - self.fleet.clock.epoch
-        is_late = self.fleet.elapsed - asked > UNDECIDED_FOR and standing.is_calm(
-            since=self.fleet.elapsed - UNDECIDED_FOR
-        )
-        return name if is_well and is_late and asked > standing.member_since else None
+        held = cluster_credential(self.fleet.members[name])
+        return name if held is not None and held.expires_at > self.fleet.now else None
+
+    def _find_late(self, csr: Object) -> str | None:
+        """Return the member that made a request in peace, long ago."""
+        name = labels_of(csr).get(Label.CLUSTER_NAME, "")
+        standing, created = self.fleet.standing.get(name), parse_rfc3339(csr["metadata"]["creationTimestamp"])
+        if standing is None or created is None or standing.intent is not Intent.MEMBER:
+            return None
+        asked, since = created - self.fleet.clock.epoch, self.fleet.elapsed - UNDECIDED_FOR
+        return name if standing.member_since < asked < since and standing.is_calm(since=since) else None
+
+    def waiting(self) -> Iterator[tuple[str, str]]:
+        """Yield accepted clusters that are not well, have no good credential, or wait for a decision."""
+        for member in self.settled_members:
+            cluster, held = self._cluster(member), cluster_credential(member)
+            if cluster is None or not is_accepted(cluster):
+                continue
+            for type_ in MEMBERSHIP:
+                if not is_true(cluster, type_):
+                    yield f"{type_} is not true", member.name
+            if held is not None and held.expires_at <= self.fleet.now:
+                yield "its credential has expired", member.name
+        for csr in self.fleet.stored.list(CERTIFICATE_SIGNING_REQUESTS):
+            if is_undecided(csr) and (name := self._find_late(csr)) is not None:
+                yield "a request waits undecided", name
+
+    def _cluster(self, member: SimulatedCluster) -> Object | None:
+        return self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
 
     def unsettled(self) -> Iterator[tuple[str, str]]:
         """Every cluster is accepted, joined and available, and has a credential."""
@@ -126,11 +152,11 @@ class Registration(Pillar):
             yield from ((f"{member.name}: {wrong}", member.name) for wrong in self._check_member(member))
 
     def _check_member(self, member: SimulatedCluster) -> Iterable[str]:
-        cluster = self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
+        cluster = self._cluster(member)
         if cluster is None:
             yield "the hub does not know it"
             return
-        for type_ in (ConditionType.HUB_ACCEPTED, ConditionType.JOINED, ConditionType.AVAILABLE):
+        for type_ in MEMBERSHIP:
             if not is_true(cluster, type_):
                 said = find_condition(cluster, type_)
                 yield f"{type_} is not true: {said.reason + ', ' + said.message if said else 'never said'}"
@@ -179,6 +205,7 @@ class Registration(Pillar):
             return
         standing.intent = Intent.DENIED
         await self.admin.accept(name, accepted=False)
+        standing.denied_since = self.fleet.elapsed
         yield
         await self.prober.expect_denied_refused(self.fleet.members[name])
         await self.admin.accept(name, accepted=True)

@@ -1,7 +1,7 @@
 """The add-on as its author describes it: what the agent may do on either side, and what runs on a cluster."""
 
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
-from watchword.addons.rbac import lease_manifests
+from watchword.addons.lease import lease_manifests
 from watchword.api import resources
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.addon import SERVED_IN_PROCESS

@@ -161,7 +161,7 @@ def _version(obj: Object) -> tuple[str, str]:
 
 async def _run_step(step: AddonStep, state: AddonState) -> StepResult:
     try:
-        return await step.reconcile(state)
+        return await step.run(state)
     except (KubeError, ControllerRuntimeError) as error:  # of this step alone
         return StepResult(error=error)
 

@@ -44,7 +44,7 @@ class DeploymentStep(Struct, frozen=True):
     def triggers(self) -> tuple[Trigger, ...]:
         return (Trigger(MANIFEST_WORKS, addon_from_labels),)
 
-    async def reconcile(self, state: AddonState) -> StepResult:
+    async def run(self, state: AddonState) -> StepResult:
         definition = state.definition
         if definition is None or state.cluster is None:
             return StepResult()

@@ -34,7 +34,7 @@ class RegistrationStep(Struct, frozen=True):
     catalog: AddonCatalog
     triggers: tuple[Trigger, ...]  # the rights made for it, the roles that they name, its subject, its cluster
 
-    async def reconcile(self, state: AddonState) -> StepResult:
+    async def run(self, state: AddonState) -> StepResult:
         addon, cluster, definition = state.addon, state.cluster, state.definition
         if cluster is None:  # no subject for rights
             await self.remove(addon.key)

@@ -1,7 +1,8 @@
 """The hub side of the sample add-on: all that its author writes."""
 
 from watchword.addons.definition import AddonDefinition, AddonInstance
-from watchword.addons.rbac import lease_manifests, status_writer
+from watchword.addons.lease import lease_manifests
+from watchword.addons.rbac import status_writer
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import IMAGE
 from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY

@@ -50,7 +50,7 @@ class TokenInfrastructureStep(Struct, frozen=True):
     triggers: tuple[Trigger, ...]  # its cluster, and everything made for it
     retiring: dict[ObjectKey, datetime] = field(default_factory=dict)  # since when another driver serves
 
-    async def reconcile(self, state: AddonState) -> StepResult:
+    async def run(self, state: AddonState) -> StepResult:
         addon = state.addon
         action = choose_token_infrastructure_action(
             addon,

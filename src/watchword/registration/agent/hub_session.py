@@ -217,6 +217,7 @@ class HubSession:
     clock: Clock
     random: Random
     monitor: HubEndpointMonitor | None = None  # None: the hub stays where it is
+    endpoint_check: timedelta = ENDPOINT_CHECK_INTERVAL
     changed: TriggerSource = field(default_factory=TriggerSource)  # the endpoint, the credential, or a refusal of it
     held: NewCredential | ValidCredential | None = field(default=None, init=False)
     refusal: Pending | None = field(default=None, init=False)  # the hub's last refusal, until it issues another
@@ -354,7 +355,7 @@ class HubSession:
             await self._endpoint_changed()
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ENDPOINT_CHECK_INTERVAL.total_seconds() * self.random.uniform(0.8, 1.2)):
+                async with asyncio.timeout(self.endpoint_check.total_seconds() * self.random.uniform(0.8, 1.2)):
                     await unreachable.wait()
             unreachable.clear()
             is_adopted = await self._check_configuration()
