@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,6 +14,8 @@ from tests.registration.grpc.grpc_hub import serves
 from watchword.api.meta import Object
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS
+from watchword.credentials.credential_secret import encode_data
+from watchword.kube.client import Client
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
 from watchword.pki.keys import PrivateKey
@@ -21,10 +24,12 @@ from watchword.processes.hub import HubOptions
 from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, HOSTS, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
 from watchword.registration.grpc.hub import (
     PROPAGATION,
+    RECHECK,
     SignerAuthorities,
     decide_authorities,
     decide_bundle,
     is_serving_certificate_good,
+    read_bundle,
 )
 from watchword.testing.builders import a_namespace, a_secret
 from watchword.testing.eventually import eventually, is_told
@@ -32,6 +37,7 @@ from watchword.testing.eventually import eventually, is_told
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 YEAR = timedelta(days=365)
 NAMES = AlternativeNames(("grpc.example.com",))
+SCRIBBLE = {"data": {BUNDLE_KEY: "scribble"}}
 
 
 def an_authority(*, now: datetime = NOW, lifetime: timedelta = YEAR) -> Authority:
@@ -201,6 +207,57 @@ async def test_authority_of_the_administrator_is_adopted_while_the_hub_runs(flee
         fleet.client, CONFIG_MAPS, CA_BUNDLE, lambda obj: obj is not None and own.certificate in trusted_in(obj)
     )
     assert trusted_in(bundle) == (own.certificate, *first)
+
+
+async def has_earlier_authority(fleet: FleetHarness) -> Certificate:
+    """Start a hub, and replace the authority that it makes; return its certificate."""
+    await fleet.client.apply(NAMESPACES, a_namespace(HUB_NAMESPACE), force=True)
+    start_hub(fleet)
+    await eventually(fleet.client, SECRETS, SERVING_SECRET)
+    earlier, own = (
+        trusted_in(await fleet.client.get(CONFIG_MAPS, CA_BUNDLE))[0],
+        an_authority(now=fleet.plane.clock.now()),
+    )
+    data = {"tls.crt": own.certificate.pem, "tls.key": own.key.pem.reveal()}
+    await fleet.client.patch(SECRETS, SIGNER_SECRET, {"data": encode_data(data)})
+    await eventually(fleet.client, CONFIG_MAPS, CA_BUNDLE, trusts(own.certificate, earlier))
+    return earlier
+
+
+@pytest.mark.planes("embedded")  # the bundle is looked at every ten minutes
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda client: client.delete(CONFIG_MAPS, CA_BUNDLE), id="deleted"),
+        pytest.param(lambda client: client.patch(CONFIG_MAPS, CA_BUNDLE, SCRIBBLE), id="overwritten"),
+    ],
+)
+async def test_earlier_authorities_are_published_again_when_the_bundle_is_damaged(
+    fleet: FleetHarness, damage: Callable[[Client], Awaitable[object]]
+) -> None:
+    earlier = await has_earlier_authority(fleet)
+
+    await damage(fleet.client)
+
+    await eventually(fleet.client, CONFIG_MAPS, CA_BUNDLE, trusts(earlier), within=2 * RECHECK.total_seconds())
+
+
+async def test_authority_that_is_removed_from_the_secret_is_trusted_no_longer(fleet: FleetHarness) -> None:
+    earlier = await has_earlier_authority(fleet)
+    signer = await fleet.client.get(SECRETS, SIGNER_SECRET)
+    current = content(signer, "tls.crt")
+
+    await fleet.client.patch(SECRETS, SIGNER_SECRET, {"data": encode_data({BUNDLE_KEY: current})})
+
+    await eventually(fleet.client, CONFIG_MAPS, CA_BUNDLE, lambda obj: not trusts(earlier)(obj))
+    assert trusted_in(await fleet.client.get(CONFIG_MAPS, CA_BUNDLE)) == (parse_certificate(current),)
+
+
+def trusts(*authorities: Certificate) -> Callable[[Object | None], bool]:
+    def test(bundle: Object | None) -> bool:
+        return bundle is not None and set(authorities) <= set(read_bundle(bundle["data"][BUNDLE_KEY].encode()))
+
+    return test
 
 
 def trusted_in(bundle: Object) -> tuple[Certificate, ...]:

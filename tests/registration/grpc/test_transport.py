@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import grpc
 import orjson
@@ -49,6 +50,7 @@ from watchword.registration.grpc.cloud_events import DataType
 
 pytestmark = pytest.mark.real_time
 
+REQUEST = DataType.CERTIFICATE_REQUEST.value
 CLUSTER, LEASE, WORK = DataType.MANAGED_CLUSTER.value, DataType.LEASE.value, DataType.MANIFEST_BUNDLE.value
 KEY = ObjectKey.cluster("edge")
 LEASE_KEY, WORK_KEY = ObjectKey("edge", "managed-cluster-lease"), ObjectKey("edge", "nginx")
@@ -102,8 +104,8 @@ def work_event(server: ScriptedServer, generation: int) -> object:
 async def test_token_is_sent_with_every_call(server: ScriptedServer, client: Client) -> None:
     await client.create(MANAGED_CLUSTERS, {"metadata": {"name": "edge"}, "spec": {}})
 
-    assert server.metadata[0]["authorization"] == "Bearer abcdef.0123456789abcdef"
-    assert [event.type for event in server.published] == [f"{CLUSTER}.spec.create_request"]
+    assert {sent["authorization"] for sent in server.metadata} == {"Bearer abcdef.0123456789abcdef"}
+    assert server.published[-1].type == f"{CLUSTER}.spec.create_request"
 
 
 @pytest.mark.parametrize(
@@ -337,23 +339,32 @@ async def test_request_that_is_cancelled_while_its_connection_is_lost_is_cancell
     assert publishing.cancelled()
 
 
-async def test_created_object_is_the_hubs_when_its_watch_began_meanwhile(server: ScriptedServer) -> None:
-    client = connect(server)
-    request = {**CERTIFICATE_SIGNING_REQUESTS.manifest(ObjectKey.cluster("edge-1")), "spec": {}}
-    watching: list[asyncio.Task[object]] = []
+def send_created_request(server: ScriptedServer) -> None:
+    """Let the server send each certificate request that is created to those who are subscribed in that moment."""
 
-    def answer(event: object) -> None:
-        if not watching:
-            sent = {**request, "metadata": {"name": "edge-1", "uid": "u9", "resourceVersion": "7"}}
-            type_ = f"{DataType.CERTIFICATE_REQUEST.value}.spec"
-            server.objects[DataType.CERTIFICATE_REQUEST.value] = [
-                server.event(f"{type_}.resync_response", sent, resourceid="u9", resourceversion="7")
-            ]
-            watching.append(asyncio.create_task(anext(list_and_watch(client, CERTIFICATE_SIGNING_REQUESTS))))
+    def answer(event: Any) -> None:
+        if event.type.endswith("create_request"):
+            sent = orjson.loads(event.binary_data)
+            sent["metadata"] |= {"uid": "u9", "resourceVersion": "7"}
+            server.send(REQUEST, server.event(f"{REQUEST}.spec.create_request", sent, resourceid="u9"))
 
     server.on_publish = answer
-    created = await client.create(CERTIFICATE_SIGNING_REQUESTS, request)
+
+
+async def test_created_object_is_the_hubs_without_a_watch(server: ScriptedServer, client: Client) -> None:
+    send_created_request(server)
+
+    created = await client.create(CERTIFICATE_SIGNING_REQUESTS, {"metadata": {"name": "edge-1"}, "spec": {}})
 
     assert created["metadata"]["uid"] == "u9"
-    await asyncio.gather(*watching)
-    await client.close()
+
+
+async def test_object_that_the_hub_has_sent_is_not_created_again(server: ScriptedServer, client: Client) -> None:
+    send_created_request(server)
+    request = {"metadata": {"name": "edge-1"}, "spec": {}}
+    await client.create(CERTIFICATE_SIGNING_REQUESTS, request)
+
+    with pytest.raises(AlreadyExists, match="'edge-1' already exists"):
+        await client.create(CERTIFICATE_SIGNING_REQUESTS, request)
+
+    assert [event.type for event in server.published].count(f"{REQUEST}.spec.create_request") == 1

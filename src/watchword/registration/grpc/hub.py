@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import GRPC_SIGNER, HUB_NAMESPACE, Label
@@ -22,7 +22,7 @@ from watchword.credentials.certificates.issued_certificate import (
     with_certificate,
 )
 from watchword.credentials.certificates.requests import CertificateRequestRefused, is_approved, read_cluster_request
-from watchword.credentials.credential_secret import decode_data
+from watchword.credentials.credential_secret import decode_data, encode_data
 from watchword.credentials.driver import HubContext, SecretData
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate, split_bundle, verify_chain
@@ -89,24 +89,32 @@ _TLS = "kubernetes.io/tls"
 
 
 class SignerAuthorities(Struct, frozen=True):
-    """The authority that signs, and the one that will sign next."""
+    """The authority that signs, the one that will sign next, and whom the server trusts."""
 
     current: Authority
     following: Authority | None = None
+    trusted: tuple[Certificate, ...] = ()  # with earlier ones, without their keys; empty: not recorded
 
     @classmethod
     def read(cls, secret: Object) -> SignerAuthorities:
-        """Read both from the Secret; raise `PkiError` when the one that signs cannot be read."""
-        has_next = NEXT_CERTIFICATE in (secret.get("data") or {})
-        following = read_authority(secret, names=(NEXT_CERTIFICATE, NEXT_KEY)) if has_next else None
-        return cls(read_authority(secret), following)
+        """Read all from the Secret; raise `PkiError` when the one that signs cannot be read."""
+        data = decode_data(secret)
+        following = read_authority(secret, names=(NEXT_CERTIFICATE, NEXT_KEY)) if NEXT_CERTIFICATE in data else None
+        return cls(read_authority(secret), following, read_bundle(data.get(BUNDLE_KEY, b"")))
 
     @property
     def data(self) -> dict[str, str]:
         rows = {CERTIFICATE: self.current.certificate.pem, KEY: self.current.key.pem.reveal()}
         if self.following is not None:
             rows |= {NEXT_CERTIFICATE: self.following.certificate.pem, NEXT_KEY: self.following.key.pem.reveal()}
-        return _encoded(rows)
+        return encode_data(rows | {BUNDLE_KEY: join_bundle(self.trusted)})
+
+
+def read_bundle(pem: bytes) -> tuple[Certificate, ...]:
+    """Return the authorities; none when the text is damaged."""
+    with suppress(PkiError):
+        return split_bundle(pem)
+    return ()
 
 
 def is_due(certificate: Certificate, now: datetime) -> bool:
@@ -116,10 +124,10 @@ def is_due(certificate: Certificate, now: datetime) -> bool:
 def decide_authorities(held: SignerAuthorities, make: Callable[[], Authority], *, now: datetime) -> SignerAuthorities:
     """Return the authorities as they should be: a successor is trusted for a while before it signs."""
     if held.following is None:
-        return SignerAuthorities(held.current, make()) if is_due(held.current.certificate, now) else held
+        return replace(held, following=make()) if is_due(held.current.certificate, now) else held
     since = held.following.certificate.not_before
     ready = now - since >= PROPAGATION or now >= held.current.certificate.not_after
-    return SignerAuthorities(held.following) if ready else held
+    return replace(held, current=held.following, following=None) if ready else held
 
 
 def decide_bundle(held: SignerAuthorities, trusted: Sequence[Certificate], *, now: datetime) -> tuple[Certificate, ...]:
@@ -163,40 +171,39 @@ class SignerAuthorityReconciler(Struct, frozen=True):
             return Done()
         now = self.context.clock.now()
         present = await self.context.client.find(SECRETS, SIGNER_SECRET)
-        if present is None:
-            held = SignerAuthorities(self._make())
-            created = await self.context.client.create(SECRETS, _secret(SIGNER_SECRET, held.data))
-            note = f"the authority of signer {GRPC_SIGNER} was created, and {_describe(held.current.certificate)}"
-            self.context.events.normal(created, "SigningAuthorityCreated", note)
-        else:
+        held = None
+        if present is not None:
             try:
-                held = await self._rotate(present)
+                held = SignerAuthorities.read(present)
             except PkiError as error:  # an administrator's own: it is not replaced
                 self.context.events.warning(present, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {error}")
                 return RetryAfter(self.recheck)
         published = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
-        text = str(((published or {}).get("data") or {}).get(BUNDLE_KEY) or "")
-        known: tuple[Certificate, ...] = ()
-        with suppress(PkiError):  # damaged by hand: what signs is written again
-            known = split_bundle(text.encode()) if text else ()
-        trusted = decide_bundle(held, known, now=now)
-        published = await self._publish(published, BUNDLE_KEY, join_bundle(trusted))
-        await self._publish(published, SERVING_KEY, await self._serve(held, trusted, now))
+        wanted = decide_authorities(held or SignerAuthorities(self._make()), self._make, now=now)
+        known = wanted.trusted or read_bundle(str(((published or {}).get("data") or {}).get(BUNDLE_KEY) or "").encode())
+        wanted = replace(wanted, trusted=decide_bundle(wanted, known, now=now))
+        await self._store(present, held, wanted)
+        published = await self._publish(published, BUNDLE_KEY, join_bundle(wanted.trusted))
+        await self._publish(published, SERVING_KEY, await self._serve(wanted, now))
         return RetryAfter(self.recheck)
 
     def _make(self) -> Authority:
         return Authority.make(GRPC_SIGNER, now=self.context.clock.now())
 
-    async def _rotate(self, present: Object) -> SignerAuthorities:
-        held = SignerAuthorities.read(present)
-        wanted = decide_authorities(held, self._make, now=self.context.clock.now())
+    async def _store(self, present: Object | None, held: SignerAuthorities | None, wanted: SignerAuthorities) -> None:
+        """Write the Secret when it differs, before anything is published of it."""
+        if present is None or held is None:
+            created = await self.context.client.create(SECRETS, _secret(SIGNER_SECRET, wanted.data))
+            note = f"the authority of signer {GRPC_SIGNER} was created, and {_describe(wanted.current.certificate)}"
+            self.context.events.normal(created, "SigningAuthorityCreated", note)
+            return
         if wanted != held:
             await self.context.client.update(SECRETS, {**present, "data": wanted.data})
+        if (wanted.current, wanted.following) != (held.current, held.following):
             newest = (wanted.following or wanted.current).certificate
             step = "is trusted from now on, and signs later" if wanted.following else "signs from now on"
             note = f"the next authority of signer {GRPC_SIGNER} {step}; it {_describe(newest)}"
             self.context.events.normal(present, "SigningAuthorityRotated", note)
-        return wanted
 
     async def _publish(self, present: Object | None, name: str, pem: bytes) -> Object:
         text = pem.decode()
@@ -206,15 +213,15 @@ class SignerAuthorityReconciler(Struct, frozen=True):
             return present
         return await self.context.client.patch(CONFIG_MAPS, CA_BUNDLE, {"data": {name: text}})
 
-    async def _serve(self, held: SignerAuthorities, trusted: Sequence[Certificate], now: datetime) -> bytes:
+    async def _serve(self, held: SignerAuthorities, now: datetime) -> bytes:
         """Return the server's certificate; replace it when it is due or for other names."""
         present = await self.context.client.find(SECRETS, SERVING_SECRET)
         shown = decode_data(present)
-        if is_serving_certificate_good(shown, self.hosts, trusted, now=now):
+        if is_serving_certificate_good(shown, self.hosts, held.trusted, now=now):
             return shown[CERTIFICATE]
         key = PrivateKey.generate()
         issued = held.current.issue_serving(key.public, self.hosts, now=now, lifetime=SERVING_LIFETIME)
-        data = _encoded({CERTIFICATE: issued.pem, KEY: key.pem.reveal()})
+        data = encode_data({CERTIFICATE: issued.pem, KEY: key.pem.reveal()})
         if present is None:
             stored = await self.context.client.create(SECRETS, _secret(SERVING_SECRET, data))
         else:
@@ -230,10 +237,6 @@ def _describe(certificate: Certificate) -> str:
 
 def _secret(key: ObjectKey, data: dict[str, str]) -> Object:
     return SECRETS.manifest(key, type=_TLS, data=data)
-
-
-def _encoded(rows: dict[str, bytes]) -> dict[str, str]:
-    return {name: base64.b64encode(value).decode() for name, value in rows.items()}
 
 
 SERVICE = "cluster-manager-grpc-server"

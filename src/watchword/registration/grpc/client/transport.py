@@ -346,13 +346,19 @@ class GrpcTransport:
         return object_response(listed)
 
     async def _create(self, kind: ServedKind, type_: EventType, obj: Object) -> Object:
-        """Create an object; return it as the hub sends it, or as it was sent where the kind is not followed."""
-        subscription = self._subscription(kind)
-        store, key = subscription.store, ObjectKey.of(obj)
-        await self._channel.publish(kind.codec.encode(type_, obj, self._channel.cluster))
-        if not subscription.is_open:  # asked now: a watch that began meanwhile would miss it, and its reader ask again
+        """Create an object; return it as the hub sends it, or as it was sent where that takes long."""
+        event = kind.codec.encode(type_, obj, self._channel.cluster)
+        if not kind.is_read:
+            await self._channel.publish(event)
             return obj
-        await _wait_for(store, key, lambda found: found is not None)
+        subscription, key = self._subscription(kind), ObjectKey.of(obj)
+        store = subscription.store
+        async with subscription.use():  # a watch that begins later finds the object in the store
+            if store.find(key) is not None:
+                message = f"{kind.codec.resource.group_resource} {key.name!r} already exists"
+                raise make_refusal(409, "AlreadyExists", message)
+            await self._channel.publish(event)
+            await _wait_for(store, key, lambda found: found is not None)
         stored = store.find(key)
         return obj if stored is None else stored.object
 
