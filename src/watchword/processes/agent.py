@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from random import Random
-from typing import TypeAlias
 
 import structlog
 from msgspec import Struct, field
@@ -15,9 +14,17 @@ from msgspec.structs import replace
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.cluster import Cluster, validate_cluster_name
-from watchword.api.meta import ObjectKey, annotations_of
-from watchword.api.names import PROTECTED_NAMESPACES, Annotation
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
+from watchword.api.meta import ObjectKey, Resource, annotations_of
+from watchword.api.names import PROTECTED_NAMESPACES, Annotation, Label
+from watchword.api.resources import (
+    APPLIED_MANIFEST_WORKS,
+    CERTIFICATE_SIGNING_REQUESTS,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    NAMESPACES,
+    SECRETS,
+)
 from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
 from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, WantedCredential
@@ -73,11 +80,16 @@ class AgentControllerContext(Struct, frozen=True, kw_only=True):
     signer_timing: SignerTiming | None = None
 
 
-ControllerFactory: TypeAlias = Callable[[AgentControllerContext], Iterable[ControllerSpec]]
-"""Asks the caches for what it watches and returns its controllers."""
+class ControllerFactory(Struct, frozen=True):
+    """Controllers that run once the hub has an object of their kind, or this cluster what one left behind."""
+
+    make: Callable[[AgentControllerContext], Iterable[ControllerSpec]]
+    root: Resource  # on the hub, in the namespace of the cluster
+    remains: Resource  # on the cluster
+    remains_scope: Callable[[AgentOptions], WatchScope] = lambda _: WatchScope()
 
 
-def addon_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
+def _addon_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
     """Keep the credentials of add-ons, and report the health of the add-ons."""
     from watchword.addons.agent.controllers import AddonAgentContext, controllers
 
@@ -111,7 +123,7 @@ def _token_client(session: HubSession) -> TokenClientFactory | None:
     return lambda token: connector.with_token(session.endpoint.entry(), token)
 
 
-def work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
+def _work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
     from watchword.work.controllers import WorkContext, WorkTiming, controllers
 
     options, session = context.options, context.session
@@ -131,11 +143,21 @@ def work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec
     )
 
 
-CONTROLLER_FACTORIES: tuple[ControllerFactory, ...] = (addon_controllers, work_controllers)
-"""Each imports its pillar when it is first needed: an agent pays for add-ons and works once its cluster is accepted."""
+addon_controllers = ControllerFactory(
+    _addon_controllers,
+    MANAGED_CLUSTER_ADDONS,
+    SECRETS,
+    lambda options: WatchScope(
+        options.addon_namespace, labels=f"{Label.CLUSTER_NAME}={options.cluster_name},{Label.ADDON_NAME}"
+    ),
+)
+work_controllers = ControllerFactory(_work_controllers, MANIFEST_WORKS, APPLIED_MANIFEST_WORKS)
+CONTROLLER_FACTORIES = (addon_controllers, work_controllers)
+"""Each imports its pillar when it is first needed: a cluster without add-ons and works does not pay for them."""
 
 
 REGISTRATION_BACKOFF = Backoff(first=1.0, limit=300.0)
+REMAINS_CHECK_INTERVAL = timedelta(minutes=10)  # of add-ons and works that went while no agent ran
 CLUSTER_CHECK_INTERVAL = timedelta(minutes=10)  # changes of the cluster and of the session trigger a check at once
 
 
@@ -398,9 +420,37 @@ class _Agent:
         )
 
     async def _serve_once_joined(self) -> None:
-        """Run add-ons and works once the hub has accepted this cluster; before that, it may not even list them."""
-        runtime = self.runtime
+        """Serve add-ons and works once the hub has accepted this cluster; before that, it may not even list them."""
         await self.session.wait_joined()
+        watched = Cache.of(self.hub_client, self.runtime.follow, beside=self.hub.cache)
+        async with running(watched.run(), "add-ons and works"), asyncio.TaskGroup() as group:
+            for factory in self.runtime.controllers:
+                group.create_task(self._serve_when_needed(factory, watched))
+            await asyncio.Event().wait()
+
+    async def _serve_when_needed(self, factory: ControllerFactory, watched: Cache) -> None:
+        informer, changed = watched.informer(factory.root, WatchScope(self.identity.cluster)), asyncio.Event()
+        informer.add_handler(lambda _: changed.set())
+        await informer.sync()
+        # A cluster that has just joined is looked at later: most have nothing.
+        delay = timedelta(0) if self.identity.held else REMAINS_CHECK_INTERVAL
+        while not informer.store:
+            await _wait_changed(changed, delay.total_seconds())
+            if informer.store or await self._has_remains(factory):
+                break
+            delay = REMAINS_CHECK_INTERVAL
+        await self._serve(factory, watched)
+
+    async def _has_remains(self, factory: ControllerFactory) -> bool:
+        scope = factory.remains_scope(self.options)
+        try:
+            found = await self.cluster_client.list(factory.remains, namespace=scope.namespace, labels=scope.labels)
+        except KubeError:  # not served, or not at this moment
+            return False
+        return bool(found.items)
+
+    async def _serve(self, factory: ControllerFactory, watched: Cache) -> None:
+        runtime = self.runtime
         within = replace(self.manager.options, lease=None, health=None)  # leads and serves health as the outer one
         manager = Manager(within, clock=runtime.clock, random=runtime.random, metrics=runtime.metrics)
         as_itself = self.hub_client.over(OwnCredentialTransport(self.connection))
@@ -408,7 +458,7 @@ class _Agent:
             options=self.options,
             manager=manager,
             cluster=manager.connect(self.cluster_client, beside=self.cluster.cache),
-            hub=manager.connect(as_itself, name=HUB, beside=self.hub.cache),
+            hub=manager.connect(as_itself, name=HUB, beside=watched),
             session=self.session,
             csr_watch=self.csr_watch,
             clock=runtime.clock,
@@ -417,8 +467,7 @@ class _Agent:
             new_key=runtime.new_key,
             signer_timing=runtime.signer_timing,
         )
-        for factory in runtime.controllers:
-            manager.add(*factory(context))
+        manager.add(*factory.make(context))
         await manager.run()
 
 
