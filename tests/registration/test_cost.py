@@ -38,7 +38,7 @@ OF_THE_AGENT_ON_THE_HUB = {
 }
 OF_THE_HUB = {
     "update certificatesigningrequests/approval": 1,
-    "patch managedclusters": 2,  # which key has the name; accepted, with finalizers and set
+    "patch managedclusters": 1,  # which key has the name, and accepted, with finalizers and set
     "create namespaces": 1,
     "create clusterroles": 1,
     "create clusterrolebindings": 1,

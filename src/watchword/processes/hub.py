@@ -30,6 +30,7 @@ from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import controllers as registration
 from watchword.registration.hub import credential_metrics, installation
 from watchword.registration.hub.agent_token_policy import install_agent_token_policy
+from watchword.registration.hub.cluster_acceptance import auto_acceptance_patch
 from watchword.registration.hub.cluster_cleanup import RETENTION
 from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.credential_events import credential_event_controllers
@@ -199,6 +200,10 @@ def hub_controller_context(connection: ApiServerConnection, options: HubOptions,
         settings=options.settings,
         auto_approval=options.auto_approval,
         is_certified=options.catalog.is_certified,
+        # The drivers are made below.
+        auto_acceptance=lambda cluster, driver: auto_acceptance_patch(
+            connection.cache, drivers, cluster, driver=driver, now=clock.now()
+        ),
     )
     drivers = HubDrivers.make(options.catalog, options.drivers, context)
     for server in drivers.servers:

@@ -271,7 +271,7 @@ def make_hub_driver(context: HubContext) -> GrpcHubDriver:
     """Return the driver, ready to use; of the signer's Secret the cache keeps the metadata alone."""
     context.cache.informer(SECRETS, OWN_SECRET, project=metadata_only)
     return GrpcHubDriver(
-        CertificateApprovalReconciler(context, GRPC_SIGNER, read_allow_list(context)),
+        CertificateApprovalReconciler(context, "grpc", GRPC_SIGNER, read_allow_list(context)),
         "grpc-approval",
         GrpcSigningReconciler(context),
         SignerAuthorityReconciler(
