@@ -37,17 +37,18 @@ from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unreachable
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
-from watchword.registration.agent import cluster_registration
+from watchword.registration.agent import membership
 from watchword.registration.agent.controllers import (
+    CredentialMetricsObserver,
+    HubCredentialReconciler,
     RegistrationParts,
     follow_claims,
     register_informers,
     registration_controllers,
 )
-from watchword.registration.agent.departure import leave_when_asked
-from watchword.registration.agent.hub_credential import CredentialMetricsObserver, HubCredentialReconciler
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor, original_server
 from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, OwnCredentialTransport
+from watchword.registration.agent.membership import leave_when_asked
 from watchword.registration.agent.options import AgentIdentity, AgentOptions, restore_identity
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
 from watchword.registration.driver import AnnotatesCluster, ClusterDriver
@@ -385,12 +386,12 @@ class _Agent:
             is_joining = self.session.active_credential is not ActiveCredential.OWN
             try:
                 if is_joining and (found is None or not is_registered):
-                    found, is_registered = await cluster_registration.register_cluster(self.hub.client, request), True
+                    found, is_registered = await membership.register_cluster(self.hub.client, request), True
                 if found is not None:
-                    await cluster_registration.correct_driver_claim(self.hub.client, found, request)
+                    await membership.correct_driver_claim(self.hub.client, found, request)
                 failures = 0
                 self.connection.report.registered()
-            except (KubeError, cluster_registration.NameTaken) as error:
+            except (KubeError, membership.NameTaken) as error:
                 failures += 1
                 if not isinstance(error, Unreachable):
                     self.connection.report.registered(str(error))
@@ -407,10 +408,10 @@ class _Agent:
         self.session.changed.connect(lambda _: changed.set())
         return changed
 
-    def _registration_request(self) -> cluster_registration.RegistrationRequest:
+    def _registration_request(self) -> membership.RegistrationRequest:
         driver, catalog = self.wanted_driver, self.runtime.catalog
         claim = driver.annotate(self.options.settings) if isinstance(driver, AnnotatesCluster) else {}
-        return cluster_registration.RegistrationRequest(
+        return membership.RegistrationRequest(
             self.identity.cluster,
             self.identity.uid,
             [{"url": url} for url in self.options.external_urls],
