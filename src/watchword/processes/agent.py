@@ -8,7 +8,6 @@ from datetime import timedelta
 from functools import partial
 from random import Random
 
-import structlog
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -32,9 +31,8 @@ from watchword.credentials.driver_options import Side, validate_options
 from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.credentials.evidence import SignerTiming, TokenClientFactory
 from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
-from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError, Unreachable
+from watchword.kube.errors import KubeError
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
 from watchword.registration.agent import membership
@@ -47,8 +45,7 @@ from watchword.registration.agent.controllers import (
     registration_controllers,
 )
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor, original_server
-from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, OwnCredentialTransport
-from watchword.registration.agent.membership import leave_when_asked
+from watchword.registration.agent.hub_session import HubConnection, HubSession, OwnCredentialTransport
 from watchword.registration.agent.options import AgentIdentity, AgentOptions, restore_identity
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
 from watchword.registration.driver import AnnotatesCluster, ClusterDriver
@@ -157,9 +154,7 @@ CONTROLLER_FACTORIES = (addon_controllers, work_controllers)
 """Each imports its pillar when it is first needed: a cluster without add-ons and works does not pay for them."""
 
 
-REGISTRATION_BACKOFF = Backoff(first=1.0, limit=300.0)
 REMAINS_CHECK_INTERVAL = timedelta(minutes=10)  # of add-ons and works that went while no agent ran
-CLUSTER_CHECK_INTERVAL = timedelta(minutes=10)  # changes of the cluster and of the session trigger a check at once
 
 
 class AgentRuntime(HiddenFields, frozen=True, kw_only=True):
@@ -263,7 +258,9 @@ class _Agent:
             async with asyncio.TaskGroup() as group:
                 secret = self.identity.secret_key
                 report = self.connection.report.report(self.cluster_client, self.own, secret)
-                leave = leave_when_asked(self.session, self.hub_client, self.cluster_client, self.own, secret)
+                leave = membership.leave_when_asked(
+                    self.session, self.hub_client, self.cluster_client, self.own, secret
+                )
                 work = (self.csr_watch.run(), self.session.run(), report, leave)
                 tasks = [group.create_task(each) for each in work]
                 await self.manager.run(stop)
@@ -292,9 +289,9 @@ class _Agent:
     async def _await_release(self) -> None:
         """Hand over to the configured driver once the hub's acceptance is not for the held one alone any more."""
         key = ObjectKey.cluster(self.identity.cluster)
-        changed = self._follow_cluster()
+        changed = membership.follow_cluster(self.hub, self.session)
         while self.cluster_driver is not self.wanted_driver:
-            await _wait_changed(changed, CLUSTER_CHECK_INTERVAL.total_seconds())
+            await membership.wait_changed(changed, membership.CLUSTER_CHECK_INTERVAL)
             found = self.hub.cache.get(MANAGED_CLUSTERS, key)
             noted = annotations_of(found or {}).get(Annotation.ACCEPTED_DRIVER, "")
             is_released = found is not None and (noted == self.wanted_driver.name or not Cluster.read(found).accepted)
@@ -371,42 +368,11 @@ class _Agent:
             random=self.runtime.random,
         )
         self.manager.add(*registration_controllers(parts))
-        self.manager.add_job("registration", self._register)
+        request = self._registration_request()
+        self.manager.add_job("registration", partial(membership.keep_registered, self.hub, self.session, request))
         self.manager.add_job("driver", self._await_release)
         self.manager.add_job("cluster-claims", partial(follow_claims, self.cluster))
         self.manager.add_job("accepted", self._serve_once_joined)
-
-    async def _register(self) -> None:
-        """Create the ManagedCluster while the hub has none, and let it claim the configured driver."""
-        log = structlog.get_logger("watchword.registration.agent").bind(cluster=self.identity.cluster)
-        request, key = self._registration_request(), ObjectKey.cluster(self.identity.cluster)
-        changed, failures, is_registered = self._follow_cluster(), 0, False
-        while True:
-            found, delay = self.hub.cache.get(MANAGED_CLUSTERS, key), CLUSTER_CHECK_INTERVAL.total_seconds()
-            is_joining = self.session.active_credential is not ActiveCredential.OWN
-            try:
-                if is_joining and (found is None or not is_registered):
-                    found, is_registered = await membership.register_cluster(self.hub.client, request), True
-                if found is not None:
-                    await membership.correct_driver_claim(self.hub.client, found, request)
-                failures = 0
-                self.connection.report.registered()
-            except (KubeError, membership.NameTaken) as error:
-                failures += 1
-                if not isinstance(error, Unreachable):
-                    self.connection.report.registered(str(error))
-                delay = REGISTRATION_BACKOFF.delay(failures, self.runtime.random)
-                log.warning("not registered with the hub yet", error=str(error), retry_in=round(delay, 1))
-                await asyncio.sleep(delay)
-            else:
-                await _wait_changed(changed, delay)
-
-    def _follow_cluster(self) -> asyncio.Event:
-        """Return what is set when the ManagedCluster or the session with the hub changes."""
-        changed = asyncio.Event()
-        self.hub.cache.add_handler(MANAGED_CLUSTERS, lambda _: changed.set())
-        self.session.changed.connect(lambda _: changed.set())
-        return changed
 
     def _registration_request(self) -> membership.RegistrationRequest:
         driver, catalog = self.wanted_driver, self.runtime.catalog
@@ -436,7 +402,7 @@ class _Agent:
         # A cluster that has just joined is looked at later: most have nothing.
         delay = timedelta(0) if self.identity.held else REMAINS_CHECK_INTERVAL
         while not informer.store:
-            await _wait_changed(changed, delay.total_seconds())
+            await membership.wait_changed(changed, delay)
             if informer.store or await self._has_remains(factory):
                 break
             delay = REMAINS_CHECK_INTERVAL
@@ -470,13 +436,6 @@ class _Agent:
         )
         manager.add(*factory.make(context))
         await manager.run()
-
-
-async def _wait_changed(changed: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await changed.wait()
-    changed.clear()
 
 
 def _manager_options(options: AgentOptions, runtime: AgentRuntime) -> ManagerOptions:

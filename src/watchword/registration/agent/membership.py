@@ -1,6 +1,7 @@
 """Registers this cluster with its hub, and takes it out again with the cluster's own credential."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -15,8 +16,9 @@ from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError
-from watchword.registration.agent.hub_session import HubSession
+from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, Unreachable
+from watchword.registration.agent.hub_session import ActiveCredential, HubSession
+from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
@@ -83,6 +85,50 @@ async def correct_driver_claim(hub: Client, found: Object, registration: Registr
             f"the ManagedCluster names another driver, or another identity, than this agent has: correct it on the "
             f"hub with `kubectl annotate managedcluster {registration.name} --overwrite {rows}`"
         ) from refusal
+
+
+REGISTRATION_BACKOFF = Backoff(first=1.0, limit=300.0)
+CLUSTER_CHECK_INTERVAL = timedelta(minutes=10)  # changes of the cluster and of the session trigger a check at once
+
+
+async def keep_registered(hub: ApiServerConnection, session: HubSession, request: RegistrationRequest) -> None:
+    """Create the ManagedCluster while the hub has none, and let it claim the configured driver."""
+    log = structlog.get_logger("watchword.registration.agent").bind(cluster=request.name)
+    report, changed, failures, is_registered = session.connection.report, follow_cluster(hub, session), 0, False
+    while True:
+        found = hub.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.name))
+        is_joining = session.active_credential is not ActiveCredential.OWN
+        try:
+            if is_joining and (found is None or not is_registered):
+                found, is_registered = await register_cluster(hub.client, request), True
+            if found is not None:
+                await correct_driver_claim(hub.client, found, request)
+            failures = 0
+            report.registered()
+        except (KubeError, NameTaken) as error:
+            failures += 1
+            if not isinstance(error, Unreachable):
+                report.registered(str(error))
+            delay = REGISTRATION_BACKOFF.delay(failures, session.random)
+            log.warning("not registered with the hub yet", error=str(error), retry_in=round(delay, 1))
+            await asyncio.sleep(delay)
+        else:
+            await wait_changed(changed, CLUSTER_CHECK_INTERVAL)
+
+
+def follow_cluster(hub: ApiServerConnection, session: HubSession) -> asyncio.Event:
+    """Return what is set when the ManagedCluster or the session with the hub changes."""
+    changed = asyncio.Event()
+    hub.cache.add_handler(MANAGED_CLUSTERS, lambda _: changed.set())
+    session.changed.connect(lambda _: changed.set())
+    return changed
+
+
+async def wait_changed(changed: asyncio.Event, at_most: timedelta) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(at_most.total_seconds()):
+            await changed.wait()
+    changed.clear()
 
 
 def validate_cluster_ownership(found: Cluster, registration: RegistrationRequest) -> str | None:
